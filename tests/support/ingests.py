@@ -62,6 +62,7 @@ class Stream:
     runs: int = 0
     arrived: int = 0
     store: str = "store"
+    remember_purged: timedelta | None = None
 
     @property
     def landing(self) -> Path:
@@ -69,7 +70,7 @@ class Stream:
 
     @property
     def table(self) -> Table:
-        return Table(uri=f"file://{self.folder}/{self.store}", owner=OWNER)
+        return Table(uri=f"file://{self.folder}/{self.store}", owner=OWNER, remember_purged=self.remember_purged)
 
     def arrive(self, name: str, content: bytes, at: datetime | None = None) -> Path:
         """Add a file; without ``at``, its time is a second after the one before it."""

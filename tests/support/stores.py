@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +54,11 @@ def message(number: int, **given: Any) -> Row:
     return {**row, **given, "headers": list(headers.items())}
 
 
-def make_store(folder: Path, rows: Iterable[Row], *more: Iterable[Row]) -> Table:
+def make_store(
+    folder: Path, rows: Iterable[Row], *more: Iterable[Row], remember_purged: timedelta | None = None
+) -> Table:
     """A store with these rows; each argument is one commit, as a batch writes it."""
-    table = Table(uri=f"file://{folder}", owner=OWNER)
+    table = Table(uri=f"file://{folder}", owner=OWNER, remember_purged=remember_purged)
     open_folder(Store.of(table, Storage()))
     for batch in (rows, *more):
         add_messages(table.uri, batch)

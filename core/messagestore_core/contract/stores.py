@@ -1,5 +1,7 @@
 """Stores in a run document: who owns them, and how their buckets are reached."""
 
+from datetime import timedelta
+
 from pydantic import Field
 
 from messagestore_core.contract.base import ContractModel
@@ -32,6 +34,8 @@ class Table(ContractModel):
     """The folder is taken over from these owners; a folder of any other owner is refused."""
     epoch: int | None = Field(default=None, ge=1)
     """The number of the grant to write this table; it grows with each. Absent: a local run, or one that only reads."""
+    remember_purged: timedelta | None = None
+    """How long after its purge an id is remembered, so that a late copy is a duplicate. Absent: it is forgotten."""
 
 
 class CredentialVariables(ContractModel):

@@ -22,7 +22,6 @@ from messagestore_core.store.delta_log import EPOCH, CommitNote, empty_commit, e
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import Observer, external_write, observing
 from messagestore_core.store.handle import Store
-from messagestore_core.store.schemas import TABLES
 
 _ATTEMPTS = 100
 _LOOK_AGAIN_SECONDS = 1.0
@@ -95,8 +94,8 @@ def claim(store: Store, run: str) -> None:
     Raises:
         FencedError: a table has a newer one.
     """
-    with external_write("claim"), ThreadPoolExecutor(len(TABLES)) as threads:
-        list(threads.map(partial(_claim, store, run), TABLES))
+    with external_write("claim"), ThreadPoolExecutor(len(store.tables)) as threads:
+        list(threads.map(partial(_claim, store, run), store.tables))
 
 
 def _claim(store: Store, run: str, name: str) -> None:

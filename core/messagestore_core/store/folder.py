@@ -18,7 +18,7 @@ from messagestore_core.store.fence import carrying_on, commit_properties, open_t
 from messagestore_core.store.foreign import partition_columns
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import LARGEST_DOCUMENT, delta_uri, first_link, parsed_document
-from messagestore_core.store.schemas import TABLES, properties
+from messagestore_core.store.schemas import EVERY_TABLE, properties
 
 FORMAT_VERSION = 2
 """Grows with each release that adds tables, columns or properties; earlier releases then refuse the store."""
@@ -62,10 +62,11 @@ def open_folder(store: Store, by: RunDocument | None = None) -> None:
     check_folder(store)
     _own(store, by)
     run = by.run if by else ""
-    with ThreadPoolExecutor(len(TABLES)) as threads:
-        complete = dict(zip(TABLES, threads.map(partial(_is_there, store), TABLES), strict=True))
-    # Messages come last: if they exist, all tables do.
-    for name in reversed(TABLES):
+    names = store.tables
+    with ThreadPoolExecutor(len(names)) as threads:
+        complete = dict(zip(names, threads.map(partial(_is_there, store), names), strict=True))
+    # Messages come last: if they exist, all tables do that every store has.
+    for name in reversed(names):
         if not complete[name]:
             _complete(store, name, run)
 
@@ -79,7 +80,7 @@ def is_complete(store: Store) -> bool:
     """
     if store.objects().read(MARKER, LARGEST_DOCUMENT) != _marker(store):
         return False
-    tables = {name: store.table(name) for name in TABLES}
+    tables = {name: store.table(name) for name in store.tables}
     return all(_has_all(name, one) for name, one in tables.items())
 
 
@@ -202,7 +203,7 @@ def _create(store: Store, name: str) -> None:
     with external_write(f"create-{name}"):
         DeltaTable.create(
             delta_uri(store.path(name)),
-            TABLES[name],
+            EVERY_TABLE[name],
             mode="ignore",
             partition_by=partition_columns(name) or None,
             configuration=properties(name),
@@ -230,7 +231,7 @@ def _set_properties(store: Store, name: str, run: str) -> None:
 
 def _missing_columns(name: str, table: DeltaTable) -> list[pa.Field]:
     there = {field.name for field in table.schema().fields}
-    return [field for field in TABLES[name] if field.name not in there]
+    return [field for field in EVERY_TABLE[name] if field.name not in there]
 
 
 def _missing_properties(name: str, table: DeltaTable) -> dict[str, str]:

@@ -18,14 +18,14 @@ from deltalake import DeltaTable, Schema
 
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.objects import join
-from messagestore_core.store.schemas import GROWN, TABLES, earlier_properties, properties
+from messagestore_core.store.schemas import EVERY_TABLE, GROWN, PARTITIONS, earlier_properties, properties
 from messagestore_core.text import one_line
 
 _READER, _WRITER = 1, 2
 """The newest protocol versions that we write; neither has table features."""
 _RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 _INTERVAL = re.compile(r"interval [0-9]{1,12} (second|minute|hour|day|week)s?")
-PATH = r"^(inserted_date=[0-9]{4}-[0-9]{2}-[0-9]{2}/)?[A-Za-z0-9][A-Za-z0-9._-]*$"
+PATH = r"^((inserted|purged)_date=[0-9]{4}-[0-9]{2}-[0-9]{2}/)?[A-Za-z0-9][A-Za-z0-9._-]*$"
 """The paths of data files that Spark and delta-rs write: below the table, with one spelling."""
 _SHOWN = 200
 _looked_at: dict[str, int] = {}
@@ -131,7 +131,7 @@ def _is_our_property(name: str, key: str, value: str) -> bool:
 
 def partition_columns(name: str) -> list[str]:
     """The columns that a table of ours is partitioned by."""
-    return ["inserted_date"] if name == "messages" else []
+    return [PARTITIONS[name]] if name in PARTITIONS else []
 
 
 def _unwritten_columns(name: str, schema: str) -> Iterator[str]:
@@ -157,7 +157,7 @@ def _unwritten_columns(name: str, schema: str) -> Iterator[str]:
 
 @cache
 def _fields(name: str) -> dict[str, Any]:
-    fields = json.loads(Schema.from_arrow(TABLES[name]).to_json())["fields"]
+    fields = json.loads(Schema.from_arrow(EVERY_TABLE[name]).to_json())["fields"]
     return {field["name"]: field for field in fields}
 
 

@@ -1,6 +1,7 @@
 """The handle for a store; every read and write of it begins here."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from deltalake import DeltaTable
@@ -8,6 +9,7 @@ from deltalake import DeltaTable
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.foreign import refuse_foreign
 from messagestore_core.store.objects import Objects, delta_uri, join
+from messagestore_core.store.schemas import REMEMBERED, TABLES
 from messagestore_core.store.storage import Storage
 
 _LAST_CHECKPOINT = "_last_checkpoint"
@@ -32,6 +34,7 @@ class Store:
         adopt_from: former owners from which it may be taken over.
         epoch: that of the run's grant; None: no operator grants the right to write.
         read_statistics: those of files of which the log tells none, by their paths: see ``statistics``.
+        remember_purged: how long ids of purged messages are remembered; None: they are forgotten.
     """
 
     def __init__(
@@ -42,17 +45,36 @@ class Store:
         owner: Owner | None = None,
         adopt_from: Sequence[FormerOwner] = (),
         epoch: int | None = None,
+        remember_purged: timedelta | None = None,
     ) -> None:
         self.uri = uri
         self.storage = storage or Storage()
         self.owner, self.adopt_from, self.epoch = owner, adopt_from, epoch
         self.read_statistics: dict[str, dict[str, Any]] = {}
+        self.remember_purged = remember_purged
         self._tables: dict[str, _Open] = {}
 
     @staticmethod
     def of(table: Table, storage: Storage) -> "Store":
         """The store that a run document names."""
-        return Store(table.uri, storage, owner=table.owner, adopt_from=table.adopt_from, epoch=table.epoch)
+        return Store(
+            table.uri,
+            storage,
+            owner=table.owner,
+            adopt_from=table.adopt_from,
+            epoch=table.epoch,
+            remember_purged=table.remember_purged,
+        )
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of its tables, as its spec asks for them; see :meth:`tables_there`."""
+        return (*TABLES, REMEMBERED) if self.remember_purged is not None else (*TABLES,)
+
+    def tables_there(self) -> tuple[str, ...]:
+        """The names of its tables, also of one that its spec asks for no longer."""
+        place, options = delta_uri(self.path(REMEMBERED)), self.storage.delta_options(self.uri)
+        return (*TABLES, REMEMBERED) if DeltaTable.is_deltatable(place, options) else (*TABLES,)
 
     def path(self, *names: str) -> str:
         """The URI of a name below the folder."""

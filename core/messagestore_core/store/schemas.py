@@ -212,6 +212,18 @@ null for ranges that were read. ``generation`` counts the topics of this name th
 earlier releases.
 """
 
+PURGED_IDS = pa.schema(
+    [
+        pa.field("message_key", pa.binary(), nullable=False),
+        pa.field("purged_at", UTC, nullable=False),
+        pa.field("purged_date", pa.date32(), nullable=False),
+    ]
+)
+"""``message_key`` is the first 16 bytes of the hash of a tombstone; ``purged_date`` (UTC) partitions the table.
+
+The rows of a purge that broke off may be there twice.
+"""
+
 TABLES: dict[str, pa.Schema] = {
     "messages": MESSAGES,
     "dead_letters": DEAD_LETTERS,
@@ -222,6 +234,13 @@ TABLES: dict[str, pa.Schema] = {
     "files": FILES,
     "offsets": OFFSETS,
 }
+"""The tables that every store has."""
+
+REMEMBERED = "purged_ids"
+"""The table of stores that remember purged ids."""
+EVERY_TABLE = TABLES | {REMEMBERED: PURGED_IDS}
+PARTITIONS = {"messages": "inserted_date", REMEMBERED: "purged_date"}
+"""The column that a table is partitioned by."""
 
 GROWN = ("messages", "dead_letters", "heads", "pending_updates", "tombstones", "audit", "files", "offsets")
 """The tables with columns that are newer than format 1; an upgrade adds them: see ``folder``."""

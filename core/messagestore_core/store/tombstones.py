@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
+from deltalake.exceptions import TableNotFoundError
 
-from messagestore_core.store.delta_log import count_rows
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
@@ -28,7 +28,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import KEY_OBJECT, message_key
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.scan import scan
-from messagestore_core.store.schemas import TOMBSTONES
+from messagestore_core.store.schemas import REMEMBERED, TOMBSTONES
 
 _KEY_BYTES = 32
 _DIGEST = np.dtype("S32")
@@ -40,20 +40,26 @@ _BETWEEN_QUOTES = re.compile(r'(?:^|")((?:[^"\\]|\\.)*)(?="|$)', re.DOTALL)
 
 
 def tombstone_key(store: Store) -> bytes | None:
-    """The folder's key; None while nothing has been erased.
+    """The folder's key; None while nothing has been erased, and no purged id remembered.
 
     Raises:
-        TableRefusedError: the object is no key, or there are tombstones and no key.
+        TableRefusedError: the object is no key, or there are hashes by it and no key.
     """
     key = store.objects().read(KEY_OBJECT, LARGEST_DOCUMENT)
-    if key is None and (buried := count_rows(store, "tombstones")):
-        raise TableRefusedError(
-            f"{store.path(KEY_OBJECT)} is gone, and without it nobody can tell which messages the {buried} tombstones "
-            "of the store name: what was erased could come back. Restore the object from a backup"
-        )
+    if key is None:
+        _refuse_without_key(store)
     if key is not None and len(key) != _KEY_BYTES:
         raise TableRefusedError(f"{store.path(KEY_OBJECT)} is no key of {_KEY_BYTES} bytes: restore it as it was")
     return key
+
+
+def made_key(store: Store) -> bytes:
+    """The folder's key, which is made if there is none.
+
+    Raises:
+        TableRefusedError: as in :func:`tombstone_key`.
+    """
+    return tombstone_key(store) or _make_key(store)
 
 
 def erased_positions(store: Store) -> npt.NDArray[np.int64]:
@@ -74,7 +80,7 @@ def add_tombstones(store: Store, erased: Iterable[tuple[str, int]], erased_at: d
     gone = list(erased)
     if not gone:
         return
-    key = tombstone_key(store) or _make_key(store)
+    key = made_key(store)
     known = _known(store)
     new = sorted({(message_key(key, message_id), position) for message_id, position in gone} - known)
     if not new:
@@ -154,7 +160,7 @@ class Erased:
 
     def hashes(self, length: int) -> bytes:
         """The first bytes of each tombstone's keyed hash, one after the other."""
-        first: bytes = self._digests.view(np.uint8).reshape(len(self), -1)[:, :length].tobytes()
+        first: bytes = self._digests.view(np.uint8).reshape(len(self), _DIGEST.itemsize)[:, :length].tobytes()
         return first
 
     def named_in(self, content: bytes) -> bool:
@@ -222,6 +228,27 @@ def _decoded(store: Store, keys: pa.Array) -> bytes:
 def _known(store: Store) -> set[tuple[str, int | None]]:
     rows = store.table("tombstones").to_pyarrow_table(columns=["message_key", "global_position"])
     return set(zip(rows["message_key"].to_pylist(), rows["global_position"].to_pylist(), strict=True))
+
+
+def _refuse_without_key(store: Store) -> None:
+    if buried := count_rows(store, "tombstones"):
+        raise TableRefusedError(
+            f"{store.path(KEY_OBJECT)} is gone, and without it nobody can tell which messages the {buried} tombstones "
+            "of the store name: what was erased could come back. Restore the object from a backup"
+        )
+    if store.remember_purged is not None and _remembers_any(store):
+        raise TableRefusedError(
+            f"{store.path(KEY_OBJECT)} is gone, and without it nobody can tell which messages were purged: they could "
+            "come back. Restore the object from a backup"
+        )
+
+
+def _remembers_any(store: Store) -> bool:
+    try:
+        return bool(count_rows(store, REMEMBERED))
+    except TableNotFoundError:
+        # Before the upgrade that makes the table.
+        return False
 
 
 def _make_key(store: Store) -> bytes:

@@ -20,14 +20,14 @@ from messagestore_core.store.folder import MARKER, belongs, exists, owner_of, re
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import KEY_OBJECT
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects
-from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.schemas import EVERY_TABLE
 from messagestore_core.versions.rules import NAME as TRANSLATORS
 from messagestore_jobs.index.manifest import INDEX
 from messagestore_jobs.progress import ProgressListener
 from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.replay.state import REPLAYS
 
-FOLDERS = (INDEX, PURGES, REPLAYS, CLAIMS, *reversed(TABLES))
+FOLDERS = (INDEX, PURGES, REPLAYS, CLAIMS, *reversed(EVERY_TABLE))
 """In order of deletion: ``messages`` is late, as it has the epoch that fences other runs."""
 OBJECTS = (KEY_OBJECT, TRANSLATORS, MARKER)
 _PARTIAL = ".partial"
@@ -89,7 +89,7 @@ def _is_ours(store: Store) -> bool:
         if owner != store.owner:
             raise TableRefusedError(f"{belongs(store, owner)}; not deleted")
         return True
-    tables = sorted({name.rstrip("/") for name in objects.names()} & set(TABLES))
+    tables = sorted({name.rstrip("/") for name in objects.names()} & set(EVERY_TABLE))
     if tables:
         raise TableRefusedError(
             f"{store.uri} has {tables[0]} and no marker that names its owner; nothing was deleted, look at it first"

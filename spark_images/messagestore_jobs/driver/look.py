@@ -31,7 +31,7 @@ from messagestore_core.store.folder import check_folder, exists, is_complete
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import is_local, local_path
 from messagestore_core.store.pending_updates import count_pending
-from messagestore_core.store.schemas import FILES
+from messagestore_core.store.schemas import FILES, REMEMBERED
 from messagestore_core.store.storage import Storage
 from messagestore_core.versions.rules import is_declared
 from messagestore_jobs.index.changes import changes_between
@@ -142,15 +142,16 @@ def _is_little(unread: _Unread) -> bool:
 
 
 def _index_is_near(store: Store) -> bool:
-    """Whether the run need not first read many ids by Spark: the index lacks few changes, or there are few messages."""
-    if table_state(store).messages <= _FEW_MESSAGES:
+    """Whether the run need not first read many ids by Spark: the index lacks few changes, or there are few ids."""
+    remembers = store.remember_purged is not None
+    if table_state(store).messages + (store.table(REMEMBERED).count() if remembers else 0) <= _FEW_MESSAGES:
         return True
-    table = store.table("messages")
-    manifest = usable(read_manifest(store.objects(INDEX)), table)
+    manifest = usable(read_manifest(store.objects(INDEX)), store.table("messages"))
     if manifest is None:
         return False
-    changes = changes_between(store, "messages", manifest.version, table.version())
-    return changes is not None and changes.few
+    covered = {"messages": manifest.version} | ({REMEMBERED: manifest.purged_version} if remembers else {})
+    changes = [changes_between(store, name, since, store.table(name).version()) for name, since in covered.items()]
+    return all(one is not None and one.few for one in changes)
 
 
 def _portions(uri: str) -> Iterator[pa.Table]:

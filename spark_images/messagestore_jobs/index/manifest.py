@@ -32,6 +32,11 @@ class IndexManifest(BaseModel):
     """The version of ``heads`` that is covered."""
     ids: tuple[SortedRunInfo, ...] = ()
     streams: tuple[SortedRunInfo, ...] = ()
+    purged_table: str = ""
+    """The id of ``purged_ids`` in its log; empty while there is none."""
+    purged_version: int = -1
+    """The version of ``purged_ids`` that is covered."""
+    purged: tuple[SortedRunInfo, ...] = ()
     superseded: tuple[SortedRunName, ...] = ()
     """Objects that only the manifest before this one named; a reader of that one may still need them."""
 
@@ -54,7 +59,7 @@ def usable(found: IndexManifest | None, table: DeltaTable) -> IndexManifest | No
 
 def names_in(manifest: IndexManifest | None) -> set[str]:
     """The sorted runs that a manifest names."""
-    return {info.name for info in (*manifest.ids, *manifest.streams)} if manifest else set()
+    return {info.name for info in (*manifest.ids, *manifest.streams, *manifest.purged)} if manifest else set()
 
 
 def read_manifest(objects: Objects) -> IndexManifest | None:

@@ -1,7 +1,7 @@
 """Which sorted runs are merged, and which of their entries are kept.
 
 An id's value is when its message was inserted, in microseconds, or the bitwise not of that if the message left the
-table. A stream's value is its next position; the largest counts.
+table. A stream's value is its next position, a purged id's when its message was purged; the largest counts.
 """
 
 from collections import Counter
@@ -50,6 +50,11 @@ def settle_ids(*, whole: bool) -> Callable[[Entries], Entries]:
         return both[np.argsort(both["high"], kind="stable")]
 
     return settle
+
+
+def settle_purged(since: int) -> Callable[[Entries], Entries]:
+    """Reduce entries of purged ids: the last purge of each is kept, if it was not before a time in microseconds."""
+    return lambda entries: settle_streams(entries[entries["value"] >= since])
 
 
 def settle_streams(entries: Entries) -> Entries:

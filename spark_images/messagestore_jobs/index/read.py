@@ -12,12 +12,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects, join
+from messagestore_core.store.schemas import PURGED_IDS, REMEMBERED
 from messagestore_jobs.index.changes import Changes
 from messagestore_jobs.index.entries import ENTRY, Entries, entries_of
-from messagestore_jobs.index.keys import HASH_BYTES, hash_here, words
+from messagestore_jobs.index.keys import HASH_BYTES, Keys, hash_here, words
 from messagestore_jobs.index.sorted_runs import SortedRunInfo, write_sorted_run
 
 _ROWS_A_PART = 2_000_000
@@ -33,6 +35,7 @@ _SCHEMA = pa.schema(
         pa.field("position", pa.int64()),
     ]
 )
+_PURGED = pa.schema([PURGED_IDS.field(name).with_nullable(True) for name in ("message_key", "purged_at")])
 
 
 def read_here(store: Store, key: bytes, changes: Changes) -> tuple[Entries, Entries]:
@@ -41,7 +44,7 @@ def read_here(store: Store, key: bytes, changes: Changes) -> tuple[Entries, Entr
     Raises:
         FileNotFoundError: a file is gone.
     """
-    added, removed = _read(store, changes.added), _read(store, changes.removed)
+    added, removed = (_read(store, "messages", _SCHEMA, paths) for paths in (changes.added, changes.removed))
     came, left = ((rows["message_id"].to_pylist(), _microseconds(rows["inserted_at"])) for rows in (added, removed))
     ids = hash_here(key, [*came[0], *left[0]])
     values = np.concatenate([came[1], ~left[1]])
@@ -50,15 +53,37 @@ def read_here(store: Store, key: bytes, changes: Changes) -> tuple[Entries, Entr
     return entries_of(ids, values), entries_of(streams, last["position_max"].to_numpy() + 1)
 
 
+def read_purged(store: Store, paths: Collection[str]) -> Entries:
+    """Entries of purged ids, of files of their table.
+
+    Raises:
+        FileNotFoundError: a file is gone.
+        TableRefusedError: one is no keyed hash.
+    """
+    rows = _read(store, REMEMBERED, _PURGED, paths)
+    whole = pc.fill_null(pc.equal(pc.binary_length(rows["message_key"]), HASH_BYTES), False)
+    if not pc.all(whole, min_count=0).as_py():
+        raise TableRefusedError(f"{store.path(REMEMBERED)} has a message_key that is no keyed hash: restore it")
+    return entries_of(Keys.of_column(rows["message_key"]), _microseconds(rows["purged_at"]))
+
+
+def purged_by_spark(spark: SparkSession, store: Store, paths: Collection[str]) -> DataFrame:
+    """Entries as in :func:`read_purged`, in columns hash and value."""
+    rows = files(spark, store, paths, "message_key binary, purged_at timestamp", REMEMBERED)
+    return rows.select(F.col("message_key").alias("hash"), F.unix_micros("purged_at").alias("value"))
+
+
 def hashed(spark: SparkSession, key: bytes, column: str) -> Column:
     """A binary column with the hash of each name in a text column; all zeros for null."""
     function = spark._jvm.dev.messagestore.spark.KeyedHashFunction.given(key)  # type: ignore[union-attr]
     return F.coalesce(F.call_function(f"messagestore.{function}", F.col(column)), F.lit(_NOBODY))
 
 
-def files(spark: SparkSession, store: Store, paths: Collection[str], columns: str = _COLUMNS) -> DataFrame:
-    """The rows of files of ``messages``, even if they are no longer in the table."""
-    return spark.read.schema(columns).parquet(*[store.path("messages", path) for path in paths])
+def files(
+    spark: SparkSession, store: Store, paths: Collection[str], columns: str = _COLUMNS, table: str = "messages"
+) -> DataFrame:
+    """The rows of files of a table, even if they are no longer in it."""
+    return spark.read.schema(columns).parquet(*[store.path(table, path) for path in paths])
 
 
 def rows_at(spark: SparkSession, store: Store, paths: Collection[str], positions: DataFrame) -> DataFrame:
@@ -124,12 +149,12 @@ def _parts(objects: Objects, folder: str, parts: int) -> Iterator[Entries]:
         yield entries[np.argsort(entries["high"], kind="stable")]
 
 
-def _read(store: Store, paths: Collection[str]) -> pa.Table:
-    filesystem, root = store.objects("messages").place("")
-    tables = [_SCHEMA.empty_table()]
+def _read(store: Store, table: str, schema: pa.Schema, paths: Collection[str]) -> pa.Table:
+    filesystem, root = store.objects(table).place("")
+    tables = [schema.empty_table()]
     for path in paths:
-        rows = pq.read_table(f"{root}/{path}", columns=_SCHEMA.names, filesystem=filesystem, partitioning=None)
-        tables.append(rows.select(_SCHEMA.names).cast(_SCHEMA))
+        rows = pq.read_table(f"{root}/{path}", columns=schema.names, filesystem=filesystem, partitioning=None)
+        tables.append(rows.select(schema.names).cast(schema))
     return pa.concat_tables(tables)
 
 

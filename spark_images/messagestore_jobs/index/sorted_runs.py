@@ -37,7 +37,7 @@ class TornIndexError(Exception):
     """An object of the index is not what was written, or is gone."""
 
 
-SortedRunName = Annotated[str, Field(pattern=r"^(ids|streams)-[0-9a-f]{32}$")]
+SortedRunName = Annotated[str, Field(pattern=r"^(ids|streams|purged)-[0-9a-f]{32}$")]
 """The name of an object of the index; no name leads elsewhere."""
 
 
@@ -52,7 +52,8 @@ class SortedRunInfo(BaseModel):
     digest: str
     """SHA-256 of all after the entries."""
     newest: int
-    """For ids, when the newest message was inserted, even if it is gone; for streams, the largest position."""
+    """For ids, when the newest message was inserted, even if it is gone; for streams, the largest position.
+    For purged ids, when the last was purged."""
 
     @property
     def blocks(self) -> int:

@@ -1,4 +1,4 @@
-"""The index of a store for ingests: which ids it holds, and the next position of each stream.
+"""The index of a store for ingests: which ids it holds or remembers as purged, and the next position of each stream.
 
 Folder ``_index`` holds it: sorted runs of entries, and a manifest. The manifest names the sorted runs, the version of
 the table that they cover, and the key of their hashes. What changed after that version is read from the table's log and
@@ -9,28 +9,34 @@ import secrets
 import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from messagestore_core.store.delta_log import next_global_position
+from messagestore_core.clock import microseconds
+from messagestore_core.store.delta_log import end_of, next_global_position
 from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_hidden_heads, read_named_heads
+from messagestore_core.store.purged_ids import first_day, remembered_since
+from messagestore_core.store.schemas import PARTITIONS, REMEMBERED
 from messagestore_jobs.index.changes import Batch, Changes, all_of, changes_between, digest_of, paths_of
 from messagestore_jobs.index.entries import ENTRY, Entries, Found, MemoryRun, SortedRun, entries_of, merged, together
 from messagestore_jobs.index.keys import Flags, Hasher, Keys
 from messagestore_jobs.index.manifest import INDEX, MANIFEST, IndexManifest, names_in, read_manifest, usable
-from messagestore_jobs.index.merge import less_what_left, settle_ids, settle_streams, to_merge
+from messagestore_jobs.index.merge import less_what_left, settle_ids, settle_purged, settle_streams, to_merge
 from messagestore_jobs.index.read import (
     files,
     ids_by_spark,
+    purged_by_spark,
     read_here,
+    read_purged,
     rows_at,
     sorted_run_name,
     streams_by_spark,
@@ -40,7 +46,8 @@ from messagestore_jobs.index.sorted_runs import SortedRunInfo, StoredRun, TornIn
 from messagestore_jobs.rows.messages import read_messages
 
 Positions = npt.NDArray[np.int64]
-Kind = Literal["ids", "streams"]
+Kind = Literal["ids", "streams", "purged"]
+KINDS: tuple[Kind, ...] = ("ids", "streams", "purged")
 
 SAVE_KEYS = 250_000
 """Once so many ids are in no stored run, they are written."""
@@ -48,6 +55,8 @@ SAVE_KEYS_AT_END = 50_000
 SAVE_COMMITS_AT_END = 20
 """How many ids and commits a run of the job leaves at most for the next one to read from the table."""
 _KEY_BYTES = 32
+_NEVER = 1 << 62
+"""Later than any time, in microseconds."""
 _NOTHING = np.empty(0, dtype=ENTRY)
 _SMALL = 2_000_000
 """Batches wait for merges of up to so many entries; maintenance does larger ones."""
@@ -109,6 +118,19 @@ class StoreIndex:
         found[places if not_before is None else places[values >= not_before]] = True
         return found
 
+    def remembers(self, asked: Keys, at: datetime) -> Flags:
+        """Which of the ids, by their hashes with the tombstones' key, are remembered as purged at a time."""
+        found, since = np.zeros(len(asked), dtype=np.bool_), remembered_since(self._store, at)
+        if since is not None:
+            places, purged_at = self._find("purged", asked, since)
+            found[places[purged_at > since]] = True
+        return found
+
+    @property
+    def remembers_any(self) -> bool:
+        """Whether there are purged ids."""
+        return bool(self._runs("purged"))
+
     def days_of(self, message_ids: pa.Array) -> list[date]:
         """The days on which these messages were inserted, without those that are not in the store."""
         _, inserted_at = less_what_left(self._find("ids", self._hasher.keys(message_ids.to_pylist()), None))
@@ -127,16 +149,17 @@ class StoreIndex:
         self._batches.add(added.batch)
         at = np.full(len(added.ids), added.inserted_at, dtype=np.int64)
         streams = self._hasher.keys_of_known(added.streams.to_pylist())
-        self._take(entries_of(added.ids, at), entries_of(streams, added.next_positions))
+        self._take(ids=entries_of(added.ids, at), streams=entries_of(streams, added.next_positions))
         self.next_global = added.next_global
-        if self._new_ids >= SAVE_KEYS:
+        if self._count_new("ids") >= SAVE_KEYS:
             self.save()
 
     def close(self) -> None:
         """Save if the next run of the job would otherwise have much to read."""
         behind = self._store.table("messages").version() - self._manifest.version
         known = self._manifest.version >= 0
-        if self._new_ids >= SAVE_KEYS_AT_END or (known and behind > SAVE_COMMITS_AT_END):
+        many = max(self._count_new("ids"), self._count_new("purged")) >= SAVE_KEYS_AT_END
+        if many or (known and behind > SAVE_COMMITS_AT_END):
             self.save()
 
     def save(self) -> None:
@@ -156,8 +179,10 @@ class StoreIndex:
         self.save()
 
     def go_on_behind_a_cut(self) -> None:
-        """Like :meth:`merge`, after the log lost its last versions, in which no message came or left."""
+        """Like :meth:`merge`, after the logs lost their last versions, in which nothing came or left."""
         self._version = self._store.table("messages").version()
+        if self._store.remember_purged is not None:
+            self._purged_version = self._store.table(REMEMBERED).version()
         self.merge()
 
     def _follow(self, manifest: IndexManifest | None, leaving: Leaving | None = None) -> bool:
@@ -190,16 +215,20 @@ class StoreIndex:
         self._trusted = False
         self._paths: set[str] = set()
         self._batches: set[Batch] = set()
-        self._new: dict[Kind, list[MemoryRun]] = {"ids": [], "streams": []}
-        told: dict[Kind, Sequence[SortedRunInfo]] = {"ids": manifest.ids, "streams": manifest.streams}
+        self._purged_table, self._purged_version = manifest.purged_table, manifest.purged_version
+        self._new: dict[Kind, list[MemoryRun]] = {kind: [] for kind in KINDS}
+        told: dict[Kind, Sequence[SortedRunInfo]] = {
+            "ids": manifest.ids,
+            "streams": manifest.streams,
+            "purged": manifest.purged,
+        }
         self._stored = {kind: [self._opened(info) for info in infos] for kind, infos in told.items()}
 
     def _opened(self, info: SortedRunInfo) -> StoredRun:
         return StoredRun(self._objects, info, Path(self._folder.name))
 
-    @property
-    def _new_ids(self) -> int:
-        return sum(map(len, self._new["ids"]))
+    def _count_new(self, kind: Kind) -> int:
+        return sum(map(len, self._new[kind]))
 
     def _find(self, kind: Kind, asked: Keys, not_before: int | None = None) -> Found:
         try:
@@ -216,9 +245,9 @@ class StoreIndex:
     def _runs(self, kind: Kind) -> list[SortedRun]:
         return [*self._stored[kind], *self._new[kind]]
 
-    def _take(self, ids: Entries, streams: Entries) -> None:
+    def _take(self, ids: Entries = _NOTHING, streams: Entries = _NOTHING, purged: Entries = _NOTHING) -> None:
         """Keep new entries in memory, in few sorted runs."""
-        new: dict[Kind, Entries] = {"ids": ids, "streams": streams}
+        new: dict[Kind, Entries] = {"ids": ids, "streams": streams, "purged": purged}
         for kind, entries in new.items():
             runs = self._new[kind]
             if len(entries):
@@ -236,8 +265,10 @@ class StoreIndex:
         Raises:
             TornIndexError: the log no longer has it.
         """
+        wrote = False
         if not self._trusted:
             self._take_heads()
+            wrote = self._take_purged()
         table = self._store.table("messages")
         whole, self._paths = self._version < 0, paths_of(table)
         changes = all_of(table) if whole else self._changes(table.version())
@@ -245,7 +276,7 @@ class StoreIndex:
         if changes.few:
             if changes.files:
                 self._take(*read_here(self._store, self.key, changes))
-            return False
+            return wrote
         if leaving is not None and len(changes.commits) == 1:
             gone = rows_at(self._spark, self._store, changes.removed, leaving.positions)
             self._write_by_spark(None, gone, leaving.most)
@@ -268,7 +299,56 @@ class StoreIndex:
                 heads = rows["next_position"].fill_null(0).to_numpy()
                 known = np.zeros(len(keys), dtype=np.int64)
                 np.maximum.at(known, *self._found("streams", keys, None))
-                self._take(_NOTHING, entries_of(keys.where(heads > known), heads[heads > known]))
+                self._take(streams=entries_of(keys.where(heads > known), heads[heads > known]))
+
+    def _take_purged(self) -> bool:
+        """Read purged ids that the index lacks, and drop those of days that were removed.
+
+        Returns:
+            Whether Spark had to write them as sorted runs.
+        """
+        if self._store.remember_purged is None:
+            self._forget_purged("")
+            return False
+        table = self._store.table(REMEMBERED)
+        if str(table.metadata().id) != self._purged_table or self._purged_version > table.version():
+            self._forget_purged(str(table.metadata().id))
+        changes = self._purged_changes(table)
+        if changes is None:
+            self._forget_purged(self._purged_table)
+            changes = all_of(table)
+        self._purged_version = table.version()
+        since = self._oldest_purged
+        self._stored["purged"] = [run for run in self._stored["purged"] if not run.is_older(since)]
+        if not changes.added:
+            return False
+        if changes.few:
+            self._take(purged=read_purged(self._store, changes.added))
+            return False
+        self._write_frame("purged", purged_by_spark(self._spark, self._store, changes.added), changes.rows)
+        return True
+
+    def _purged_changes(self, table: DeltaTable) -> Changes | None:
+        """What was added since the version that the index covers; None where all must be read."""
+        if self._purged_version < 0:
+            return None
+        changes = changes_between(self._store, REMEMBERED, self._purged_version, table.version())
+        return None if changes is None or self._has_lost(changes) else changes
+
+    def _has_lost(self, changes: Changes) -> bool:
+        """Whether purged ids were removed that are not older than all that are left."""
+        first = first_day(self._store)
+        return first is not None and any(path >= f"{PARTITIONS[REMEMBERED]}={first}" for path in changes.removed)
+
+    def _forget_purged(self, table: str) -> None:
+        self._purged_table, self._purged_version = table, -1
+        self._stored["purged"], self._new["purged"] = [], []
+
+    @property
+    def _oldest_purged(self) -> int:
+        """The first moment of the oldest day with a purged id, in microseconds."""
+        first = None if self._store.remember_purged is None else first_day(self._store)
+        return _NEVER if first is None else microseconds(end_of(first - timedelta(days=1)))
 
     def _changes(self, until: int) -> Changes:
         changes = changes_between(self._store, "messages", self._version, until, self._batches.__contains__)
@@ -287,9 +367,13 @@ class StoreIndex:
             "streams": None if added is None else streams_by_spark(self._spark, self.key, added),
         }
         for kind, frame in frames.items():
-            info = None if frame is None else write_by_spark(self._objects, frame, sorted_run_name(kind), rows)
-            if info is not None:
-                self._stored[kind].append(self._opened(info))
+            if frame is not None:
+                self._write_frame(kind, frame, rows)
+
+    def _write_frame(self, kind: Kind, frame: DataFrame, rows: int) -> None:
+        info = write_by_spark(self._objects, frame, sorted_run_name(kind), rows)
+        if info is not None:
+            self._stored[kind].append(self._opened(info))
 
     def _write(self, ratio: int, at_most: int | None) -> None:
         """Write new entries, merged with stored runs that are not much larger, and then the manifest.
@@ -308,8 +392,8 @@ class StoreIndex:
             self._start(self._blank())
             self._catch_up()
             self._write_new(ratio, at_most)
-        ids, streams = (tuple(run.info for run in self._stored[kind]) for kind in self._new)
-        leaving = names_in(found) - {info.name for info in (*ids, *streams)}
+        ids, streams, purged = (tuple(run.info for run in self._stored[kind]) for kind in KINDS)
+        leaving = names_in(found) - {info.name for info in (*ids, *streams, *purged)}
         manifest = IndexManifest(
             table=self._manifest.table,
             key=self._manifest.key,
@@ -318,6 +402,9 @@ class StoreIndex:
             files=digest_of(self._paths),
             ids=ids,
             streams=streams,
+            purged_table=self._purged_table,
+            purged_version=self._purged_version,
+            purged=purged,
             superseded=tuple(sorted(leaving)),
         )
         with external_write("index-manifest"):
@@ -328,7 +415,7 @@ class StoreIndex:
         self._manifest, self._seen, self._batches = manifest, manifest, set()
 
     def _write_new(self, ratio: int, at_most: int | None) -> None:
-        for kind in self._new:
+        for kind in KINDS:
             self._write_run(kind, ratio, at_most)
 
     def _write_run(self, kind: Kind, ratio: int, at_most: int | None) -> None:
@@ -337,7 +424,11 @@ class StoreIndex:
         if not new and kept >= len(stored) - 1:
             return
         runs = self._runs(kind)[kept:]
-        settle = settle_streams if kind == "streams" else settle_ids(whole=kept == 0)
+        settle = {
+            "ids": settle_ids(whole=kept == 0),
+            "streams": settle_streams,
+            "purged": settle_purged(self._oldest_purged),
+        }[kind]
         with external_write("index"):
             info = write_sorted_run(self._objects, sorted_run_name(kind), merged(runs, settle), sum(map(len, runs)))
         self._stored[kind] = [*stored[:kept], *([self._opened(info)] if info else [])]

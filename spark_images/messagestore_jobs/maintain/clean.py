@@ -19,7 +19,6 @@ from messagestore_core.store.delta_log import CommitNote
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.objects import Objects
-from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.index.manifest import INDEX, unnamed
 from messagestore_jobs.maintain.context import MaintenanceRun
 from messagestore_jobs.purge.plan import FOLDER as PURGES
@@ -48,8 +47,9 @@ def clean(context: MaintenanceRun) -> tuple[int, str | None]:
     keeps_log = _outlasts(frozen, context.as_of, task.log_retention)
     keeps_files = _outlasts(frozen, context.as_of, task.deleted_file_retention)
     removed = 0
-    context.progress.step("clean", len(TABLES))
-    for name in TABLES:
+    tables = context.store.tables_there()
+    context.progress.step("clean", len(tables))
+    for name in tables:
         _set_retention(context, name)
         _check_point(context, name, clean_log=not keeps_log)
         if not keeps_files:

@@ -4,7 +4,8 @@ from collections.abc import Generator
 
 from messagestore_core.contract.run_report import MaintainOutcome
 from messagestore_core.store.delta_log import table_state
-from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.purged_ids import forget_purged
+from messagestore_core.store.schemas import REMEMBERED
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.maintain.clean import clean, sweep
@@ -22,7 +23,10 @@ def maintaining(run: Run) -> Generator[None, None, MaintainOutcome]:
             days += 1
             yield
     compacted = [days > 0]
-    for name in TABLES:
+    tables = here.store.tables_there()
+    if REMEMBERED in tables:
+        forget_purged(here.store, here.as_of)
+    for name in tables:
         if name != "messages":
             compacted.append(compact_whole(here, name))
     yield

@@ -42,7 +42,7 @@ def compact_messages(context: MaintenanceRun) -> Iterator[None]:
 
 
 def compact_whole(context: MaintenanceRun, name: str) -> bool:
-    """Compact a table without partitions; return whether any file was written."""
+    """Compact a table in one commit, also one of few days; return whether any file was written."""
     files = files_of(context.store.table(name))
     small = files.filter(pc.field("size_bytes") < context.compact_bytes) if files.num_rows else files
     return small.num_rows > 1 and _compact(context, name, None)

@@ -29,6 +29,7 @@ from messagestore_jobs.purge.dead_letters import delete_dead_letters, forget_cop
 from messagestore_jobs.purge.erase import DUE_BY
 from messagestore_jobs.purge.hidden import hidden
 from messagestore_jobs.purge.plan import Plan, PurgeRun, forget, frozen_rows, write_plan, write_rows, written_rows
+from messagestore_jobs.purge.remember import remember_purged
 from messagestore_jobs.purge.rules import held
 from messagestore_jobs.purge.scrub import is_due, scrub
 from messagestore_jobs.purge.whole_days import streams_of_days
@@ -83,7 +84,7 @@ class Carried:
 
 
 def carry_out(context: PurgeRun, checked: Checked) -> Carried:
-    """Archive, add tombstones, raise heads, remove or scrub, and note it in the audit; then the plan is done."""
+    """Archive, add tombstones, raise heads, remember ids, remove or scrub, and note it; then the plan is done."""
     plan = checked.plan
     archived = archive(context, plan)
     deletes = plan.task.action == "Delete"
@@ -91,6 +92,7 @@ def carry_out(context: PurgeRun, checked: Checked) -> Carried:
         _remember_erased(context, plan)
         if deletes:
             keep_heads(context, plan)
+            remember_purged(context, plan)
             delete_frozen(context, plan, checked.by_day)
             if plan.erased:
                 delete_claim_checks(context, frozen_rows(context, plan).where("erase"))

@@ -23,7 +23,6 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_hidden_heads
 from messagestore_core.store.objects import is_local
 from messagestore_core.store.pending_updates import forget_pending
-from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.tombstones import Erased, erased_positions, open_erased
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.manifest import unnamed
@@ -121,7 +120,8 @@ def erase_due(context: Run) -> ErasureResult | None:
         forget_pending(context.store, waiting_for_erased(context.spark, context.store, erased))
         hide_in_audit(context, erased)
     index = kept_index(context.spark, context.store)
-    left = {name: forget_past(context.store, name, context.note() if name == "messages" else None) for name in TABLES}
+    tables = context.store.tables_there()
+    left = {name: forget_past(context.store, name, context.note() if name == "messages" else None) for name in tables}
     if index is not None:
         index.go_on_behind_a_cut()
     _forget_unnamed_runs(context.store)

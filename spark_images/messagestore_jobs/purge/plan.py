@@ -90,6 +90,8 @@ class Plan(ContractModel):
     removed: int = 0
     """How many messages of whole days are removed and not among the rows; they count as messages of the plan."""
     removed_bytes: int = 0
+    remembered: bool = False
+    """Whether the ids of its messages are remembered."""
     claims: int = 0
     """Plans of earlier releases have it; it is not used."""
     messages: int

@@ -30,7 +30,6 @@ from messagestore_core.store.heads import HiddenHeads, read_hidden_heads, read_n
 from messagestore_core.store.keyed import KEY_OBJECT
 from messagestore_core.store.objects import sum_of
 from messagestore_core.store.scan import scan
-from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.tombstones import Erased, erased_positions
 from messagestore_core.versions.rules import NAME as TRANSLATORS
 from messagestore_jobs.index.keys import HASH_BYTES
@@ -52,7 +51,7 @@ _STATE = re.compile(
     rf"{PURGES}/[^/]+/({re.escape(PLAN)}|rows-[0-9]+/(part-[^/]+|_SUCCESS))"
     rf"|{REPLAYS}/[^/]+/(ended\.json|state/(frozen\.json|chunks/[0-9]+\.json|(selected|placed)/(part-[^/]+|_SUCCESS)))"
     rf"|{REPLAYS}/[^/]+/(state/staging|records)/part-[^/]+"
-    rf"|{INDEX}/((ids|streams)-[0-9a-f]{{32}}|{re.escape(MANIFEST)})"
+    rf"|{INDEX}/((ids|streams|purged)-[0-9a-f]{{32}}|{re.escape(MANIFEST)})"
 )
 """State of purges and replays, and the index."""
 _ROWS = re.compile(rf"{PURGES}/[^/]+/rows-[0-9]+/part-[^/]+")
@@ -205,7 +204,7 @@ def _plans(store: Store, erased: Erased) -> Iterator[str]:
 def _needed(store: Store, left: Mapping[str, int]) -> Mapping[str, tuple[Set[str], int, int]]:
     """The data files, first and last version of each table."""
     tables = {}
-    for name in TABLES:
+    for name in left:
         table = store.table(name)
         tables[name] = set(files_of(table)["path"].to_pylist()), left[name], table.version()
     return tables

@@ -13,7 +13,7 @@ from pyspark.sql.types import DataType
 
 from messagestore_core.store.foreign import TableSays, not_ours, refuse
 from messagestore_core.store.handle import Store
-from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.schemas import EVERY_TABLE
 
 
 def read_table(spark: SparkSession, store: Store, name: str, version: int | None = None) -> DataFrame:
@@ -36,7 +36,7 @@ def read_table(spark: SparkSession, store: Store, name: str, version: int | None
 
 @cache
 def _types(name: str) -> dict[str, DataType]:
-    return {field.name: field.dataType for field in from_arrow_schema(TABLES[name])}
+    return {field.name: field.dataType for field in from_arrow_schema(EVERY_TABLE[name])}
 
 
 def table_to_change(spark: SparkSession, store: Store, name: str) -> DeltaTable:
