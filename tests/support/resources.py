@@ -138,7 +138,7 @@ def stream_from_files() -> Document:
             ],
         },
         "filter": {"types": ["InvoicePaid"], "where": "payload_size > 2", "unmatched": "DeadLetter"},
-        "deduplication": {"window": "P7D"},
+        "deduplication": {"window": "P7D", "rememberPurged": "P30D"},
         "expiration": {"onArrivalExpired": "Store", "defaultTtl": "P90D"},
         "retry": {
             "maxRetries": 3,

@@ -104,6 +104,8 @@ class IngestTask(ContractModel):
     integrity: Integrity | None = None
     filter: Filter = Filter()
     deduplication_window: timedelta | None = None
+    stores_purged: bool = False
+    """Whether a message is stored though the store remembers its id as purged, as a replay asks for it."""
     on_arrival_expired: Literal["DeadLetter", "Store", "Discard"] = "DeadLetter"
     default_ttl: timedelta | None = None
     retry: Retry = Retry()

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
+from messagestore_core.store.delta_log import count_rows
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write

@@ -11,7 +11,7 @@ from messagestore_operator.api.envelope import Envelope
 from messagestore_operator.api.messagestream_status import MessageStreamStatus
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.api.rules import TransitionRule, ValidationRule, exactly_one, immutable
+from messagestore_operator.api.rules import TransitionRule, ValidationRule, at_least_one, exactly_one, immutable
 from messagestore_operator.api.scalars import Duration, Quantity, Time
 from messagestore_operator.api.sources import Source
 from messagestore_operator.api.spark import Spark
@@ -68,8 +68,19 @@ class Filter(Model):
 class Deduplication(Model):
     """How long an identifier is remembered for deduplication."""
 
-    window: Duration = Field(
-        description="A message is a duplicate if its identifier was first stored within this time."
+    validations: ClassVar[tuple[ValidationRule, ...]] = (
+        at_least_one(window="window", remember_purged="rememberPurged"),
+    )
+
+    window: Duration | None = Field(
+        default=None,
+        description="A message is a duplicate if its identifier was first stored within this time. If absent, if the "
+        "store has it.",
+    )
+    remember_purged: Duration | None = Field(
+        default=None,
+        description="A message is also a duplicate if a policy removed one with its identifier within this time, "
+        "unless a ReplayJob sends it. If absent, it is stored again.",
     )
 
 
@@ -219,7 +230,8 @@ class MessageStreamSpec(Model):
     envelope: Envelope = Field(default=Envelope(), description="How a record is read.")
     filter: Filter | None = Field(default=None, description="Which messages are stored. If absent, all.")
     deduplication: Deduplication | None = Field(
-        default=None, description="How long an identifier is remembered for deduplication. If absent, for ever."
+        default=None,
+        description="How long an identifier is remembered for deduplication. If absent, while the store has it.",
     )
     expiration: Expiration = Field(default=Expiration(), description="How messages expire.")
     retry: Retry = Field(default=Retry(), description="When a FAILED message may be retried.")

@@ -45,6 +45,15 @@ def exactly_one(*fields: str) -> ValidationRule:
     )
 
 
+def at_least_one(**fields: str) -> ValidationRule:
+    """One of the fields must be given, or more; Python's name = the manifest's name."""
+    return ValidationRule(
+        message=f"give at least one of {_listed(fields.values())}",
+        cel=f"[{_presence(fields.values())}].exists(given, given)",
+        holds=lambda value: _count_given(value, fields) >= 1,
+    )
+
+
 def at_most_one(**fields: str) -> ValidationRule:
     """No two of the fields may be given; Python's name = the manifest's name."""
     return ValidationRule(

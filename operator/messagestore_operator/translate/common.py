@@ -34,8 +34,14 @@ def written_by(resource: Resource, part: str) -> str | None:
 
 def table_of(stream: MessageStream, adopt_from: tuple[store_contract.FormerOwner, ...]) -> store_contract.Table:
     """The stream's table folder."""
-    owner = store_contract.Owner(namespace=stream.metadata.namespace, name=stream.metadata.name)
-    return store_contract.Table(uri=job_uri(stream.spec.table.uri.rstrip("/")), owner=owner, adopt_from=adopt_from)
+    deduplication = stream.spec.deduplication
+    remembered = deduplication.remember_purged if deduplication else None
+    return store_contract.Table(
+        uri=job_uri(stream.spec.table.uri.rstrip("/")),
+        owner=store_contract.Owner(namespace=stream.metadata.namespace, name=stream.metadata.name),
+        adopt_from=adopt_from,
+        remember_purged=remembered.timedelta if remembered else None,
+    )
 
 
 def integrity_of(stream: MessageStream) -> record_contract.Integrity | None:

@@ -44,6 +44,7 @@ def ingest_task(stream: MessageStream) -> contract.IngestTask:
     """
     ensure_supported(stream)
     spec = stream.spec
+    window = spec.deduplication.window if spec.deduplication else None
     return contract.IngestTask(
         source_id=source_id(stream),
         source=_source(stream, spec.source),
@@ -51,7 +52,7 @@ def ingest_task(stream: MessageStream) -> contract.IngestTask:
         translators=translators_of(stream),
         integrity=integrity_of(stream),
         filter=_filter(spec.filter),
-        deduplication_window=spec.deduplication.window.timedelta if spec.deduplication else None,
+        deduplication_window=window.timedelta if window else None,
         on_arrival_expired=spec.expiration.on_arrival_expired,
         default_ttl=spec.expiration.default_ttl.timedelta if spec.expiration.default_ttl else None,
         retry=_retry(spec.retry),

@@ -6,6 +6,7 @@ writes the messages. Claim checks and dead letters are written in between. The c
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
@@ -160,7 +161,9 @@ def _assign(context: BatchContext, arrived: Arrived, batch: Planned, narrow: pa.
     def contains(keys: Keys) -> Flags:
         found = context.index.contains(keys, not_before)
         if TOMBSTONE in narrow.column_names:
-            found[context.tombstones.find(Keys.of_column(narrow[TOMBSTONE])).places] = True
+            hashes = Keys.of_column(narrow[TOMBSTONE])
+            found[context.tombstones.find(hashes).places] = True
+            found |= _purged(context, hashes, keys, found, batch.at)
         return found if events is None else found | events.contains(narrow, not_before)
 
     index = context.index
@@ -172,6 +175,17 @@ def _assign(context: BatchContext, arrived: Arrived, batch: Planned, narrow: pa.
         context.task.on_arrival_expired,
         context.sequences.of,
     )
+
+
+def _purged(context: BatchContext, hashes: Keys, keys: Keys, found: Flags, at: datetime) -> Flags:
+    """Which records have an id that is remembered as purged, and of which no message is in the store."""
+    if context.task.stores_purged:
+        return np.zeros(len(keys), dtype=np.bool_)
+    purged = context.index.remembers(hashes, at) & ~found
+    if context.task.deduplication_window is not None and purged.any():
+        # For a message from before the window, the window has decided.
+        purged[purged] = ~context.index.contains(keys.where(purged), None)
+    return purged
 
 
 def _write_claims(context: BatchContext, placed: DataFrame) -> None:

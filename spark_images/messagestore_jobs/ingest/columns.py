@@ -70,7 +70,7 @@ class HashKeys:
 
     Attributes:
         index: the key of the store's index.
-        tombstones: the key of its tombstones; None where nothing was erased.
+        tombstones: the key of its tombstones and purged ids; None where there are none.
     """
 
     index: bytes

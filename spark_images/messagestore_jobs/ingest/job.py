@@ -5,10 +5,11 @@ Each batch ends before the next one begins.
 
 import time
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -24,6 +25,7 @@ from messagestore_core.store.offsets import ReadOffsets
 from messagestore_core.store.tombstones import open_erased
 from messagestore_core.versions.rules import declare
 from messagestore_jobs.context import Run
+from messagestore_jobs.index.keys import Flags, hash_here
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.ingest.batch import BatchContext, ingest_batch
 from messagestore_jobs.ingest.columns import HashKeys, columns_of
@@ -120,7 +122,7 @@ class Ingest:
         updates = updates_task(task)
         update_arrivals = _arrivals(run, updates) if updates else None
         self._withdraw_left_behind(update_arrivals)
-        self._lifecycle = LifecycleWork(run, task, update_arrivals, self._first, self._days_of)
+        self._lifecycle = LifecycleWork(run, task, update_arrivals, self._first, self._days_of, self._purged)
         self._note = self._lifecycle.finish(self._note)
         self._sequences = IncompleteSequences(run, task.sequence_timeout)
         self._batches = 0
@@ -133,7 +135,8 @@ class Ingest:
         suffix = claim_suffix(self._run.run, store.epoch)
         since = events_since(task, self._note.events_since, index.next_global)
         earlier = EarlierEvents.open(spark, store, since, index) if since and looked_for(task, since) else None
-        keys = HashKeys(index.key, erased.key if erased.any() else None)
+        hashes = erased.any() or (index.remembers_any and not task.stores_purged)
+        keys = HashKeys(index.key, erased.key if hashes else None)
         columns = columns_of(
             spark, task, store.uri, suffix, bytes_at_once(spark), keys, earlier_events=earlier is not None
         )
@@ -174,6 +177,12 @@ class Ingest:
 
     def _days_of(self, message_ids: pa.Array) -> list[date]:
         return self._context.index.days_of(message_ids)
+
+    def _purged(self, message_ids: pa.Array, at: datetime) -> Flags:
+        """Which of the ids are remembered as purged at a time."""
+        if self._store.remember_purged is None:
+            return np.zeros(len(message_ids), dtype=np.bool_)
+        return self._context.index.remembers(hash_here(self._context.erased.key, message_ids.to_pylist()), at)
 
     def take_in_what_has_arrived(self) -> None:
         """Ingest a batch that broke off, then all that has arrived."""

@@ -29,6 +29,7 @@ from messagestore_core.store.fence import commit_properties, open_to_write, with
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import MESSAGES, UTC
 from messagestore_core.store.tombstones import Erased, open_erased
+from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.lifecycle.transitions import Change, Folded, LifecycleState, StoredMessage, Update, fold
 from messagestore_jobs.lifecycle.updates import dead_letters
 from messagestore_jobs.native import with_native
@@ -64,7 +65,8 @@ COLUMNS = (
 class LifecycleRun:
     """One run over one store; tombstones are read once, at the first use.
 
-    ``days_of`` gives the days on which messages with these ids were inserted.
+    ``days_of`` gives the days on which messages with these ids were inserted, ``purged`` which of them are
+    remembered as purged at a time.
     """
 
     spark: SparkSession
@@ -73,6 +75,7 @@ class LifecycleRun:
     retry: Retry
     resource: Resource
     days_of: Callable[[pa.Array], list[date]]
+    purged: Callable[[pa.Array, datetime], Flags]
 
     @cached_property
     def erased(self) -> Erased:
@@ -172,6 +175,21 @@ def without_erased(context: LifecycleRun, updates: pa.Table) -> pa.Table:
         return updates
     erased = context.erased.contains(updates["message_id"].combine_chunks())
     return updates.filter(pa.array(~erased)) if erased.any() else updates
+
+
+def still_unknown(context: LifecycleRun, what: Folded, updates: pa.Table, at: datetime) -> tuple[int, ...]:
+    """The updates whose messages may still come: those of purged messages that are remembered are stale.
+
+    Args:
+        context: of the run.
+        what: was folded from the updates.
+        updates: column message_id.
+        at: when they are applied.
+    """
+    if not what.unknown:
+        return ()
+    ids = updates["message_id"].take(pa.array(what.unknown, pa.int64())).combine_chunks()
+    return tuple(np.array(what.unknown)[~context.purged(ids, at)].tolist())
 
 
 def folded(context: LifecycleRun, updates: pa.Table, at: datetime, after: int | None = None) -> Folded:

@@ -4,7 +4,7 @@ A batch first writes dead letters, then updates that wait for their message; its
 """
 
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +21,8 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.pending_updates import count_pending, forget_waiting, let_wait
 from messagestore_core.store.schemas import PENDING_UPDATES, UTC
 from messagestore_jobs.context import Run
-from messagestore_jobs.lifecycle.commit import LifecycleRun, commit, folded, without_erased
+from messagestore_jobs.index.keys import Flags
+from messagestore_jobs.lifecycle.commit import LifecycleRun, commit, folded, still_unknown, without_erased
 from messagestore_jobs.lifecycle.timeouts import count_open, expire_due, fail_unanswered
 from messagestore_jobs.lifecycle.updates import dead_letters, read_updates, set_aside_once, source_of
 from messagestore_jobs.lifecycle.waiting import settle, was_cut_off
@@ -52,6 +53,7 @@ class LifecycleWork:
         arrivals: for :func:`updates_task`, if there is one.
         first: the note of the last commit before the run.
         days_of: gives the days on which messages with these ids were inserted.
+        purged: tells which of the ids are remembered as purged at a time.
     """
 
     def __init__(
@@ -61,9 +63,10 @@ class LifecycleWork:
         arrivals: Arrivals | None,
         first: CommitNote,
         days_of: Callable[[pa.Array], list[date]],
+        purged: Callable[[pa.Array, datetime], Flags],
     ) -> None:
         self._document, self._progress, self._first = run.document, run.progress, first
-        self._context = LifecycleRun(run.spark, run.run, run.store, task.retry, run.document.resource, days_of)
+        self._context = LifecycleRun(run.spark, run.run, run.store, task.retry, run.document.resource, days_of, purged)
         self._pending_for = task.lifecycle.pending_for if task.lifecycle else _PENDING_FOR
         self._processing_timeout = task.lifecycle.processing_timeout if task.lifecycle else None
         self._arrivals, self._task = arrivals, updates_task(task)
@@ -161,14 +164,15 @@ def take_in(context: LifecycleRun, source_id: str, due: Due, records: pa.Table, 
     updates = records.filter(pc.is_null(records["reason"]))
     last = table_state(context.store).last_global_position or 0
     result = folded(context, updates, due.batch.at)
-    waiting = without_erased(context, updates.take(pa.array(result.unknown, pa.int64())))
+    unknown = updates.take(pa.array(still_unknown(context, result, updates, due.batch.at), pa.int64()))
+    waiting = without_erased(context, unknown)
     # An earlier try may have let updates wait whose messages have come by now.
     if waiting.num_rows or (due.read_before and count_pending(context.store)):
         let_wait(context.store, _pending(waiting, source_id, due, last), source_id, due.batch.number)
     counts = UpdateCounts(
         received=records.num_rows + gone,
         applied=result.applied,
-        # Dead letters of earlier batches and updates of erased messages count as stale too.
+        # Dead letters of earlier batches and updates of erased or purged messages count as stale too.
         stale=records.num_rows - result.applied - set_aside - waiting.num_rows,
         dead_lettered=set_aside + gone,
         exhausted=len(result.exhausted),

@@ -13,7 +13,7 @@ from messagestore_core.store.delta_log import CommitNote, committed_batch, table
 from messagestore_core.store.handle import Store
 from messagestore_core.store.pending_updates import STEP, count_pending, drop_taken, read_pending, take
 from messagestore_core.store.tombstones import Erased
-from messagestore_jobs.lifecycle.commit import LifecycleRun, commit, folded
+from messagestore_jobs.lifecycle.commit import LifecycleRun, commit, folded, still_unknown
 from messagestore_jobs.lifecycle.transitions import Folded
 from messagestore_jobs.lifecycle.updates import dead_letters, set_aside_once
 from messagestore_jobs.rows.messages import read_messages
@@ -53,7 +53,7 @@ def settle(context: LifecycleRun, at: datetime, pending_for: timedelta, note: Co
     if not rows.num_rows:
         return note
     late = _met(context, rows, at)
-    unknown = set(late.unknown)
+    unknown = set(still_unknown(context, late, rows, at))
     since = rows["received_at"].to_pylist()
     given_up = {row for row in unknown if since[row] + pending_for <= at}
     settled = [row for row in range(rows.num_rows) if row not in unknown or row in given_up]
@@ -64,7 +64,7 @@ def settle(context: LifecycleRun, at: datetime, pending_for: timedelta, note: Co
     take(context.store, rows.take(pa.array(settled, pa.int64())), step[1])
     counts = UpdateCounts(
         applied=late.applied,
-        stale=late.stale,
+        stale=late.stale + len(late.unknown) - len(unknown),
         dead_lettered=_set_aside(context, overdue, at, pending_for, step[1]),
         exhausted=len(late.exhausted),
         retried=late.retried,

@@ -234,7 +234,7 @@ def source_id(task: ReplayTask) -> str:
 def _staged_task(ingest: IngestTask, task: ReplayTask, records: str) -> IngestTask:
     """The target's ingest task, changed to read the staged records; messages are Native records."""
     # Only the target's own runs read updates.
-    staged: dict[str, object] = {"source_id": source_id(task), "lifecycle": None}
+    staged: dict[str, object] = {"source_id": source_id(task), "lifecycle": None, "stores_purged": True}
     if task.origin == "DeadLetters":
         staged["source"] = RecordsSource(
             uri=records, format=ingest.source.format, of_kafka=ingest.source.kind == "kafka"

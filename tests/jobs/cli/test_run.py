@@ -97,6 +97,22 @@ def test_what_is_due_is_erased_right_after_the_purge(local_run: LocalRuns, tmp_p
     assert "sealed archives" in late["lastPurge"]["notErased"][0]
 
 
+def test_a_purged_message_is_a_duplicate_for_as_long_as_the_stream_says(local_run: LocalRuns, tmp_path: Path) -> None:
+    remembering = stream(tmp_path, deduplication={"rememberPurged": "P30D"})
+    arrive(tmp_path, "a.jsonl", map(record, range(1, 5)))
+    assert (
+        local_run([remembering, policy()]).status("RetentionPolicy/retention")["streams"][0]["lastPurge"]["purged"] == 2
+    )
+
+    def counts_of(name: str, *options: str) -> tuple[int, int]:
+        arrive(tmp_path, name, map(record, range(1, 5)))
+        told = local_run([remembering], *options).status(ORDERS)["lastRun"]
+        return told["stored"], told["duplicates"]
+
+    assert counts_of("b.jsonl") == (0, 4)
+    assert counts_of("c.jsonl", "--at", "2026-05-06T00:00:00Z") == (2, 2)
+
+
 def test_a_dry_run_only_previews(local_run: LocalRuns, tmp_path: Path) -> None:
     arrive(tmp_path, "a.jsonl", map(record, range(1, 5)))
     done = local_run([stream(tmp_path), policy(mode="DryRun")])

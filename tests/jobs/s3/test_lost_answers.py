@@ -107,7 +107,9 @@ class Site:
         document = RunDocument(
             run=f"run-{self.runs}",
             resource=RESOURCE,
-            table=self._granted(Table(uri=f"s3a://{self.bucket}/orders", owner=OWNER)),
+            table=self._granted(
+                Table(uri=f"s3a://{self.bucket}/orders", owner=OWNER, remember_purged=timedelta(days=1))
+            ),
             at=at,
             storage=(self.objects.entry(self.bucket),),
             task=self._task(event.task),

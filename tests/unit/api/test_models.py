@@ -73,6 +73,15 @@ def test_a_broken_field_does_not_hide_a_broken_rule_beside_it() -> None:
     assert len(messages) == 5
 
 
+def test_deduplication_has_a_window_or_a_memory_of_purged_ids() -> None:
+    document = smallest_stream()
+    for given in ({"window": "P7D"}, {"rememberPurged": "P30D"}, {"window": "P7D", "rememberPurged": "P30D"}):
+        document["spec"]["deduplication"] = given
+        assert parse_resource(document).to_dict()["spec"]["deduplication"] == given
+    document["spec"]["deduplication"] = {}
+    assert _messages(document) == ["give at least one of window and rememberPurged"]
+
+
 def test_an_unknown_field_is_answered_with_the_one_that_was_meant() -> None:
     document = smallest_stream()
     document["spec"]["table"]["deletion_policy"] = "Delete"

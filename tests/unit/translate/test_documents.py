@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from messagestore_core.contract.records import FieldSource, KafkaCluster, KafkaSource, Translator
-from messagestore_core.contract.run_document import IngestTask, KafkaDestination, PurgeTask, ReplayTask, RunDocument
+from messagestore_core.contract.run_document import (
+    IngestTask,
+    KafkaDestination,
+    PurgeTask,
+    ReplayTask,
+    RunDocument,
+    StreamDestination,
+)
 from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.translate import (
@@ -90,6 +97,22 @@ def test_who_asks_and_where() -> None:
     assert RunDocument.model_validate_json(document.model_dump_json(by_alias=True)) == document
 
 
+def test_each_run_of_a_stream_is_told_how_long_purged_ids_are_remembered() -> None:
+    remembering = stream(deduplication={"rememberPurged": "P30D"})
+    into = replay(
+        job(streamRef={"name": "source"}, destination={"stream": {"name": "orders"}}), stream("source"), remembering
+    ).destination
+    assert isinstance(into, StreamDestination)
+    tables = [
+        ingest_document(remembering, "run-1", AT).table,
+        purge_document(policy(), remembering, "run-1", AT).table,
+        into.table,
+    ]
+    assert [table.remember_purged for table in tables] == [30 * DAY] * 3
+    window = stream(deduplication={"window": "P7D"})
+    assert ingest_document(window, "run-1", AT).table.remember_purged is None
+
+
 DAY = timedelta(days=1)
 FIELDS = {"messageId": {"path": "$.id"}, "category": {"value": "a"}, "type": {"path": "$.t", "default": "x"}}
 ARCHIVED = {"afterIngest": "Archive", "archiveUri": "s3://landing/done/"}
@@ -109,6 +132,7 @@ INGEST: list[tuple[dict[str, Any], str, Any]] = [
     ({"filter": {"unmatched": "DeadLetter"}}, "filter.unmatched", "DeadLetter"),
     ({}, "deduplication_window", None),
     ({"deduplication": {"window": "P7D"}}, "deduplication_window", 7 * DAY),
+    ({"deduplication": {"rememberPurged": "P7D"}}, "deduplication_window", None),
     ({"expiration": {"onArrivalExpired": "Store"}}, "on_arrival_expired", "Store"),
     ({"expiration": {"defaultTtl": "P90D"}}, "default_ttl", 90 * DAY),
     ({"retry": {"maxRetries": 3, "maxBackoff": "PT1H30M"}}, "retry.max_backoff", timedelta(minutes=90)),

@@ -1,0 +1,216 @@
+"""Purged ids are remembered where a stream asks for that: a late copy of a purged message is a duplicate."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_core.contract.run_document import Match, ReplayTask, Rule, StreamDestination
+from messagestore_core.contract.run_report import IngestCounts, UpdateCounts
+from messagestore_core.store.handle import Store
+from messagestore_core.store.purged_ids import first_day
+from messagestore_core.store.schemas import REMEMBERED
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.context import Run
+from messagestore_jobs.index import changes, store_index
+from messagestore_jobs.index.manifest import INDEX, read_manifest
+from messagestore_jobs.progress import Silent
+from messagestore_jobs.replay.job import run_replay
+from support.external_writes import observing
+from support.indexes import OFTEN
+from support.ingests import START, lines, record
+from support.lifecycles import Updated, update
+from support.maintenance import maintain
+from support.purges import CrashError, crash_before_any_but, purge
+from support.replays import replay_document
+from support.stores import make_store, message
+
+DAY = timedelta(days=1)
+NEXT = START + DAY
+REMEMBER = 30 * DAY
+OLD: dict[str, Any] = {"rules": (Rule(name="old", max_age=DAY / 4),)}
+"""Of a run on the day after, it takes all of the first day."""
+ROWS: dict[str, Any] = {"rules": (Rule(name="some", match=Match(message_ids=("m1", "m2"))),)}
+
+
+@dataclass
+class Remembering(Updated):
+    """A stream whose purged ids are remembered."""
+
+    remember_purged: timedelta | None = REMEMBER
+
+    def again(self, *ids: str, at: datetime, **settings: Any) -> IngestCounts:
+        """The counts of a run to which messages with these ids come."""
+        self.arrive(f"{self.arrived}.jsonl", lines(*map(record, ids)))
+        return self.run(at, **settings).counts
+
+    def purge(self, at: datetime = NEXT, **task: Any) -> None:
+        purge(self.spark, self.table, at, **(task or OLD))
+
+    def kept(self) -> int:
+        """How many purged ids the table has."""
+        return int(Store(self.table.uri).table(REMEMBERED).count())
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Remembering:
+    stream = Remembering(spark, tmp_path)
+    stream.again("m1", "m2", "m3", at=START)
+    return stream
+
+
+@pytest.mark.parametrize("task", [OLD, ROWS], ids=["whole days", "rows"])
+def test_a_purged_message_that_comes_again_is_a_duplicate(stream: Remembering, task: dict[str, Any]) -> None:
+    stream.purge(**task)
+    left = stream.ids()
+    assert stream.again("m1", "m2", "new", at=NEXT) == IngestCounts(received=3, stored=1, duplicates=2)
+    assert stream.ids() == [*left, "new"]
+
+
+def test_when_the_time_is_over_it_is_a_new_message(stream: Remembering) -> None:
+    stream.purge()
+    assert stream.again("m1", at=NEXT + REMEMBER - timedelta(microseconds=1)).duplicates == 1
+    assert stream.again("m2", at=NEXT + REMEMBER).stored == 1
+
+
+def test_without_the_option_it_is_a_new_message_and_no_id_is_kept(stream: Remembering) -> None:
+    stream.remember_purged = None
+    stream.purge()
+    assert stream.kept() == 0
+    assert stream.again("m1", at=NEXT).stored == 1
+
+
+def test_another_length_counts_for_what_was_purged_before(stream: Remembering) -> None:
+    stream.purge()
+    stream.remember_purged = DAY
+    assert stream.again("m1", at=NEXT + DAY).stored == 1
+    stream.remember_purged = 999_999 * DAY
+    assert stream.again("m2", at=NEXT + DAY).duplicates == 1
+    stream.remember_purged = None
+    assert stream.again("m3", at=NEXT + DAY).stored == 1
+
+
+def test_an_id_counts_from_its_last_purge(stream: Remembering) -> None:
+    stream.purge()
+    later = NEXT + REMEMBER
+    assert stream.again("m1", at=later).stored == 1
+    stream.purge(later + DAY)
+    assert stream.again("m1", "m2", at=later + 2 * DAY) == IngestCounts(received=2, stored=1, duplicates=1)
+
+
+def test_a_window_decides_for_messages_that_are_there_and_not_for_purged_ones(stream: Remembering) -> None:
+    window = {"deduplication_window": DAY}
+    stream.purge(**ROWS)
+    counts = stream.again("m1", "m3", at=START + 2 * DAY, **window)
+    assert (counts.duplicates, counts.stored) == (1, 1)
+    # The newer m3 leaves, the older one stays.
+    newer = {"rules": (Rule(name="newer", match=Match(message_ids=("m3",), where="position > 2")),)}
+    stream.purge(START + 2 * DAY, **newer)
+    assert stream.ids() == ["m3"]
+    assert stream.again("m3", at=START + 4 * DAY, **window).stored == 1
+
+
+def test_a_replay_into_the_stream_stores_it_again(stream: Remembering) -> None:
+    stream.purge()
+    source = make_store(stream.folder / "source", [message(1)])
+    to = StreamDestination(table=stream.table, ingest=stream.document().task)
+    again = replay_document(source, ReplayTask(job_id="job", destination=to)).model_copy(update={"at": NEXT})
+    assert run_replay(Run.of(again, stream.spark, Silent())).progress.replayed == 1
+    assert stream.ids() == ["m1"]
+    assert stream.again("m1", "m2", at=NEXT).duplicates == 2
+
+
+def test_a_status_update_of_a_purged_message_is_stale_and_does_not_wait(stream: Remembering) -> None:
+    stream.purge(**ROWS)
+    stream.tell(update("m1", "COMPLETED"), update("m3", "COMPLETED"), update("unknown", "COMPLETED"))
+    assert stream.told(NEXT).counts == UpdateCounts(received=3, applied=1, stale=1)
+    assert stream.pending() == [("unknown", "COMPLETED")]
+
+
+def test_a_status_update_that_waits_is_stale_once_its_message_was_purged(stream: Remembering) -> None:
+    stream.tell(update("m4", "COMPLETED"))
+    assert stream.told(START).pending == 1
+
+    def killed(name: str, moment: str) -> None:
+        if (name, moment) == ("messages", "after"):
+            raise CrashError
+
+    with pytest.raises(CrashError), observing(killed):
+        stream.again("m4", at=START)
+    stream.purge()
+    report = stream.told(NEXT)
+    assert (report.counts, report.pending) == (UpdateCounts(stale=1), 0)
+
+
+def test_an_erased_message_has_a_tombstone_and_no_other_hash(stream: Remembering) -> None:
+    erased = Rule(name="erased", match=Match(message_ids=("m1",)), erase=True)
+    stream.purge(rules=(*OLD["rules"], erased), erase_within=timedelta(0))
+    assert stream.kept() == 2
+    assert stream.again("m1", "m2", "m3", at=NEXT).duplicates == 3
+
+
+def test_maintenance_forgets_days_that_are_over(stream: Remembering) -> None:
+    stream.purge()
+    stream.again("m4", at=NEXT)
+    stream.purge(NEXT + DAY)
+    maintain(stream.spark, stream.table, NEXT + REMEMBER)
+    assert stream.kept() == 4
+    maintain(stream.spark, stream.table, NEXT + REMEMBER + DAY / 2)
+    assert (stream.kept(), first_day(Store(stream.table.uri))) == (1, (NEXT + DAY).date())
+    assert stream.again("m4", at=NEXT + REMEMBER).duplicates == 1
+    stream.remember_purged = None
+    maintain(stream.spark, stream.table, NEXT + REMEMBER + DAY / 2)
+    assert stream.kept() == 0
+
+
+@pytest.mark.parametrize(("few", "lost"), [(0, "purged-*"), (100_000, "*")], ids=["by Spark", "here"])
+def test_an_index_that_is_lost_is_made_anew(
+    stream: Remembering, monkeypatch: pytest.MonkeyPatch, few: int, lost: str
+) -> None:
+    monkeypatch.setattr(changes, "FEW_ROWS", few)
+    for name, value in OFTEN.items():
+        monkeypatch.setattr(store_index, name, value)
+    stream.purge()
+    assert stream.again("m1", "a", at=NEXT).duplicates == 1
+    stream.purge(NEXT + DAY)
+    assert stream.again("m2", "a", "b", at=NEXT + DAY).duplicates == 2
+    found = read_manifest(Store(stream.table.uri).objects(INDEX))
+    assert found is not None
+    assert sum(one.count for one in found.purged) == 4
+    for path in (stream.folder / "store" / INDEX).glob(lost):
+        path.unlink()
+    assert stream.again("m3", "a", "c", at=NEXT + DAY).duplicates == 2
+
+
+@pytest.mark.parametrize("task", [OLD, ROWS], ids=["whole days", "rows"])
+def test_a_purge_that_is_killed_at_any_write_forgets_no_id(stream: Remembering, task: dict[str, Any]) -> None:
+    writes: list[str] = []
+    crashed: list[str] = []
+    for _ in range(20):
+        try:
+            with observing(noting(writes)), observing(crash_before_any_but(crashed)):
+                stream.purge(**task)
+            break
+        except CrashError:
+            gone = {"m1", "m2", "m3"} - set(stream.ids())
+            assert not gone or "purged-ids" in writes
+    assert {"purged-ids", "heads", "freeze-plan"} <= set(crashed)
+    assert stream.again("m1", "m2", at=NEXT).duplicates == 2
+
+
+def noting(writes: list[str]) -> Callable[[str, str], None]:
+    return lambda name, moment: writes.append(name) if moment == "after" else None
+
+
+def test_a_store_of_an_earlier_release_gets_the_table_once_it_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Remembering(spark, tmp_path, remember_purged=None)
+    stream.again("m1", "m2", at=START)
+    there = Store(stream.table.uri).tables_there()
+    stream.remember_purged = REMEMBER
+    assert stream.again("m1", at=START).duplicates == 1
+    store = Store.of(stream.table, Storage())
+    assert (REMEMBERED in there, store.tables_there()) == (False, store.tables)
