@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ KINDS = (
     "stored", "duplicates", "Unparseable", "InvalidField", "ExpiredOnArrival", "WrongExpectedVersion",
     "applied", "stale", "waits", "met", "UnknownMessage", "expired", "RetriesExhausted", "set aside as it was",
     "purged", "erased", "scrubbed", "purge went on", "stays after all", "not erased after all",
+    "comes after its purge", "told after its purge",
     "to files", "to stream", "in order of sequences", "replay went on", "sent again",
     "maintained", "maintained under a replay",
     "Ingest cut off", "Purge cut off", "Replay cut off", "Redeliver cut off", "Maintain cut off",
@@ -167,10 +169,20 @@ NOT_ERASED = [
     Step(Ingest(updates=((Told(1, "FAILED"),),))),
     Step(Purge(erased=1)),
 ]
+REMEMBERED = [
+    Step(Ingest((FIVE, MIXED), ((Told(2, "COMPLETED"),),))),
+    Step(Purge(stream="a-1"), cuts=(7, 9, 11), left=True),
+    Step(Purge(status="COMPLETED"), cuts=(8,)),
+    Step(Ingest((FIVE,), ((Told(0, "COMPLETED"), Told(2, "FAILED"), Told(8, "FAILED")),)), cuts=(5,)),
+    Step(Ingest((FIVE,)), hours=8),
+    Step(Maintain(), hours=40),
+    Step(Ingest((FIVE, MIXED)), cuts=(6,)),
+]
 KNOWN = {
     "retried": RETRIED, "exhausted": EXHAUSTED, "purged": PURGED, "cut off": CUT_OFF, "unheard": UNHEARD, "gone": GONE,
-    "not erased": NOT_ERASED,
+    "not erased": NOT_ERASED, "remembered": REMEMBERED,
 }  # fmt: skip
+EIGHT_HOURS = timedelta(hours=8)
 
 
 @pytest.fixture(autouse=True)
@@ -188,7 +200,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_store_is_what_its_history_makes_it(spark: SparkSession, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for name, history in KNOWN.items():
-        seen.update(lived(history, spark, tmp_path / name))
+        seen.update(lived(history, spark, tmp_path / name, EIGHT_HOURS if name == "remembered" else None))
     assert not [kind for kind in KINDS if not seen[kind]]
 
 
@@ -197,7 +209,7 @@ def test_a_store_is_what_any_history_makes_it(spark: SparkSession, tmp_path: Pat
     folders = (tmp_path / str(n) for n in range(1_000_000))
 
     @seed(SEED + share)
-    @given(histories)
+    @given(histories, st.sampled_from([None, EIGHT_HOURS]))
     @settings(
         # Shrinking would run for an hour; a failed history is printed whole.
         max_examples=min(SHARE, HISTORIES - share * SHARE),
@@ -205,15 +217,17 @@ def test_a_store_is_what_any_history_makes_it(spark: SparkSession, tmp_path: Pat
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    def lives(history: list[Step]) -> None:
-        lived(history, spark, next(folders))
+    def lives(history: list[Step], remember_purged: timedelta | None) -> None:
+        lived(history, spark, next(folders), remember_purged)
 
     lives()
 
 
-def lived(history: list[Step], spark: SparkSession, folder: Path) -> Counter[str]:
+def lived(
+    history: list[Step], spark: SparkSession, folder: Path, remember_purged: timedelta | None = None
+) -> Counter[str]:
     """Run a history, compare the store with the model after each step, and return what was seen."""
-    world = World(spark, folder)
+    world = World(spark, folder, remember_purged=remember_purged)
     for step in history:
         world.happen(step)
     world.end()

@@ -90,7 +90,7 @@ def _placed(store: Store, batch: Batch, outcome: _Outcome, place: Place, record:
         # An earlier try of the batch made it a dead letter.
         return "dead_lettered"
     known = store.erased | {message.message_id for message in (*store.messages, *outcome.stored)}
-    if record.message_id in known:
+    if record.message_id in known or _is_purged(store, record, batch.at):
         return "duplicates"
     if earlier and earlier.reason == "WrongExpectedVersion":
         return "duplicates"
@@ -118,6 +118,12 @@ def _placed(store: Store, batch: Batch, outcome: _Outcome, place: Place, record:
         )
     )
     return "stored"
+
+
+def _is_purged(store: Store, record: Record, at: datetime) -> bool:
+    purged = store.remembers(record.message_id, at)
+    store.seen["comes after its purge"] += purged
+    return purged
 
 
 def _contradicts(record: Record, stored: Iterable[Message]) -> bool:

@@ -74,11 +74,13 @@ def take_in_updates(store: Store) -> Writes:
         store.updates["received"] += 1
         if one.status is None:
             store.updates["dead_lettered"] += 1
-        elif one.message_id not in store.erased and store.find(one.message_id) is None:
+        elif one.message_id in store.erased or _is_purged(store, one, batch.at):
+            _count(store, False)
+        elif store.find(one.message_id) is None:
             store.waiting.append(Waiting(batch.at, place, one))
             store.seen["waits"] += 1
         else:
-            _count(store, one.message_id not in store.erased and _applied(store, one, batch.at))
+            _count(store, _applied(store, one, batch.at))
     store.update_batch = None
 
 
@@ -116,6 +118,12 @@ def _no_updates(batch: Batch, told: list[tuple[Place, object]]) -> dict[Place, L
     }
 
 
+def _is_purged(store: Store, told: Told, at: datetime) -> bool:
+    purged = store.find(told.message_id) is None and store.remembers(told.message_id, at)
+    store.seen["told after its purge"] += purged
+    return purged
+
+
 def _applied(store: Store, told: Told, at: datetime) -> bool:
     message = store.find(told.message_id)
     assert message is not None
@@ -130,8 +138,9 @@ def _count(store: Store, applied: bool) -> None:
 def settle(store: Store, now: datetime) -> Writes:
     """Apply waiting updates whose messages have arrived; those that waited too long become dead letters."""
     late = [one for one in store.waiting if store.find(one.told.message_id)]
-    over = [one for one in store.waiting if one not in late and one.since + WAITS <= now]
-    if not late and not over:
+    purged = [one for one in store.waiting if one not in late and _is_purged(store, one.told, now)]
+    over = [one for one in store.waiting if one not in late and one not in purged and one.since + WAITS <= now]
+    if not late and not over and not purged:
         return
     yield "pending-taken"
     store.settling = True
@@ -144,8 +153,10 @@ def settle(store: Store, now: datetime) -> Writes:
     for one in late:
         _count(store, _applied(store, one.told, now))
         store.seen["met"] += 1
+    for _ in purged:
+        _count(store, False)
     store.updates["dead_lettered"] += len(over)
-    store.waiting = [one for one in store.waiting if one not in late and one not in over]
+    store.waiting = [one for one in store.waiting if one not in late and one not in purged and one not in over]
     store.batches["settled"] += 1
     store.settling = False
 

@@ -65,6 +65,7 @@ def _carry_out(store: Store, plan: Plan) -> Writes:
     if plan.rows and plan.what.scrubs:
         yield from _scrub(store, plan)
     elif plan.rows:
+        yield from _remember_purged(store, plan)
         yield from _delete(store, plan)
     yield "forget-plan"
     if plan.what.erased is None:
@@ -95,6 +96,17 @@ def _remember_erased(store: Store, plan: Plan) -> Writes:
             letter = store.letters.pop(place)
             store.erased_letters += place not in store.uncounted and not store.is_open(letter.batch)
             store.uncounted.discard(place)
+
+
+def _remember_purged(store: Store, plan: Plan) -> Writes:
+    """Remember the ids, once; the plan says that they are."""
+    if store.remember_purged is None or plan.what.erased is not None or plan.remembered:
+        return
+    ids = [message.message_id for message in _rows(store, plan)]
+    yield "purged-ids"
+    store.purged |= dict.fromkeys(ids, plan.at)
+    yield "freeze-plan"
+    plan.remembered = True
 
 
 def _delete(store: Store, plan: Plan) -> Writes:

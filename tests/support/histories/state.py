@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from support.histories.steps import Purge, Record, Told
@@ -115,6 +115,8 @@ class Plan:
     what: Purge
     at: datetime
     rows: dict[int, str]
+    remembered: bool = False
+    """Whether the ids of its messages are remembered."""
 
 
 @dataclass
@@ -139,6 +141,9 @@ class Store:
     exhausted: list[Exhausted] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     erased: set[str] = field(default_factory=set)
+    remember_purged: timedelta | None = None
+    purged: dict[str, datetime] = field(default_factory=dict)
+    """When the ids of purged messages were purged last, if they are remembered."""
     erased_letters: int = 0
     """Counted dead letters that were copies of erased messages."""
     uncounted: set[Place] = field(default_factory=set)
@@ -162,6 +167,14 @@ class Store:
 
     def find(self, message_id: str) -> Message | None:
         return next((message for message in self.messages if message.message_id == message_id), None)
+
+    def remembers(self, message_id: str, at: datetime) -> bool:
+        """Whether an id is remembered as purged."""
+        return (
+            self.remember_purged is not None
+            and message_id in self.purged
+            and at < self.purged[message_id] + self.remember_purged
+        )
 
     def is_to_read(self, file: File) -> bool:
         """Whether a file of messages waits for a run, or for the end of an interrupted one."""

@@ -35,8 +35,8 @@ from support.replays import Crash
 FOLLOWED = {
     Ingest: {"plan", "dead-letters", "messages", "pending-taken", "lifecycle", "expire"},
     Purge: {
-        "freeze-plan", "tombstones", "tombstones-withdrawn", "erase-dead-letters", "delete-days", "delete-rows",
-        "scrub-rows", "forget-plan",
+        "freeze-plan", "tombstones", "tombstones-withdrawn", "erase-dead-letters", "purged-ids", "delete-days",
+        "delete-rows", "scrub-rows", "forget-plan",
     },
     Replay: {"replay-frozen"},
     Redeliver: {"lifecycle"},
@@ -69,9 +69,11 @@ class World:
     ingest_is_open: bool = False
     missed: set[str] = field(default_factory=set)
     """The ids of messages that were erased at some time; like those of a replay, for rounds."""
+    remember_purged: timedelta | None = None
 
     def __post_init__(self) -> None:
-        self.stream = Updated(self.spark, self.folder, retry=RETRY)
+        self.stream = Updated(self.spark, self.folder, retry=RETRY, remember_purged=self.remember_purged)
+        self.model.remember_purged = self.remember_purged
         open_folder(handle.Store.of(self.stream.table, Storage()))
         self.stream.landing.mkdir()
         self.stream.update_landing.mkdir()
