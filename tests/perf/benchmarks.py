@@ -125,6 +125,11 @@ BENCHMARKS: dict[str, Benchmark] = {
         sides={"purge of a day": ("purge", {}), "rewrite": ("rewrite", {})},
         ratios=(Ratio("purge of a day over a rewrite", "purge of a day", "rewrite", "at most 0.05"),),
     ),
+    "purge-remembered": Benchmark(
+        run=reading_sides.purge_all,
+        sides={side: (side, {}) for side in ("remembered", "forgotten", "rows")},
+        ratios=(Ratio("purge of days, remembered, over row by row", "remembered", "rows", "at most 0.05"),),
+    ),
     "purge-scattered": _change_benchmark("purge", data.DAYS),
     "erase-scattered": _change_benchmark("erase", data.DAYS),
     "status-updates": _change_benchmark("updates", 1),

@@ -21,13 +21,18 @@ from messagestore.reader import Reader
 from messagestore_core.contract.run_document import (
     FilesDestination,
     Interval,
+    Match,
     PurgeTask,
     ReplayTask,
     Rule,
     Selection,
 )
+from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
+from messagestore_core.store.schemas import REMEMBERED
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
+from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.native import to_native
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
@@ -125,6 +130,30 @@ def purge(side: str, arguments: Figures) -> Figures:
     expected = HELD if side == "rewrite" else HELD - HELD // data.DAYS
     assert left == expected, f"{left} messages are left of {HELD}"
     return {"seconds": seconds, "left": left}
+
+
+def purge_all(side: str, arguments: Figures) -> Figures:
+    """Purge all days by age, with or without their ids, or all but one in 4,096 messages row by row."""
+    spark = _session()
+    work = Path(tempfile.mkdtemp(prefix="messagestore-perf-", dir=data.folder()))
+    match = Match(where="correlation_id NOT LIKE '000%'") if side == "rows" else None
+    rule = Rule(name="all", max_age=timedelta(days=1), match=match)
+    remembered = timedelta(days=30) if side == "remembered" else None
+
+    def run(held: int) -> float:
+        uri = data.copy(data.base(_session, held), work / str(held))
+        document = data.document(uri, PurgeTask(mode="Enforce", rules=(rule,)), datetime(2026, 11, 1, tzinfo=UTC))
+        table = document.table.model_copy(update={"remember_purged": remembered})
+        open_folder(Store.of(table, Storage()))
+        return _timed(lambda: run_purge(Run.of(document.model_copy(update={"table": table}), spark, Silent())))
+
+    run(100_000)
+    seconds, store = run(HELD), Store(f"file://{work}/{HELD}", remember_purged=remembered)
+    kept = store.table(REMEMBERED).count() if remembered else 0
+    assert kept == (HELD if remembered else 0), f"{kept} ids are remembered"
+    figures = {"seconds": seconds, "index afterwards": _timed(lambda: StoreIndex(spark, store))}
+    shutil.rmtree(work)
+    return figures
 
 
 def replay(side: str, arguments: Figures) -> Figures:
