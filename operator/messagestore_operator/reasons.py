@@ -353,9 +353,10 @@ class Reason(StrEnum):
     TABLE_REFUSED = (
         "TableRefused",
         "The folder holds something else or another stream's store, or something in the store that no run "
-        "wrote: columns, properties or paths of a table, a document, a link.",
+        "wrote: columns, properties, paths or rows of a table, a document, a link; or a table is missing or older "
+        "than the others.",
         "The message names it. Name another folder, or take it over: [store.md](store.md#another-owner). If "
-        "somebody else has written to it: [security.md](security.md#what-lies-in-a-store).",
+        "somebody else has written to it: [recovery.md](recovery.md).",
     )
     TOPIC_MISSING = (
         "TopicMissing",

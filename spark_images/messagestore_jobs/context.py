@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 from messagestore_core.clock import now
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.store.delta_log import CommitNote, last_note
-from messagestore_core.store.fence import with_epoch
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.progress import ProgressListener
@@ -44,4 +43,4 @@ class Run:
 
     def note(self) -> CommitNote:
         """The note of a commit on ``messages`` that is no batch; it repeats the totals."""
-        return with_epoch(self.store, last_note(self.store).model_copy(update={"run": self.run}))
+        return last_note(self.store).model_copy(update={"run": self.run})

@@ -24,6 +24,7 @@ from messagestore_core.contract.run_document import (
     RunDocument,
 )
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.store.delta_log import CommitNote
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
@@ -31,6 +32,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.maintain.job import run_maintain
 from messagestore_jobs.progress import Silent
+from messagestore_jobs.rows.messages import committing
 from messagestore_jobs.session import SETTINGS
 
 STREAMS = 100_000
@@ -119,8 +121,13 @@ def base(session: Callable[[], SparkSession], count: int) -> Path:
         "inserted_at time",
         "to_date(inserted_at) inserted_date",
     )
-    rows.sortWithinPartitions("stream_name", "position").write.format("delta").mode("append").save(f"{uri}/messages")
-    StoreIndex(spark, Store(uri)).save()
+    store = Store(uri)
+    store.table("messages")
+    with committing(spark, store, "base", CommitNote(run="perf")):
+        rows.sortWithinPartitions("stream_name", "position").write.format("delta").mode("append").save(
+            f"{uri}/messages"
+        )
+    StoreIndex(spark, store).save()
     (path / "complete").write_text(json.dumps({"messages": count}))
     return path / "store"
 

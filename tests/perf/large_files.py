@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from deltalake import write_deltalake
 from rich.console import Console
 from rich.table import Table
 from tests.perf import data
@@ -29,6 +28,7 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import local_session
 from messagestore_jobs.source.file_arrivals import FileArrivals
+from support.stores import add_rows
 
 READ, NEW, A_FOLDER = 1_000_000, 10, 1_000
 _AT = datetime(2026, 1, 5, tzinfo=UTC)
@@ -47,7 +47,7 @@ def main() -> None:
 
 def _make(landing: Path, uri: str) -> None:
     open_folder(Store.of(StoreTable(uri=uri, owner=data.OWNER), Storage()))
-    write_deltalake(f"{uri}/files", pa.concat_tables(_made(landing)), mode="append")
+    add_rows(Store(uri), "files", pa.concat_tables(_made(landing)))
     for n in range(NEW):
         (landing / f"new-{n}.jsonl").write_text("{}\n")
 

@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import write_deltalake
 from rich.console import Console
 from rich.table import Table
 from tests.perf import data, ingest_sides
@@ -37,6 +36,7 @@ from messagestore_core.store.schemas import HEADS, TOMBSTONES
 from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import open_erased
 from messagestore_jobs.session import local_session
+from support.stores import add_rows
 
 Figures = dict[str, float]
 
@@ -112,7 +112,7 @@ def _write_heads(uri: str) -> None:
     for first in range(0, STREAMS, count):
         positions, nothing = pa.array(np.full(count, 5)), (pa.nulls(count, pa.int64()), pa.nulls(count, pa.string()))
         rows = pa.Table.from_arrays([_names(first, first + count, 1), positions, *nothing], schema=HEADS)
-        write_deltalake(f"{uri}/heads", rows, mode="append")
+        add_rows(Store(uri), "heads", rows)
 
 
 def _names(first: int, end: int, step: int) -> pa.Array:
@@ -124,7 +124,7 @@ def _write_tombstones(uri: str) -> None:
     keys = pa.array([secrets.token_hex(32) for _ in range(ERASED)])
     columns = {"message_key": keys, "erased_at": pa.array([_AT] * ERASED, TOMBSTONES.field("erased_at").type)}
     columns |= {"run": pa.array(["perf"] * ERASED), "global_position": pa.array(np.arange(1, ERASED + 1))}
-    write_deltalake(f"{uri}/tombstones", pa.table(columns).cast(TOMBSTONES), mode="append")
+    add_rows(Store(uri), "tombstones", pa.table(columns).cast(TOMBSTONES))
 
 
 def _offsets(number: int) -> OffsetBatch:

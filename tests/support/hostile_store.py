@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from messagestore.errors import MessageStoreError
@@ -42,7 +41,7 @@ from support.forgeries import forget_logs
 from support.ingests import OWNER, Stream, lines, record
 from support.purges import CrashError
 from support.replays import files_replay
-from support.stores import make_store, message
+from support.stores import add_rows, make_store, message
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
 CANARY = os.urandom(48).hex()
@@ -180,12 +179,10 @@ class Site:
             "batch": 1,
             "row": 0,
         }
-        write_deltalake(
-            Store(uri).table("pending_updates"), pa.Table.from_pylist([waiting], schema=PENDING_UPDATES), mode="append"
-        )
+        add_rows(Store(uri), "pending_updates", pa.Table.from_pylist([waiting], schema=PENDING_UPDATES))
         read = {"source_id": "k", "batch": 1, "at": NOW, "topic": "t", "topic_id": "i", "partition": 0}
         read |= {"start": 0, "end": 1, "latest": 1}
-        write_deltalake(Store(uri).table("offsets"), pa.Table.from_pylist([read], schema=OFFSETS), mode="append")
+        add_rows(Store(uri), "offsets", pa.Table.from_pylist([read], schema=OFFSETS))
 
     def _purge(self) -> RunDocument:
         archive = Archive(uri=f"file://{self.site}/archive", format="JSONLines")

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import Transaction
 from pyspark.sql import SparkSession
 
 from messagestore_core.clock import microseconds
+from messagestore_core.store.delta_log import CommitNote
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.schemas import MESSAGES
 from messagestore_jobs.index.keys import Keys, hash_here
 from messagestore_jobs.index.store_index import Added, StoreIndex
-from support.stores import START, kept_heads, message
+from support.stores import START, add_rows, kept_heads, message
 
 OFTEN = {"SAVE_KEYS": 5, "SAVE_KEYS_AT_END": 2, "SAVE_COMMITS_AT_END": 3}
 """Settings of the index's module, so that it is written even for few keys."""
@@ -75,8 +76,7 @@ def append(
         heads[stream] = position + 1
         rows.append(message(number, message_id=name, stream_name=stream, position=position, inserted_at=at))
     table = pa.Table.from_pylist(rows, schema=MESSAGES)
-    said = CommitProperties(app_transactions=[Transaction(*batch)] if batch else None)
-    write_deltalake(store.table("messages"), table, mode="append", commit_properties=said)
+    add_rows(store, "messages", table, CommitNote(run="ingest"), *([Transaction(*batch)] if batch else []))
     return table
 
 

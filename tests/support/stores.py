@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, write_deltalake
+from deltalake import Transaction, write_deltalake
 
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.delta_log import CommitNote, last_note
+from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import HiddenHeads, read_hidden_heads, read_named_heads
@@ -71,18 +72,20 @@ def add_messages(uri: str, rows: Iterable[Row], **noted: Any) -> None:
     before = last_note(Store(uri))
     counts = IngestCounts(received=arrow.num_rows, stored=arrow.num_rows)
     note = CommitNote(run="ingest", totals=before.totals + counts, **noted)
-    write_deltalake(
-        Store(uri).table("messages"),
-        arrow,
-        mode="append",
-        commit_properties=CommitProperties(custom_metadata={"userMetadata": note.json_text()}),
-    )
+    add_rows(Store(uri), "messages", arrow, note)
 
 
 def add_dead_letters(uri: str, rows: Iterable[Row]) -> None:
     """Add dead letters; each row has at least ``failed_at`` and ``raw``."""
     full = [{"reason": "Unparseable", "source": {"kind": "files", "uri": "file:///landing/a"}, **row} for row in rows]
-    write_deltalake(Store(uri).table("dead_letters"), pa.Table.from_pylist(full, schema=DEAD_LETTERS), mode="append")
+    add_rows(Store(uri), "dead_letters", pa.Table.from_pylist(full, schema=DEAD_LETTERS))
+
+
+def add_rows(store: Store, name: str, rows: pa.Table, note: CommitNote | None = None, *batch: Transaction) -> None:
+    """Add rows to any table, in a commit with a note, as a run writes it."""
+    table, own = open_to_write(store, name), commit_properties(store, note)
+    own.app_transactions = [*(own.app_transactions or []), *batch]
+    write_deltalake(table, rows, mode="append", commit_properties=own)
 
 
 def stored(uri: str) -> list[Row]:

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable
 from pydantic import BaseModel, ValidationError
 
-from messagestore_core.contract.base import ContractModel
 from messagestore_core.contract.run_report import IngestCounts, TableState, UpdateCounts
 from messagestore_core.store.handle import Store
+from messagestore_core.store.notes import TablesNote
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.statistics import complete
 
@@ -57,22 +57,16 @@ def may_be_before(files: pa.Table, column: str, edge: datetime) -> bool:
     return pc.any(pc.less(least, pa.scalar(edge, least.type))).as_py() is True
 
 
-class CommitNote(ContractModel):
+class CommitNote(TablesNote):
     """The user metadata of one commit on ``messages``."""
 
     run: str
     totals: IngestCounts = IngestCounts()
     updates: UpdateCounts = UpdateCounts()
-    epoch: int | None = None
-    """The epoch of the run's grant; see ``fence``."""
     next_global_position: int | None = None
     """The store's next global position after the commit; absent: no batch of this release came."""
     events_since: int | None = None
     """The first global position since which CloudEvents are identified by source and id; absent: none came since."""
-
-    def json_text(self) -> str:
-        """The text in the commit."""
-        return self.model_dump_json(by_alias=True)
 
 
 def committed_batch(store: Store, source_id: str) -> int:
@@ -93,6 +87,16 @@ def note_of(table: DeltaTable) -> CommitNote:
             if note is not None:
                 return note
     return CommitNote(run="")
+
+
+def note_before(store: Store, version: int) -> CommitNote | None:
+    """The newest note of ``messages`` up to a version; None where the log has none any more."""
+    for at in range(version, -1, -1):
+        entry = store.entry("messages", at)
+        note = _note(entry.said) if entry else None
+        if entry is None or note is not None:
+            return note
+    return None
 
 
 def is_own_note(text: str | None) -> bool:

@@ -2,6 +2,9 @@
 
 from messagestore_core.contract.run_report import Outcome
 
+WAY_BACK = "Find out who writes to the folder; docs/recovery.md says how to get back"
+"""What to do about tables that are not as the store's runs left them."""
+
 
 class RunFailedError(Exception):
     """Ends a run; report, condition and Event have ``reason``, and the report has ``outcome``: what was done before."""

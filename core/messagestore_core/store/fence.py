@@ -22,6 +22,7 @@ from messagestore_core.store.delta_log import EPOCH, CommitNote, empty_commit, e
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import Observer, external_write, observing
 from messagestore_core.store.handle import Store
+from messagestore_core.store.notes import TablesNote
 
 _ATTEMPTS = 100
 _LOOK_AGAIN_SECONDS = 1.0
@@ -66,26 +67,27 @@ def open_to_write(store: Store, name: str) -> DeltaTable:
     table = store.opened(name)
     if store.epoch is not None:
         _refuse_older(store, epoch_of(table))
+    store.known.writing(name, table)
     return table
 
 
 def commit_properties(store: Store, note: CommitNote | None = None) -> CommitProperties:
     """The properties of a commit by delta-rs: a note, and the epoch, so that the commit fails after a newer one."""
     return CommitProperties(
-        custom_metadata={"userMetadata": with_epoch(store, note).json_text()} if note else None,
+        custom_metadata={"userMetadata": note_text(store, note)},
         app_transactions=[Transaction(EPOCH, store.epoch)] if store.epoch is not None else None,
     )
 
 
 def carrying_on(store: Store, name: str, table: DeltaTable, run: str) -> CommitProperties:
     """The properties of a commit by delta-rs that changes no row; on ``messages`` it repeats the totals."""
-    note = with_epoch(store, note_of(table).model_copy(update={"run": run})) if name == "messages" else None
-    return commit_properties(store, note)
+    return commit_properties(store, note_of(table).model_copy(update={"run": run}) if name == "messages" else None)
 
 
-def with_epoch(store: Store, note: CommitNote) -> CommitNote:
-    """The note with the epoch of this run."""
-    return note.model_copy(update={"epoch": store.epoch})
+def note_text(store: Store, note: CommitNote | None = None) -> str:
+    """The user metadata of a commit: a note of ``messages``, or that of any other table."""
+    said = TablesNote() if note is None else note
+    return said.model_copy(update={"epoch": store.epoch, "tables": store.known.all()}).json_text()
 
 
 def claim(store: Store, run: str) -> None:
@@ -100,15 +102,17 @@ def claim(store: Store, run: str) -> None:
 
 def _claim(store: Store, run: str, name: str) -> None:
     """Commit the epoch to one table, right after the commit whose totals it repeats."""
+    checked = store.last_opened(name)
     for _ in range(_ATTEMPTS):
         try:
-            table = store.opened(name)
+            table = checked or store.opened(name)
         except TableNotFoundError:
             # A deletion that broke off goes on without this table.
             return
         newest = epoch_of(table)
         _refuse_older(store, newest)
         if newest == store.epoch:
+            store.known.noted.add(name)
             return
         properties = carrying_on(store, name, table, run)
         # A commit after one that was not read would repeat wrong totals.
@@ -116,7 +120,9 @@ def _claim(store: Store, run: str, name: str) -> None:
         try:
             empty_commit(table, properties)
         except CommitFailedError:
+            checked = None
             continue
+        store.known.committed(name, table.version() + 1)
         return
     raise RunFailedError("RunFailed", f"other runs keep writing {store.path(name)}; its epoch can't be set")
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Owner
 from messagestore_core.store.audit import note
+from messagestore_core.store.delta_log import CommitNote, empty_commit
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import carrying_on, commit_properties, open_to_write
@@ -19,8 +20,9 @@ from messagestore_core.store.foreign import partition_columns
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import LARGEST_DOCUMENT, delta_uri, first_link, parsed_document
 from messagestore_core.store.schemas import EVERY_TABLE, properties
+from messagestore_core.store.together import check_tables
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Grows with each release that adds tables, columns or properties; earlier releases then refuse the store."""
 MARKER = "_messagestore.json"
 _READ = ("tombstones", "dead_letters", "messages")
@@ -28,16 +30,18 @@ _READ = ("tombstones", "dead_letters", "messages")
 
 
 def check_folder(store: Store) -> None:
-    """Check that a folder is this owner's, or may become it. Nothing is written.
+    """Check that a folder is this owner's, or may become it, and that its tables belong together. Nothing is written.
 
     Raises:
-        TableRefusedError: the folder is another's, holds something else, or is of a newer format.
+        TableRefusedError: the folder is another's, holds something else, or is of a newer format; or its tables are not
+            as the store's runs left them.
     """
     refuse_links(store.uri)
     objects = store.objects()
     marker = objects.read(MARKER, LARGEST_DOCUMENT)
     if marker is not None:
         _refuse_others(store, owner_of(store, marker))
+        check_tables(store, _said(store, marker).format_version)
         return
     found = [name for name in objects.names() if not name.endswith(".partial")]
     if found:
@@ -69,6 +73,10 @@ def open_folder(store: Store, by: RunDocument | None = None) -> None:
     for name in reversed(names):
         if not complete[name]:
             _complete(store, name, run)
+    store.known.all()
+    for name in names:
+        if name not in store.known.noted:
+            _note(store, name, run)
 
 
 def is_complete(store: Store) -> bool:
@@ -81,7 +89,7 @@ def is_complete(store: Store) -> bool:
     if store.objects().read(MARKER, LARGEST_DOCUMENT) != _marker(store):
         return False
     tables = {name: store.table(name) for name in store.tables}
-    return all(_has_all(name, one) for name, one in tables.items())
+    return set(tables) <= store.known.noted and all(_has_all(name, one) for name, one in tables.items())
 
 
 def owner_of(store: Store, marker: bytes) -> Owner:
@@ -97,6 +105,19 @@ def owner_of(store: Store, marker: bytes) -> Owner:
             "use the release that wrote it, or a newer one"
         )
     return parsed_document(_OwnersMarker, marker, store.path(MARKER)).owner
+
+
+def format_of(store: Store) -> int:
+    """The format version of a store, by its marker.
+
+    Raises:
+        TableRefusedError: there is no marker, or one of a newer format.
+    """
+    marker = store.objects().read(MARKER, LARGEST_DOCUMENT)
+    if marker is None:
+        raise TableRefusedError(f"{store.uri} is no message store: it has no {MARKER}")
+    owner_of(store, marker)
+    return _said(store, marker).format_version
 
 
 def _said(store: Store, marker: bytes) -> "_Marker":
@@ -179,7 +200,7 @@ def _marker(store: Store) -> bytes:
 def _is_there(store: Store, name: str) -> bool:
     """Whether a table exists and lacks nothing."""
     try:
-        return _has_all(name, open_to_write(store, name))
+        return _has_all(name, store.table(name))
     except TableNotFoundError:
         return False
 
@@ -193,23 +214,33 @@ def _complete(store: Store, name: str, run: str) -> None:
     try:
         table = open_to_write(store, name)
     except TableNotFoundError:
-        _create(store, name)
+        create_table(store, name, run)
         return
     _add_columns(store, name, table, run)
     _set_properties(store, name, run)
 
 
-def _create(store: Store, name: str) -> None:
+def create_table(store: Store, name: str, run: str) -> None:
+    """Make an empty table if it is missing."""
     with external_write(f"create-{name}"):
-        DeltaTable.create(
+        made = DeltaTable.create(
             delta_uri(store.path(name)),
             EVERY_TABLE[name],
             mode="ignore",
             partition_by=partition_columns(name) or None,
             configuration=properties(name),
             storage_options=store.storage.delta_options(store.uri),
-            commit_properties=commit_properties(store),
+            commit_properties=commit_properties(store, CommitNote(run=run) if name == "messages" else None),
         )
+    store.known.made(name, made)
+
+
+def _note(store: Store, name: str, run: str) -> None:
+    """Commit the first note on a table of an earlier release, so that later commits of others show."""
+    table = open_to_write(store, name)
+    with external_write(f"note-{name}"):
+        empty_commit(table, carrying_on(store, name, table, run))
+    store.known.noted.add(name)
 
 
 def _add_columns(store: Store, name: str, table: DeltaTable, run: str) -> None:

@@ -67,9 +67,14 @@ def refuse(uri: str, name: str, version: int, what: str | None) -> None:
     if what is not None:
         raise TableRefusedError(
             f"the log of {join(uri, name)} has at version {version} what no run of this release writes: {what}; "
-            "nothing was read from it or written to it. Find out who writes to the folder, and restore an earlier "
-            "version of the table"
+            "nothing was read from it or written to it. Find out who writes to the folder, and take back a backup: "
+            "docs/recovery.md"
         )
+
+
+def changed(uri: str, name: str, version: int, operation: str) -> str:
+    """That somebody else has changed a table's data, for people."""
+    return f"{join(uri, name)} was changed by another writer: {_shown(operation)} at version {version}"
 
 
 def says(table: DeltaTable) -> TableSays:

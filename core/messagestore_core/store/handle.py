@@ -7,13 +7,17 @@ from typing import Any, NamedTuple
 from deltalake import DeltaTable
 
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
-from messagestore_core.store.foreign import refuse_foreign
+from messagestore_core.store.errors import WAY_BACK, TableRefusedError
+from messagestore_core.store.foreign import changed, refuse_foreign
+from messagestore_core.store.notes import Entry, KnownTables, TableAt, entry_of
 from messagestore_core.store.objects import Objects, delta_uri, join
 from messagestore_core.store.schemas import REMEMBERED, TABLES
 from messagestore_core.store.storage import Storage
 
 _LAST_CHECKPOINT = "_last_checkpoint"
 _CHECKPOINT_BYTES = 1 << 16
+_NOTE_BYTES = 1 << 16
+"""A commit begins with its note; one that changes many files is long."""
 
 
 class _Open(NamedTuple):
@@ -35,6 +39,7 @@ class Store:
         epoch: that of the run's grant; None: no operator grants the right to write.
         read_statistics: those of files of which the log tells none, by their paths: see ``statistics``.
         remember_purged: how long ids of purged messages are remembered; None: they are forgotten.
+        known: the tables as this process knows them.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class Store:
         self.owner, self.adopt_from, self.epoch = owner, adopt_from, epoch
         self.read_statistics: dict[str, dict[str, Any]] = {}
         self.remember_purged = remember_purged
+        self.known = KnownTables()
         self._tables: dict[str, _Open] = {}
 
     @staticmethod
@@ -126,7 +132,34 @@ class Store:
         """
         table = self.read(name, version)
         refuse_foreign(self.uri, name, table)
+        if version is None:
+            self._follow(name, table)
         return table
+
+    def last_opened(self, name: str) -> DeltaTable | None:
+        """What :meth:`table` returned last, without a look whether there is a newer version; None: nothing yet."""
+        found = self._tables.get(name)
+        return found.table if found else None
+
+    def entry(self, name: str, version: int) -> Entry | None:
+        """An entry of a table's log; None: the log no longer has it."""
+        filesystem, path = self.objects(name, "_delta_log").place(f"{version:020d}.json")
+        try:
+            with filesystem.open_input_stream(path, compression=None) as stream:
+                first = bytes(stream.read(_NOTE_BYTES))
+                noted = entry_of(first)
+                return noted if noted.tables is not None else entry_of(first + bytes(stream.read()))
+        except FileNotFoundError:
+            return None
+
+    def _follow(self, name: str, table: DeltaTable) -> None:
+        """Look at the commits of others since a table was last opened."""
+        known, now = self.known.of(name), TableAt(id=str(table.metadata().id), version=table.version())
+        for version in range(known.version + 1, now.version + 1) if known else ():
+            entry = self.entry(name, version)
+            if entry is not None and entry.is_foreign:
+                raise TableRefusedError(f"{changed(self.uri, name, version, entry.operation)}. {WAY_BACK}")
+        self.known.reached(name, now)
 
     def read(self, name: str, version: int | None = None) -> DeltaTable:
         """Like :meth:`opened`, without a check of what its log says."""

@@ -25,7 +25,7 @@ from messagestore_core.store.dead_letters import TOLD, letter_keys, set_aside, s
 from messagestore_core.store.delta_log import CommitNote, committed_batch, empty_commit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write, with_epoch
+from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import MESSAGES, UTC
 from messagestore_core.store.tombstones import Erased, open_erased
@@ -146,7 +146,7 @@ def merge_once(
     same = bounds.condition("m") & (F.col("m.global_position") == F.col("now.global_position"))
     merge = messages_table(spark, store).alias("m").merge(source.alias("now"), same)
     once = MERGE | dict(zip(_ONCE, (app_id, str(number)), strict=True))
-    with settings(spark, once), committing(spark, "lifecycle", with_epoch(store, note)):
+    with settings(spark, once), committing(spark, store, "lifecycle", note):
         merge.whenMatchedUpdate(set=dict(changes)).execute()
     if committed_batch(store, app_id) != number:
         raise RunFailedError("CommitLost", f"step {number} of {app_id} is not in the table after its commit; try again")
@@ -334,6 +334,7 @@ def _commit_nothing(store: Store, step: tuple[str, int], note: CommitNote) -> No
     )
     with external_write("lifecycle"):
         empty_commit(table, properties)
+    store.known.committed("messages", table.version() + 1)
 
 
 def _audit_retries(context: LifecycleRun, what: Folded, at: datetime, batch: str) -> None:

@@ -8,7 +8,6 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.store.delta_log import CommitNote, committed_batch
-from messagestore_core.store.fence import with_epoch
 from messagestore_jobs.lifecycle.commit import COLUMNS, LifecycleRun, commit, message_of
 from messagestore_jobs.lifecycle.expiry import FIRST_OPEN, is_any_due
 from messagestore_jobs.lifecycle.transitions import Folded, Update, fold
@@ -34,7 +33,7 @@ def expire_due(context: LifecycleRun, at: datetime, note: CommitNote) -> CommitN
     if not count:
         return note
     note = context.noted(note, UpdateCounts(expired=count))
-    with committing(context.spark, "expire", with_epoch(context.store, note)):
+    with committing(context.spark, context.store, "expire", note):
         messages_table(context.spark, context.store).update(
             due, {"status": F.lit("EXPIRED"), "next_retry_at": F.lit(None), "updated_at": F.lit(at)}
         )

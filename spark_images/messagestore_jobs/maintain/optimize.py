@@ -117,7 +117,8 @@ def _cluster(context: MaintenanceRun, day: date, size: int) -> None:
     ranges = rows.coalesce(1) if parts == 1 else rows.repartitionByRange(parts, "stream_name")
     refuse_foreign_to_spark(context.spark, context.store, "messages")
     ordered = ranges.sortWithinPartitions("stream_name", "position")
-    with settings(context.spark, _SMALL_PAGES), committing(context.spark, "cluster-messages", context.note()):
+    clustering = committing(context.spark, context.store, "cluster-messages", context.note())
+    with settings(context.spark, _SMALL_PAGES), clustering:
         (
             ordered.write.format("delta")
             .mode("overwrite")

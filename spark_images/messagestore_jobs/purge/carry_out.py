@@ -294,7 +294,7 @@ def _delete_rows(context: PurgeRun, rows: DataFrame, count: int) -> None:
         .alias("m")
         .merge(leaving.alias("leaving"), where.condition("m") & same)
     )
-    with settings(context.spark, MERGE), committing(context.spark, "delete-rows", context.note()):
+    with settings(context.spark, MERGE), committing(context.spark, context.store, "delete-rows", context.note()):
         merge.whenMatchedDelete().execute()
     if index is not None:
         index.left(Leaving(leaving, count))

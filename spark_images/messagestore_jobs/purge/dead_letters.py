@@ -19,6 +19,7 @@ from messagestore_core.store.scan import scan
 from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.purge.plan import Plan, PurgeRun
 from messagestore_jobs.rows.matching import all_of
+from messagestore_jobs.rows.messages import committing_on
 from messagestore_jobs.rows.tables import read_table, table_to_change
 
 _NAMED = pa.schema([(name, pa.string()) for name in TOLD])
@@ -84,8 +85,8 @@ def forget_copies(context: PurgeRun, named: pa.Table) -> None:
     copies = letters.join(names, _is_named(), "left_semi").count()
     if not copies:
         return
-    with external_write("erase-dead-letters"):
-        merge = table_to_change(context.spark, context.store, "dead_letters").alias("d").merge(names, _is_named())
+    merge = table_to_change(context.spark, context.store, "dead_letters").alias("d").merge(names, _is_named())
+    with committing_on(context.spark, context.store, "dead_letters", "erase-dead-letters"):
         merge.whenMatchedDelete().execute()
     context.progress.say(f"{copies} dead letters name messages that were erased or scrubbed, and were deleted")
 

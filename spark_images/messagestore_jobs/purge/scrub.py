@@ -54,7 +54,7 @@ def scrub(context: PurgeRun, plan: Plan) -> None:
     same = F.col("m.global_position") == F.col("leaving.global_position")
     table = messages_table(context.spark, context.store).alias("m")
     merge = table.merge(source.alias("leaving"), where.condition("m") & same)
-    with settings(context.spark, MERGE), committing(context.spark, "scrub-rows", context.note()):
+    with settings(context.spark, MERGE), committing(context.spark, context.store, "scrub-rows", context.note()):
         merge.whenMatchedUpdate(set=_changes(plan, what, given)).execute()
     if what.payload_paths:
         delete_claim_checks(context, _replaced(context, rows))

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import with_epoch
+from messagestore_core.store.fence import note_text
 from messagestore_core.store.handle import Store
 from messagestore_jobs.rows.tables import read_table, refuse_foreign_to_spark, table_to_change
 
@@ -24,6 +24,7 @@ MERGE = {
 }
 """Settings of merges that delete or change rows."""
 _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
+_COMMITTED = "spark.databricks.delta.lastCommitVersionInSession"
 
 
 def read_messages(spark: SparkSession, store: Store, version: int | None = None) -> DataFrame:
@@ -65,24 +66,38 @@ def append_messages(
     commit = spark._jvm.dev.messagestore.spark.BatchCommit  # type: ignore[union-attr]
     try:
         with external_write("messages"):
-            commit.append(
-                rows._jdf, store.path("messages"), source_id, number, with_epoch(store, note).json_text(), says, alone
+            version = commit.append(
+                rows._jdf, store.path("messages"), source_id, number, note_text(store, note), says, alone
             )
     except Py4JJavaError:
         # If the table is refused for this reason, that error is clearer.
         refuse_foreign_to_spark(spark, store, "messages")
         raise
+    store.known.committed("messages", version)
 
 
 @contextmanager
-def committing(spark: SparkSession, name: str, note: CommitNote) -> Iterator[None]:
-    """Make all commits on ``messages`` in the block an external write ``name``, with ``note``."""
-    spark.conf.set(_NOTE, note.json_text())
+def committing(spark: SparkSession, store: Store, name: str, note: CommitNote) -> Iterator[None]:
+    """Make the commit on ``messages`` in the block an external write ``name``, with ``note``."""
+    with committing_on(spark, store, "messages", name, note):
+        yield
+
+
+@contextmanager
+def committing_on(
+    spark: SparkSession, store: Store, table: str, name: str, note: CommitNote | None = None
+) -> Iterator[None]:
+    """Like :func:`committing`, on any table; only ``messages`` has totals to note."""
+    spark.conf.unset(_COMMITTED)
+    spark.conf.set(_NOTE, note_text(store, note))
     try:
         with external_write(name):
             yield
     finally:
         spark.conf.unset(_NOTE)
+    version = spark.conf.get(_COMMITTED, None)
+    if version is not None:
+        store.known.committed(table, int(version))
 
 
 class Bounds(NamedTuple):

@@ -186,7 +186,7 @@ def test_every_commit_tells_its_epoch(lake: Lake, spark: SparkSession, object_st
     with using([object_store.entry(lake.bucket)], spark) as storage:
         store = Store(lake.uri, storage)
         told = [commit.get("userMetadata") for commit in store.table("messages").history()]
-        assert [CommitNote.model_validate_json(text).epoch for text in told if text] == [5]
+        assert {CommitNote.model_validate_json(text or "").epoch for text in told} == {5}
         assert {name: epoch_of(store.table(name)) for name in TABLES} == dict.fromkeys(TABLES, 5)
 
 
@@ -204,7 +204,8 @@ def test_a_claim_carries_on_the_totals_of_a_commit_that_came_in_between(
 
     monkeypatch.setattr(fence, "note_of", read_and_be_overtaken)
     claim(Store(table.uri, epoch=6), "run-6")
-    assert last_note(Store(table.uri)) == CommitNote(run="run-6", epoch=6, totals=IngestCounts(received=2, stored=2))
+    note = last_note(Store(table.uri))
+    assert (note.run, note.epoch, note.totals) == ("run-6", 6, IngestCounts(received=2, stored=2))
     assert Store(table.uri).table("messages").version() == 3
 
 
@@ -274,7 +275,7 @@ def test_a_store_of_an_earlier_form_is_changed_by_none_but_the_run_that_has_clai
     assert report.error.reason == "Fenced"
     assert forms(stream.table.uri)["tombstones"] == (*before["tombstones"][:2], 8)
     assert ingest(8).error is None
-    assert marked(tmp_path) == 2
+    assert marked(tmp_path) == folder.FORMAT_VERSION
     assert forms(stream.table.uri) == {name: (TABLES[name].names, properties(name), 8) for name in TABLES}
     assert last_note(Store(stream.table.uri)).totals == IngestCounts(received=1, stored=1)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from messagestore.reader import Reader
@@ -46,7 +45,17 @@ from messagestore_jobs.replay.state import Frozen, ReplayState
 from support.external_writes import observing
 from support.purges import CrashError, archived_positions, erase, files_with, purge
 from support.replays import Suspending, files_replay, replay_document, sent
-from support.stores import START, add_dead_letters, add_messages, kept_heads, make_store, message, positions, stored
+from support.stores import (
+    START,
+    add_dead_letters,
+    add_messages,
+    add_rows,
+    kept_heads,
+    make_store,
+    message,
+    positions,
+    stored,
+)
 
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
@@ -298,7 +307,7 @@ def plant_letter(table: Table) -> None:
 
 def plant_head(table: Table) -> None:
     row = {"stream_name": "customer-ann", "next_position": 1}
-    write_deltalake(Store(table.uri).table("heads"), pa.Table.from_pylist([row], schema=HEADS), mode="append")
+    add_rows(Store(table.uri), "heads", pa.Table.from_pylist([row], schema=HEADS))
 
 
 def plant(name: str, content: bytes = SECRET) -> Callable[[Table], None]:
@@ -307,9 +316,7 @@ def plant(name: str, content: bytes = SECRET) -> Callable[[Table], None]:
 
 def plant_update(table: Table) -> None:
     row = {"message_id": "id-of-ann", "status": "FAILED", "received_at": NOW, "source_id": "u", "batch": 1, "row": 0}
-    write_deltalake(
-        Store(table.uri).table("pending_updates"), pa.Table.from_pylist([row], schema=PENDING_UPDATES), mode="append"
-    )
+    add_rows(Store(table.uri), "pending_updates", pa.Table.from_pylist([row], schema=PENDING_UPDATES))
 
 
 RECORD = b'{"messageId":"id-of-ann","payload":"%s"}\n' % SECRET

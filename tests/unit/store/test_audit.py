@@ -73,7 +73,7 @@ def test_a_store_that_is_taken_over_and_upgraded_tells_from_whom_and_from_what(t
     for _ in range(2):
         open_folder(Store.of(heir, Storage()), ingest(heir))
     assert told(table) == [("run-1", "Adopt"), ("run-1", "Upgrade")]
-    assert {row["rules"] for row in read_audit(Store(table.uri))} == {'{"from":"default/orders"}', '{"from":1,"to":2}'}
+    assert {row["rules"] for row in read_audit(Store(table.uri))} == {'{"from":"default/orders"}', '{"from":1,"to":3}'}
 
 
 def test_a_deletion_is_told_before_anything_is_deleted(table: Table) -> None:

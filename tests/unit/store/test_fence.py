@@ -17,6 +17,7 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.external import external_write, observing
 from messagestore_core.store.fence import FencedError, carrying_on, claim, commit_properties, holding, open_to_write
 from messagestore_core.store.handle import Store
+from messagestore_core.store.notes import TablesNote
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.schemas import TABLES
 from support.stores import make_store, message, stored
@@ -70,7 +71,9 @@ def test_a_claim_puts_its_epoch_into_every_table_once_and_changes_nothing_else(s
     assert writes == [("claim", "before"), ("claim", "after")]
     assert epochs(store(5)) == dict.fromkeys(TABLES, 5)
     assert versions(store(5)) == {name: version + 1 for name, version in before.items()}
-    assert last_note(store(5)) == CommitNote(run="run-5", epoch=5, totals=ONE_MESSAGE)
+    assert last_note(store(5)).model_copy(update={"tables": None}) == CommitNote(
+        run="run-5", epoch=5, totals=ONE_MESSAGE
+    )
     assert [row["message_id"] for row in stored(store(5).uri)] == ["m1"]
     claimed = versions(store(5))
     claim(store(5), "run-5")
@@ -136,20 +139,21 @@ def test_a_commit_is_refused_that_was_begun_before_a_newer_claim(store: StoreAt)
 
 
 def test_a_commit_carries_the_epoch_and_its_note_names_it(store: StoreAt) -> None:
-    append_nothing(open_to_write(store(5), "messages"), store(5))
+    one = store(5)
+    append_nothing(open_to_write(one, "messages"), one)
     assert epoch_of(store(5).table("messages")) == 5
-    assert last_note(store(5)) == CommitNote(run="run-5", epoch=5)
-    without = commit_properties(store(None))
-    assert (without.custom_metadata, without.app_transactions) == (None, None)
+    note = last_note(store(5))
+    assert (note.run, note.epoch, list(note.tables or {})) == ("run-5", 5, ["messages"])
+    assert commit_properties(store(None)).app_transactions is None
 
 
-def test_a_commit_that_changes_no_row_carries_on_the_totals_of_messages_and_no_note_of_others(store: StoreAt) -> None:
+def test_a_commit_that_changes_no_row_carries_on_the_totals_of_messages_and_no_totals_of_others(store: StoreAt) -> None:
     properties = carrying_on(store(5), "messages", store(5).table("messages"), "run-5")
     assert properties.custom_metadata == {
-        "userMetadata": CommitNote(run="run-5", epoch=5, totals=ONE_MESSAGE).json_text()
+        "userMetadata": CommitNote(run="run-5", epoch=5, totals=ONE_MESSAGE, tables={}).json_text()
     }
     others = carrying_on(store(5), "heads", store(5).table("heads"), "run-5")
-    assert others.custom_metadata is None
+    assert others.custom_metadata == {"userMetadata": TablesNote(epoch=5, tables={}).json_text()}
     assert [(one.app_id, one.version) for one in others.app_transactions or []] == [("messagestore-epoch", 5)]
 
 

@@ -1,0 +1,145 @@
+"""The note in each commit of ours, on every table, and what this process knows of a store's tables.
+
+A note names the tables as the run knows them, each by its id and a version that it has reached. For the table of the
+commit itself, that is the version up to which this run or an earlier one has looked at all commits.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, NamedTuple
+
+from deltalake import DeltaTable
+from pydantic import BaseModel, Field, ValidationError
+
+from messagestore_core.contract.base import ContractModel
+
+_VERSIONS = 1 << 53
+
+
+class TableAt(ContractModel):
+    """One table: its id, and a version that it has reached."""
+
+    id: str
+    version: Annotated[int, Field(ge=0, lt=_VERSIONS)]
+
+
+class TablesNote(ContractModel):
+    """The user metadata of one commit."""
+
+    epoch: int | None = None
+    """The epoch of the run's grant; see ``fence``."""
+    tables: dict[str, TableAt] | None = None
+    """The store's tables, as far as the run had opened them; None in notes of earlier releases."""
+
+    def json_text(self) -> str:
+        """The text in the commit."""
+        return self.model_dump_json(by_alias=True)
+
+
+class Entry(NamedTuple):
+    """What one entry of a table's log says.
+
+    Attributes:
+        tables: those in its note; None without one.
+        changes_data: whether it has no note, and adds or removes rows.
+        operation: its name.
+        said: its user metadata.
+    """
+
+    tables: Mapping[str, TableAt] | None
+    changes_data: bool
+    operation: str
+    said: str | None = None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether somebody else changed data. Merged files and a VACUUM change none."""
+        return self.changes_data
+
+
+_UNREADABLE = Entry(None, True, "a commit that can't be read")
+
+
+class _Said(BaseModel):
+    tables: dict[str, TableAt]
+
+
+def entry_of(content: bytes) -> Entry:
+    """Read an entry of a table's log, which anybody may have written."""
+    try:
+        lines = content.splitlines()
+        infos = [json.loads(line)["commitInfo"] for line in lines if line.startswith(b'{"commitInfo"')]
+        info = infos[0] if infos else {}
+        said = info.get("userMetadata")
+        tables = _tables(said)
+        changes = tables is None and any(_changes_data(json.loads(line)) for line in lines if line.strip())
+        return Entry(tables, changes, str(info.get("operation", "a commit without a name")), said)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return _UNREADABLE
+
+
+def _tables(text: str | None) -> Mapping[str, TableAt] | None:
+    try:
+        return _Said.model_validate_json(text).tables if text else None
+    except ValidationError:
+        return None
+
+
+def _changes_data(action: Mapping[str, Mapping[str, object]]) -> bool:
+    return any(action[kind].get("dataChange") is not False for kind in ("add", "remove") if kind in action)
+
+
+class KnownTables:
+    """The tables of a store as this process knows them: opened, checked or written by it.
+
+    Attributes:
+        checked: whether the tables were checked against each other.
+        noted: the tables of which a commit has a note.
+    """
+
+    def __init__(self) -> None:
+        self.checked = False
+        self.noted: set[str] = set()
+        self._tables: dict[str, TableAt] = {}
+        self._written: dict[str, tuple[int, DeltaTable]] = {}
+
+    def all(self) -> dict[str, TableAt]:
+        """Each table that was opened, as it is known."""
+        for name in list(self._written):
+            self._settle(name)
+        return dict(self._tables)
+
+    def of(self, name: str) -> TableAt | None:
+        """One table as it is known; None: it was never opened."""
+        self._settle(name)
+        return self._tables.get(name)
+
+    def reached(self, name: str, at: TableAt) -> None:
+        """A table was opened, and all of its commits that nobody knew were looked at."""
+        self._tables[name] = at
+        self._written.pop(name, None)
+
+    def made(self, name: str, table: DeltaTable) -> None:
+        """This process has made a table, with a note in its first commit."""
+        self.noted.add(name)
+        self.reached(name, TableAt(id=str(table.metadata().id), version=table.version()))
+
+    def writing(self, name: str, table: DeltaTable) -> None:
+        """A commit on a table is about to be made by this object, whose version then advances."""
+        self._settle(name)
+        self._written[name] = (table.version(), table)
+
+    def committed(self, name: str, version: int) -> None:
+        """This process has made a version of a table."""
+        self.noted.add(name)
+        known = self._tables.get(name)
+        # Commits of others in between are looked at when the table is opened again.
+        if known is not None and version == known.version + 1:
+            self._tables[name] = known.model_copy(update={"version": version})
+
+    def _settle(self, name: str) -> None:
+        if name in self._written:
+            before, table = self._written[name]
+            if table.version() > before:
+                del self._written[name]
+                self.committed(name, before + 1 if table.version() == before + 1 else before)
