@@ -40,6 +40,7 @@ RUN: dict[str, tuple[str, ...]] = {
 RUN_WITH_OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "docs/reading.md": ("From the command line",),
     "docs/local-runs.md": ("Run a store on your machine",),
+    "docs/recovery.md": ("Accept what happened",),
 }
 # The pages and headings whose commands tests/operator runs on an API server, in this order.
 RUN_ON_API_SERVER: tuple[tuple[str, str], ...] = (

@@ -2,7 +2,9 @@
 
 from messagestore_core.contract.run_report import Outcome
 
-WAY_BACK = "Find out who writes to the folder; docs/recovery.md says how to get back"
+WAY_BACK = (
+    "Find out who writes to the folder; `messagestore repair` says what it can do, and docs/recovery.md how to get back"
+)
 """What to do about tables that are not as the store's runs left them."""
 
 

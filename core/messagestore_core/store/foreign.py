@@ -67,8 +67,8 @@ def refuse(uri: str, name: str, version: int, what: str | None) -> None:
     if what is not None:
         raise TableRefusedError(
             f"the log of {join(uri, name)} has at version {version} what no run of this release writes: {what}; "
-            "nothing was read from it or written to it. Find out who writes to the folder, and take back a backup: "
-            "docs/recovery.md"
+            "nothing was read from it or written to it. Find out who writes to the folder, RESTORE an earlier version "
+            "of the table, then accept that by `messagestore repair`: docs/recovery.md"
         )
 
 

@@ -11,6 +11,7 @@ from messagestore_operator.cli.crds import crds
 from messagestore_operator.cli.dead_letters import dead_letters
 from messagestore_operator.cli.get import get
 from messagestore_operator.cli.operator import operator
+from messagestore_operator.cli.repair import repair
 from messagestore_operator.cli.run import run
 from messagestore_operator.cli.stats import stats
 from messagestore_operator.cli.tail import tail
@@ -42,6 +43,7 @@ app.command()(get)
 app.command()(tail)
 app.command()(stats)
 app.command()(dead_letters)
+app.command()(repair)
 app.command()(crds)
 app.command()(operator)
 

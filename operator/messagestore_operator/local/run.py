@@ -217,11 +217,12 @@ def _absent_sources(resource: Resource) -> Iterator[str]:
 
 def _by_user(document: RunDocument) -> RunDocument:
     """The document with the present user as its requester."""
-    asked = document.resource.model_copy(update={"requested_by": f"user:{_user()}"})
+    asked = document.resource.model_copy(update={"requested_by": f"user:{user()}"})
     return document.model_copy(update={"resource": asked})
 
 
-def _user() -> str:
+def user() -> str:
+    """The name of the user who runs this, or the number."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

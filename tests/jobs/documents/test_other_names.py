@@ -9,17 +9,23 @@ from pathlib import Path
 import pytest
 import yaml
 
+from messagestore_core.store.handle import Store
 from support.documents import RUN_WITH_OTHER_NAMES, commands, run_script, run_until
 from support.local_runs import arrive, policy, record, stream
 from support.stores import START, add_dead_letters, make_store, message
 
-PAGES = list(RUN_WITH_OTHER_NAMES) if os.environ.get("MESSAGESTORE_DOCUMENTS") == "all" else ["docs/reading.md"]
+READING = ["docs/reading.md", "docs/recovery.md"]
+PAGES = list(RUN_WITH_OTHER_NAMES) if os.environ.get("MESSAGESTORE_DOCUMENTS") == "all" else READING
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_do_what_the_page_says(page: str, tmp_path: Path) -> None:
-    does = {"docs/reading.md": _reads_a_store, "docs/local-runs.md": _runs_manifests}[page]
-    does([one for heading in RUN_WITH_OTHER_NAMES[page] for one in commands(page, heading)], tmp_path)
+    does = {
+        "docs/reading.md": _reads_a_store,
+        "docs/local-runs.md": _runs_manifests,
+        "docs/recovery.md": _repairs_a_store,
+    }
+    does[page]([one for heading in RUN_WITH_OTHER_NAMES[page] for one in commands(page, heading)], tmp_path)
 
 
 def _reads_a_store(lines: list[str], folder: Path) -> None:
@@ -40,6 +46,16 @@ def _reads_a_store(lines: list[str], folder: Path) -> None:
     assert _first_words(run_until('{"n":500}', tail, folder)) == ["GLOBAL", "1", "499", "500"]
     assert "1 InvalidField, 1 Unparseable" in _run(stats, folder)
     assert [line.split()[1] for line in _run(dead_letters, folder).splitlines()] == ["REASON", "InvalidField"]
+
+
+def _repairs_a_store(lines: list[str], folder: Path) -> None:
+    uri = make_store(folder / "orders", [message(1)], [message(2)]).uri
+    Store(uri).opened("messages").restore(1)
+    look, accept = (line.replace("s3a://lake/orders", uri) for line in lines)
+
+    dry = run_script(look, folder, folder)
+    assert (dry.returncode, "changed by another writer: RESTORE at version 3" in dry.stdout) == (1, True)
+    assert _run(accept, folder).splitlines()[-1] == "repaired"
 
 
 def _runs_manifests(lines: list[str], folder: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import (
@@ -18,11 +19,14 @@ from messagestore_core.contract.run_document import (
     Rule,
     RunDocument,
 )
-from messagestore_core.contract.run_report import RunReport
+from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, RunReport
 from messagestore_core.contract.stores import Table
+from messagestore_core.store.delta_log import last_note
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
+from messagestore_operator.cli.main import app
 from support.crash import forget_tables
 from support.ingests import OWNER, RESOURCE, START, lines, record, write_file
 from support.local_runs import tree
@@ -136,3 +140,44 @@ def test_runs_go_on_after_spark_has_merged_files_and_removed_old_ones(site: Site
     assert site.ingest("m3").error is None
     assert positions(f"file://{site.store}") == [1, 2, 3]
     assert [site.run(task).error for task in site.tasks()] == [None] * len(site.tasks())
+
+
+def repaired(site: Site) -> None:
+    options = ["repair", str(site.store), "--accept", "--suspended"]
+    done = CliRunner().invoke(app, options)
+    assert done.exit_code == 0, done.output
+    site.epoch += 1
+
+
+def test_a_restore_of_all_tables_is_accepted_and_runs_go_on_from_there(site: Site) -> None:
+    before = {name: table_version(site, name) for name in TABLES}
+    totals = last_note(Store(f"file://{site.store}")).totals
+    assert site.ingest("m3").error is None
+    for name, version in before.items():
+        site.spark.sql(f"RESTORE TABLE {site.path(name)} TO VERSION AS OF {version}")
+    assert all("RESTORE" in words for words in site.refuses_all())
+    repaired(site)
+    assert last_note(Store(f"file://{site.store}")).totals == totals
+    report = site.run(site.ingestion)
+    assert isinstance(report.outcome, IngestOutcome), report.error
+    # The third file is read again, and the position of its message is not given again.
+    assert report.outcome.totals == totals + IngestCounts(received=2, stored=1, dead_lettered=1)
+    assert positions(f"file://{site.store}") == [1, 2, 4]
+    assert [site.run(task).error for task in site.tasks()] == [None] * len(site.tasks())
+
+
+def test_after_deletion_vectors_and_a_restore_a_repair_lets_runs_go_on(site: Site) -> None:
+    version = table_version(site, "messages")
+    table = site.path("messages")
+    site.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES('delta.enableDeletionVectors' = true)")
+    site.spark.sql(f"DELETE FROM {table} WHERE message_id = 'm1'")
+    assert all("what no run of this release writes" in words for words in site.refuses_all())
+    site.spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF {version}")
+    assert all("what no run of this release writes" in words for words in site.refuses_all())
+    repaired(site)
+    assert site.ingest("m3").error is None
+    assert positions(f"file://{site.store}") == [1, 2, 3]
+
+
+def table_version(site: Site, name: str) -> int:
+    return Store(f"file://{site.store}").table(name).version()

@@ -76,6 +76,8 @@ ELSEWHERE = {
     *("upgrade-.+", "properties-.+"),
     # On a store of an earlier release that no operator runs: tests/unit/store.
     "note-.+",
+    # Of `messagestore repair`: tests/unit/cli.
+    *("repair-.+", "repair-index", "repair-protocol-.+"),
 }
 """Writes that no story here has, each with its own test; composed names as patterns."""
 OWN_COLUMNS = {

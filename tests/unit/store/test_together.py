@@ -67,7 +67,7 @@ def refused(folder: Path) -> str:
         check_folder(opened(folder))
     assert tree(folder) == before
     assert "nothing was written" in str(caught.value)
-    assert "docs/recovery.md says how to get back" in str(caught.value)
+    assert "`messagestore repair`" in str(caught.value)
     return str(caught.value)
 
 
