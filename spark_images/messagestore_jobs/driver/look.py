@@ -22,6 +22,7 @@ from messagestore_core.store.audit import holds_to_note
 from messagestore_core.store.delta_log import (
     EPOCH,
     CommitNote,
+    count_rows,
     has_any,
     last_note,
     table_state,
@@ -144,7 +145,7 @@ def _is_little(unread: _Unread) -> bool:
 def _index_is_near(store: Store) -> bool:
     """Whether the run need not first read many ids by Spark: the index lacks few changes, or there are few ids."""
     remembers = store.remember_purged is not None
-    if table_state(store).messages + (store.table(REMEMBERED).count() if remembers else 0) <= _FEW_MESSAGES:
+    if table_state(store).messages + (count_rows(store, REMEMBERED) if remembers else 0) <= _FEW_MESSAGES:
         return True
     manifest = usable(read_manifest(store.objects(INDEX)), store.table("messages"))
     if manifest is None:

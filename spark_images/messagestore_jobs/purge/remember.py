@@ -4,12 +4,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import microseconds
-from messagestore_core.store.external import external_write
 from messagestore_core.store.schemas import REMEMBERED
 from messagestore_core.store.tombstones import made_key
 from messagestore_jobs.index.read import hashed
 from messagestore_jobs.purge.plan import Plan, PurgeRun, write_plan, written_rows
-from messagestore_jobs.rows.messages import read_messages, within
+from messagestore_jobs.rows.messages import committing_on, read_messages, within
 from messagestore_jobs.rows.tables import refuse_foreign_to_spark
 
 _ROWS_A_FILE = 1_000_000
@@ -32,7 +31,7 @@ def remember_purged(context: PurgeRun, plan: Plan) -> None:
         F.lit(at.date()).alias("purged_date"),
     )
     refuse_foreign_to_spark(spark, store, REMEMBERED)
-    with external_write("purged-ids"):
+    with committing_on(spark, store, REMEMBERED, "purged-ids"):
         rows.coalesce(-(-count // _ROWS_A_FILE)).write.format("delta").mode("append").save(store.path(REMEMBERED))
     write_plan(context, plan.model_copy(update={"remembered": True}))
 
