@@ -12,12 +12,10 @@ from messagestore_operator.api.common import Schedule
 
 def latest_time(schedule: Schedule, after: datetime, until: datetime) -> datetime | None:
     """The latest scheduled time after `after` and not after `until`; one run makes up for all before it."""
-    local = until.astimezone(ZoneInfo(schedule.time_zone))
-    minute = local.replace(second=0, microsecond=0)
-    if croniter.match(schedule.cron, local) and not _is_repeated(schedule, minute):
-        found = minute.astimezone(UTC)
-    else:
-        found = _step(schedule, minute, forward=False)
+    found = _step(schedule, until.astimezone(ZoneInfo(schedule.time_zone)), forward=False)
+    # Backwards, croniter may miss times just before the clock goes back, and never returns `until` itself.
+    while (upcoming := next_time(schedule, found)) <= until:
+        found = upcoming
     return found if found > after else None
 
 
@@ -34,9 +32,10 @@ def is_too_late(schedule: Schedule, time: datetime, now: datetime) -> bool:
 def _step(schedule: Schedule, local: datetime, *, forward: bool) -> datetime:
     """The next scheduled time after `local`, or the last one before it."""
     times = croniter(schedule.cron, local)
-    found: datetime = times.get_next(datetime) if forward else times.get_prev(datetime)
-    if _is_repeated(schedule, found):
-        found = times.get_next(datetime) if forward else times.get_prev(datetime)
+    step = times.get_next if forward else times.get_prev
+    found: datetime = step(datetime)
+    while _is_repeated(schedule, found):
+        found = step(datetime)
     return found.astimezone(UTC)
 
 

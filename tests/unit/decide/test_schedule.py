@@ -3,8 +3,10 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
+from croniter import croniter
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,6 +79,38 @@ def test_the_latest_time_up_to_the_next_is_the_next(cron: str, zone: str, naive:
     assert upcoming > now
     assert latest_time(schedule(cron, zone), now, upcoming) == upcoming
     assert latest_time(schedule(cron, zone), now, upcoming - timedelta(seconds=1)) is None
+
+
+CLOCK_GOES_BACK = [
+    ("America/New_York", datetime(2026, 11, 1, 4)),
+    ("Europe/Vienna", datetime(2026, 10, 24, 23)),
+    # By half an hour, at two; and at midnight.
+    ("Australia/Lord_Howe", datetime(2026, 4, 4, 13)),
+    ("America/Havana", datetime(2026, 11, 1, 3)),
+]
+TIMES_OF_A_NIGHT = [
+    "0,30 1 * * *", "*/15 1 * * *", "*/15 * * * *", "30 */1 * * *", "30 0-23 * * *", "15 1-2 * * *",
+    "*/20 0-3/1 * * *", "*/7 2 * * *", "0,15,30,45 1,2 * * 0", "*/5 0 * * *", "59 1 * * *",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("zone", "begin"), CLOCK_GOES_BACK)
+@pytest.mark.parametrize("cron", TIMES_OF_A_NIGHT)
+def test_a_repeated_hour_has_the_times_of_one(zone: str, begin: datetime, cron: str) -> None:
+    night = [begin.replace(tzinfo=UTC) + timedelta(minutes=minute) for minute in range(6 * 60)]
+    expected = [moment for moment in night if is_minute_of(cron, moment.astimezone(ZoneInfo(zone)))]
+    found = [night[0] - timedelta(minutes=1)]
+    while found[-1] <= night[-1]:
+        found.append(next_time(schedule(cron, zone), found[-1]))
+    assert found[1:-1] == expected
+    for until in night[::5]:
+        passed = [moment for moment in expected if moment <= until]
+        assert latest_time(schedule(cron, zone), found[0], until) == (passed[-1] if passed else None)
+
+
+def is_minute_of(cron: str, local: datetime) -> bool:
+    """Whether a schedule has a minute, of a repeated hour only the first time unless it is for every hour."""
+    return croniter.match(cron, local.replace(tzinfo=None)) and (not local.fold or cron.split()[1].startswith("*"))
 
 
 def test_a_starting_deadline() -> None:
