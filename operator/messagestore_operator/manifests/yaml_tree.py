@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from messagestore_operator.manifests.problem import Path, Problem, path_text
+from messagestore_operator.manifests.yaml_scalars import other_key, other_reading, value_of
 
 MAX_VALUES = 200_000
 """Maximum number of values in a document. Each use of an alias counts: a few lines of YAML can expand to billions."""
@@ -104,6 +105,7 @@ class _Parser:
             return self._mapping(node, path)
         if isinstance(node, SequenceNode):
             return [self.convert(item, (*path, index)) for index, item in enumerate(node.value)]
+        assert isinstance(node, ScalarNode)
         return self._scalar(node, path)
 
     def _mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
@@ -129,37 +131,22 @@ class _Parser:
             self._refuse(node, path, "a key must be a plain text")
             return ""
         # JSON has only strings as keys; those of `1: a` and `true: a` are "1" and "true".
-        return str(node.value)
+        name = str(node.value)
+        if node.style is None and (theirs := other_key(name)) is not None:
+            self._refuse(node, (*path, name), f"kubectl reads this key as {theirs}: put it in quotes")
+        return name
 
-    def _scalar(self, node: Node, path: Path) -> Any:
-        convert = _SCALARS.get(str(node.tag), str)
+    def _scalar(self, node: ScalarNode, path: Path) -> Any:
         try:
-            return convert(node.value)
+            value = value_of(str(node.tag), node.value)
         except ValueError:
             self._refuse(node, path, f"{node.value!r} can't be read as {str(node.tag).removeprefix(_TAG)}")
             return None
+        if node.style is None and (theirs := other_reading(node.value, value)) is not None:
+            words = f"kubectl reads {node.value} as {theirs}, YAML 1.2 as {json.dumps(value)}"
+            self._refuse(node, path, f"{words}: put it in quotes, or write what it means")
+        return value
 
     def _refuse(self, node: Node, path: Path, message: str) -> None:
         mark = node.start_mark
         self.problems.append(Problem(self.file, mark.line + 1, mark.column + 1, path_text(path), message))
-
-
-def _integer(text: str) -> int:
-    plain = text.replace("_", "")
-    return int(plain, 0) if re.match(r"[-+]?0[xob]", plain) else int(plain)
-
-
-def _number(text: str) -> float:
-    plain = text.replace("_", "")
-    if re.fullmatch(r"[-+]?\.(inf|nan)", plain, re.IGNORECASE):
-        raise ValueError(text)
-    return float(plain)
-
-
-# Timestamps stay text, as in Kubernetes.
-_SCALARS: dict[str, Callable[[str], Any]] = {
-    f"{_TAG}null": lambda text: None,
-    f"{_TAG}bool": lambda text: text.lower() == "true",
-    f"{_TAG}int": _integer,
-    f"{_TAG}float": _number,
-}
