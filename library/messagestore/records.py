@@ -7,16 +7,26 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from messagestore.errors import RecordError
-from messagestore.jsontext import JSON, dumped, is_json_type, is_strict, stands_alone
+from messagestore.jsontext import JSON, MOST_LEVELS, check_record, dumped, is_json_type, is_strict, stands_alone
+from messagestore_core.bounds import (
+    LARGEST_NUMBER,
+    LARGEST_VERSION,
+    LAST_MOMENT,
+    LONGEST_ERROR,
+    LONGEST_TEXT,
+    MOST_ATTEMPTS,
+    MOST_HEADERS,
+)
 
 Status = Literal["PROCESSING", "COMPLETED", "FAILED", "RETRY"]
 
-LONGEST_TEXT = 1024
-"""The most bytes of an id, a name or another short field."""
-LONGEST_ERROR = 32_768
-"""The most characters of an error; a longer one is cut."""
-
-_LONG = 10**18
+_RANGES = {
+    "sequenceNumber": (1, LARGEST_NUMBER),
+    "sequenceSize": (1, LARGEST_NUMBER),
+    "schemaVersion": (0, LARGEST_VERSION),
+    "attempt": (1, MOST_ATTEMPTS),
+}
+"""The least and the largest value of numbers; others may be negative."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +58,10 @@ def message_record(
     _check_stream_name(stream_name)
     plain = {"messageId": message_id, "streamName": stream_name, **fields}
     head = {name: _plain(name, value) for name, value in plain.items() if value is not None}
+    _check_sequence(fields)
+    _check_expiry(fields)
     members = [payload_member(payload, fields.get("contentType")), json_member("metadata", metadata)]
-    return Record(stream_name, joined(dumped(head, "the record"), members))
+    return _record(stream_name, dumped(head, "the record"), members)
 
 
 def update_record(
@@ -67,22 +79,29 @@ def update_record(
     """
     if not message_id:
         raise RecordError("messageId is empty")
-    plain = {"messageId": message_id, "status": status, "time": at, "attempt": from_one("attempt", attempt)}
+    plain = {"messageId": message_id, "status": status, "time": at, "attempt": attempt}
     head = {name: _plain(name, value) for name, value in plain.items() if value is not None}
     if error is not None:
         head["error"] = error[:LONGEST_ERROR]
-    return Record(message_id, joined(dumped(head, "the update"), [json_member("result", result)]))
+    return _record(message_id, dumped(head, "the update"), [json_member("result", result)])
 
 
-def from_one(name: str, number: int | None) -> int | None:
-    """Return a number that counts from 1 as it is.
+def _record(key: str, head: bytes, members: list[bytes]) -> Record:
+    line = joined(head, members)
+    check_record(line)
+    return Record(key, line)
+
+
+def time_to_live(seconds: float) -> timedelta:
+    """The length of so many seconds.
 
     Raises:
-        RecordError: it is smaller.
+        RecordError: it is no length that a message can live.
     """
-    if number is not None and number < 1:
-        raise RecordError(f"{name} is {number}; numbers begin at 1")
-    return number
+    try:
+        return timedelta(seconds=seconds)
+    except (OverflowError, ValueError):
+        raise RecordError(f"ttl is {seconds} seconds, which lie behind the year 9999") from None
 
 
 def joined(head: bytes, members: list[bytes]) -> bytes:
@@ -95,6 +114,22 @@ def _check_stream_name(name: str) -> None:
         raise RecordError(f"streamName {name!r} has no category")
 
 
+def _check_sequence(fields: Mapping[str, Any]) -> None:
+    number, size, last = (fields.get(name) for name in ("sequenceNumber", "sequenceSize", "sequenceEnd"))
+    if number is None or size is None:
+        return
+    if number > size:
+        raise RecordError(f"sequenceNumber is {number}, and sequenceSize {size}")
+    if last and number != size:
+        raise RecordError(f"sequenceEnd is set on number {number} of {size}")
+
+
+def _check_expiry(fields: Mapping[str, Any]) -> None:
+    ttl = fields.get("ttl")
+    if ttl is not None and ttl > LAST_MOMENT - (fields.get("time") or datetime.now(UTC)):
+        raise RecordError("time and ttl lie behind the year 9999")
+
+
 def _plain(name: str, value: Any) -> JSON:
     match value:
         case datetime():
@@ -103,9 +138,14 @@ def _plain(name: str, value: Any) -> JSON:
             return _duration(name, value)
         case str() if len(value.encode(errors="surrogatepass")) > LONGEST_TEXT:
             raise RecordError(f"{name} is longer than {LONGEST_TEXT} bytes")
-        case int() if abs(value) >= _LONG:
-            raise RecordError(f"{name} is out of range")
+        case int():
+            least, largest = _RANGES.get(name, (-LARGEST_NUMBER, LARGEST_NUMBER))
+            if not least <= value <= largest:
+                raise RecordError(f"{name} is {value}, allowed are {least} to {largest}")
+            return value
         case Mapping():
+            if len(value) > MOST_HEADERS:
+                raise RecordError(f"{name} has {len(value)} entries, at most {MOST_HEADERS} are allowed")
             return dict(value)
         case _:
             return value
@@ -114,15 +154,17 @@ def _plain(name: str, value: Any) -> JSON:
 def _time(name: str, moment: datetime) -> str:
     if moment.tzinfo is None:
         raise RecordError(f"{name} has no time zone")
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    try:
+        return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        raise RecordError(f"{name} is {moment.isoformat()}, allowed are the years 1 to 9999 in UTC") from None
 
 
 def _duration(name: str, duration: timedelta) -> str:
     if duration < timedelta():
         raise RecordError(f"{name} is negative")
-    whole = duration // timedelta(seconds=1)
-    part = (duration % timedelta(seconds=1)) // timedelta(microseconds=1)
-    return f"PT{whole}.{part:06}S" if part else f"PT{whole}S"
+    part = f".{duration.microseconds:06}" if duration.microseconds else ""
+    return f"P{duration.days}DT{duration.seconds}{part}S" if duration.days else f"PT{duration.seconds}{part}S"
 
 
 def payload_member(payload: JSON | bytes, content_type: str | None) -> bytes:
@@ -165,7 +207,7 @@ def json_member(name: str, value: JSON | bytes) -> bytes:
         return b""
     if isinstance(value, bytes):
         if not is_strict(value):
-            raise RecordError(f"{name} is no JSON text")
+            raise RecordError(f"{name} is no JSON text of at most {MOST_LEVELS} levels")
         # In strict JSON line breaks are only between tokens.
         text = value.strip().replace(b"\r", b" ").replace(b"\n", b" ")
     else:

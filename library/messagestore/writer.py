@@ -14,14 +14,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
 from messagestore.errors import MessageStoreError
 from messagestore.jsontext import JSON
 from messagestore.kafka import KafkaSink
-from messagestore.records import Record, Status, from_one, message_record, update_record
+from messagestore.records import Record, Status, message_record, time_to_live, update_record
 from messagestore.sinks import FilesSink, Sink, sink_of
 from messagestore_core.contract.records import KafkaCluster, KafkaCredentials
 from messagestore_core.contract.stores import StorageEntry
@@ -181,14 +181,14 @@ class Writer:
             "causationId": causation_id,
             "replyTo": reply_to,
             "sequenceId": sequence_id,
-            "sequenceNumber": from_one("sequenceNumber", sequence_no),
-            "sequenceSize": from_one("sequenceSize", sequence_size),
+            "sequenceNumber": sequence_no,
+            "sequenceSize": sequence_size,
             "sequenceEnd": sequence_end,
             "headers": headers,
             "contentType": content_type,
             "payloadEncoding": payload_encoding,
             "schemaVersion": schema_version,
-            "ttl": None if ttl_seconds is None else timedelta(seconds=ttl_seconds),
+            "ttl": None if ttl_seconds is None else time_to_live(ttl_seconds),
             "expiresAt": expires_at,
             "time": time,
             "expectedVersion": expected_version,

@@ -6,6 +6,8 @@ Source and id together identify an event, so the message's id has both.
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from messagestore_core.bounds import LONGEST_TEXT
+
 PATHS = {
     "messageId": "$.id",
     "streamName": "$.streamname",
@@ -24,7 +26,6 @@ PATHS = {
 stream's name is the event's source (each "-" as "_") and its subject."""
 
 _VERSION = "1.0"
-_LONGEST_ID = 1024
 _LONGEST_SHOWN = 100
 REQUIRED = {"specversion": "specversion", "eventId": "id", "source": "source", "type": "type"}
 """Required fields, and their attributes in an event."""
@@ -67,8 +68,8 @@ def problems(wire: dict[str, Column]) -> list[tuple[Column, Column]]:
         (version != _VERSION, F.concat(F.lit("specversion is "), _shown(version), F.lit(f", {_VERSION} is read"))),
         (misnamed.isNotNull(), F.concat(F.lit("attribute '"), _shown(misnamed), F.lit(_NAMES))),
         (
-            size > _LONGEST_ID,
-            F.format_string(f"source and id make an id of %d bytes, at most {_LONGEST_ID} are allowed", size),
+            size > LONGEST_TEXT,
+            F.format_string(f"source and id make an id of %d bytes, at most {LONGEST_TEXT} are allowed", size),
         ),
     ]
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from messagestore_core.bounds import LARGEST_VERSION, LAST_MOMENT, LONGEST_ERROR, LONGEST_TEXT
 from messagestore_core.contract.records import Envelope, FieldMapping, FileFormat
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.paths import steps
@@ -58,7 +59,6 @@ STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 
 _LONGEST_TOLD = 8_192
 """Bytes. The longest id of a CloudEvent has half of them, each character of its parts escaped."""
-_LAST_MOMENT = "9999-12-31 23:59:59.999999"
 _TEXTS = {
     "message_id": "messageId",
     "type": "type",
@@ -187,11 +187,14 @@ def problems() -> list[tuple[Column, str]]:
             F.col("sequence_end") & (F.col("sequence_number") != F.col("sequence_size")),
             "sequenceEnd stands on a record that is not the last of its sequenceSize",
         ),
-        (_wrong("schemaVersion", _from(0, "schema_version")), "schemaVersion is no whole number from 0 to 2147483647"),
+        (
+            _wrong("schemaVersion", _from(0, "schema_version")),
+            f"schemaVersion is no whole number from 0 to {LARGEST_VERSION}",
+        ),
         (_wrong("expectedVersion", _whole("expectedVersion")), "expectedVersion is no whole number"),
         (~F.col("status").isin(*STATUSES), f"status is none of {', '.join(STATUSES)}"),
-        (F.length("error") > 32_768, "error is longer than 32768 characters"),
-        (F.length("stream_name") > 1024, "the stream's name is longer than 1024 characters"),
+        (F.length("error") > LONGEST_ERROR, f"error is longer than {LONGEST_ERROR} characters"),
+        (F.length("stream_name") > LONGEST_TEXT, f"the stream's name is longer than {LONGEST_TEXT} characters"),
     ]
 
 
@@ -277,7 +280,7 @@ def _expires_at(default_ttl: timedelta | None) -> Column:
 
 def _after_time(microseconds: Column) -> Column:
     moment = F.timestamp_micros(F.unix_micros("time") + microseconds)
-    return F.when(moment <= F.lit(_LAST_MOMENT).cast("timestamp"), moment)
+    return F.when(moment <= F.lit(LAST_MOMENT.isoformat()).cast("timestamp"), moment)
 
 
 def _headers(task: IngestTask) -> Column:

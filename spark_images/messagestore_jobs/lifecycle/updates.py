@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from messagestore_core.bounds import LONGEST_ERROR, MOST_ATTEMPTS
 from messagestore_core.reasons import DeadLetterReason as Reason
 from messagestore_core.store.dead_letters import TOLD, letter_keys, new_letters, set_aside, set_aside_before
 from messagestore_core.store.handle import Store
@@ -17,7 +18,6 @@ from messagestore_jobs.source.columns import Projections, time_of, whole_number,
 
 KIND = "lifecycle"
 """The kind of an update's source in tables."""
-MOST_ATTEMPTS = 1_000_000
 _TEXTS = {"message_id": "messageId", "status": "status", "error": "error", "time": "time"}
 _NARROW = ("part", "row", "kind", "uri", "partition", "offset", "raw", "cut")
 _FIELDS = ("message_id", "status", "result", "error", "time", "attempt", "reason", "detail")
@@ -132,5 +132,5 @@ def _invalid() -> list[tuple[Column, str]]:
             "time is no RFC 3339 time in the years 1 to 9999",
         ),
         (given & ~in_range, f"attempt is no whole number from 1 to {MOST_ATTEMPTS}"),
-        (F.length("error") > 32_768, "error is longer than 32768 characters"),
+        (F.length("error") > LONGEST_ERROR, f"error is longer than {LONGEST_ERROR} characters"),
     ]
