@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from messagestore_operator.api.rules import ValidationRule
 from messagestore_operator.api.scalars import CheckedText
 
@@ -19,6 +21,13 @@ _NO_DOTS = ValidationRule(
     holds=lambda uri: not {".", ".."} & set(uri.split("/")),
 )
 
+_NO_ESCAPES = ValidationRule(
+    # delta-rs decodes local paths: of a folder a%20b it would read and write "a b".
+    message="must not hold % and two hexadecimal digits in a local path: rename the folder",
+    cel="!(self.startsWith('file:') && self.matches('%[0-9A-Fa-f]{2}'))",
+    holds=lambda uri: not (uri.startswith("file:") and re.search("%[0-9A-Fa-f]{2}", uri)),
+)
+
 
 class StoreUri(CheckedText):
     """A folder that is written to: a store's table, an archive, the destination of a replay."""
@@ -26,7 +35,7 @@ class StoreUri(CheckedText):
     pattern = rf"^({_ROOT})(/{_SEGMENT})+/?$"
     max_length = 1024
     expected = f"the URI of a folder, such as s3a://bucket/folder ({_KNOWN}), with no credentials and no wildcard in it"
-    validations = (_NO_DOTS,)
+    validations = (_NO_DOTS, _NO_ESCAPES)
 
     __slots__ = ()
 

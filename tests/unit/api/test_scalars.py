@@ -127,6 +127,9 @@ def test_a_time_zone_is_one_that_exists() -> None:
         "hdfs://namenode:8020/a",
         "abfss://container@account.dfs.core.windows.net/a",
         "file:///data/orders",
+        # Only local paths are decoded.
+        "s3a://lake/a%20b",
+        "file:///data/100%/a%zz",
     ],
 )
 def test_a_store_lies_where_hadoop_reaches(uri: str) -> None:
@@ -148,6 +151,8 @@ def test_a_store_lies_where_hadoop_reaches(uri: str) -> None:
         "s3a://lake/a/../b",
         "s3a://lake//a",
         "s3a://lake/a b",
+        "file:///data/a%20b",
+        "file:///data/a%C3%bcb/c",
     ],
 )
 def test_no_credentials_no_wildcards_no_way_out(uri: str) -> None:
