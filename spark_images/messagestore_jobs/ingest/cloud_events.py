@@ -29,7 +29,9 @@ _VERSION = "1.0"
 _LONGEST_SHOWN = 100
 REQUIRED = {"specversion": "specversion", "eventId": "id", "source": "source", "type": "type"}
 """Required fields, and their attributes in an event."""
-JUDGED = (*REQUIRED, "messageId", "misnamed")
+_OPTIONAL = {"streamId": "subject", "contentType": "datacontenttype", "dataschema": "dataschema"}
+"""Optional fields that must not be empty if they are there (section "OPTIONAL Attributes"); no time is empty."""
+JUDGED = (*REQUIRED, *_OPTIONAL, "messageId", "misnamed")
 """The columns that :func:`problems` needs."""
 
 
@@ -45,6 +47,7 @@ def event_columns(columns: dict[str, Column]) -> dict[str, Column]:
         "eventId": event_id,
         "source": source,
         "specversion": headers.getItem("specversion"),
+        "dataschema": headers.getItem("dataschema"),
         "misnamed": F.get(F.filter(names, lambda name: ~name.rlike(r"^[a-z0-9]+\z")), F.lit(0)),
         "messageId": message_id(source, event_id),
         "category": F.translate(source, "-", "_"),
@@ -60,7 +63,7 @@ def message_id(source: Column, event_id: Column) -> Column:
 
 def problems(wire: dict[str, Column]) -> list[tuple[Column, Column]]:
     """All rules of the standard: the condition of a violation, over :func:`event_columns`, and its text."""
-    empty = [(wire[name] == "", F.lit(f"{shown} is empty")) for name, shown in REQUIRED.items()]
+    empty = [(wire[name] == "", F.lit(f"{shown} is empty")) for name, shown in (REQUIRED | _OPTIONAL).items()]
     version, misnamed = wire["specversion"], wire["misnamed"]
     size = F.octet_length(wire["messageId"])
     return [

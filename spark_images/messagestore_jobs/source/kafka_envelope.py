@@ -16,13 +16,18 @@ from messagestore_jobs.native import rfc3339
 KEY_HEADER = "kafka-key"
 TIME_HEADER = "kafka-timestamp"
 _PREFIX = "ce_"
+_STRUCTURED = "application/cloudevents"
 _OF_VALUE = ("payload", "payloadBase64", "contentType")
 _MAP = "map<string,string>"
 
 
 def is_binary_event() -> Column:
-    """Whether a record is a CloudEvent in binary mode, with attributes in headers and data in the value."""
-    return F.coalesce(_header(f"{_PREFIX}specversion").isNotNull(), F.lit(False))
+    """Whether a record is a CloudEvent in binary mode, with attributes in headers and data in the value.
+
+    A content type of CloudEvents tells structured mode, whatever the headers (Kafka binding, section 3).
+    """
+    structured = F.coalesce(F.lower(F.trim(_header("content-type"))).startswith(_STRUCTURED), F.lit(False))
+    return _header(f"{_PREFIX}specversion").isNotNull() & ~structured
 
 
 def binary_event(names: dict[str, str], fields: Sequence[str]) -> Column:

@@ -139,11 +139,12 @@ def test_cloud_events_are_stored_and_each_that_lacks_an_attribute_is_set_aside(s
     lacking = [event(**{name: ...}) for name in ("specversion", "id", "source", "type")]
     wrong = [event(id="v", specversion="0.3"), event(id=""), event(source=""), event(id="n", Region="eu")]
     wrong += [event(id="i" * 600, source="s" * 600), event(id="both", data=1, data_base64="AA==")]
+    wrong += [event(id=name, **{name: ""}) for name in ("subject", "datacontenttype", "dataschema", "time")]
     others = [event(id="base64", data_base64="AP8="), event(id="bare"), event(id="named", streamname="orders-1")]
     same_id = [event(id="bare", source="/other"), event(id="bare", source="/other", type="again")]
     stream.arrive("a.jsonl", lines(full, *lacking, *wrong, *others, *same_id))
-    assert stream.run().counts == IngestCounts(received=16, stored=5, duplicates=1, dead_lettered=10)
-    assert [reason for reason, _ in stream.set_aside()] == ["MissingField"] * 4 + ["InvalidField"] * 6
+    assert stream.run().counts == IngestCounts(received=20, stored=5, duplicates=1, dead_lettered=14)
+    assert [reason for reason, _ in stream.set_aside()] == ["MissingField"] * 4 + ["InvalidField"] * 10
     details = [row["detail"] for row in stream.dead_letters()]
     assert [words.split()[0] for words in details[:4]] == ["specversion", "id", "source", "type"]
     assert details[4:] == [
@@ -153,6 +154,10 @@ def test_cloud_events_are_stored_and_each_that_lacks_an_attribute_is_set_aside(s
         "attribute 'Region' has a name that is not of small letters a to z and digits alone",
         "source and id make an id of 1201 bytes, at most 1024 are allowed",
         "payload and payloadBase64 are both there",
+        "subject is empty",
+        "datacontenttype is empty",
+        "dataschema is empty",
+        "time is no RFC 3339 time in the years 1 to 9999",
     ]
     first, base64, bare, named, other = stream.messages()
     assert first["stream_name"] == "/my_shop-7-8"
