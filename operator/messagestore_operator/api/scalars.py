@@ -71,17 +71,20 @@ class CheckedText(str):
         return schema
 
 
+# With this many digits no duration is longer than 700 years, so that no time before or after it is out of range.
 _SECONDS = r"[0-9]{1,9}(\.[0-9]{1,6})?S"
-_MINUTES = rf"([0-9]{{1,9}}M({_SECONDS})?|{_SECONDS})"
-_CLOCK = rf"T([0-9]{{1,7}}H({_MINUTES})?|{_MINUTES})"
+_MINUTES = rf"([0-9]{{1,8}}M({_SECONDS})?|{_SECONDS})"
+_CLOCK = rf"T([0-9]{{1,6}}H({_MINUTES})?|{_MINUTES})"
 
 
 class Duration(CheckedText):
     """An ISO 8601 duration in days or smaller units, longer than zero."""
 
-    pattern = rf"^P([0-9]{{1,6}}D({_CLOCK})?|{_CLOCK})$"
+    pattern = rf"^P([0-9]{{1,5}}D({_CLOCK})?|{_CLOCK})$"
     max_length = 48
-    expected = "an ISO 8601 duration in days or smaller units, such as P30D or PT15M (no months, no years)"
+    expected = (
+        "an ISO 8601 duration in days or smaller units, such as P30D or PT15M (no months, no years, at most 99999 days)"
+    )
     validations = (
         ValidationRule(
             message="must be longer than zero",

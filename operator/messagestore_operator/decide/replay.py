@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from messagestore_core.clock import shifted
 from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import ReplayJobStatus
 from messagestore_operator.decide.actions import Action, Decision, DeleteResource, EmitEvent
@@ -140,7 +141,7 @@ def _deadline(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | N
     spec, begun = snapshot.job.spec, status.started_at
     if spec.active_deadline is None or begun is None or status.paused_at is not None:
         return None
-    return begun.datetime + spec.active_deadline.timedelta + timedelta(seconds=status.paused_seconds)
+    return shifted(begun.datetime, spec.active_deadline.timedelta + timedelta(seconds=status.paused_seconds))
 
 
 def _too_long(snapshot: ReplaySnapshot) -> RunError:
@@ -173,7 +174,7 @@ def _after_the_end(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Decisio
     actions, ttl = _cleanup(snapshot, before, status), job.spec.ttl_after_finished
     if ttl is None or before.finished_at is None or job.metadata.deletion_timestamp is not None:
         return decision(job, job.status, status, actions, [])
-    end = before.finished_at.datetime + ttl.timedelta
+    end = shifted(before.finished_at.datetime, ttl.timedelta)
     if end <= snapshot.now:
         return decision(job, job.status, status, [*actions, DeleteResource(job.metadata.uid)], [])
     return decision(job, job.status, status, actions, [end])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from messagestore_core.clock import shifted
 from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, Resource
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.api.messagestream import StreamTrigger
@@ -90,7 +91,7 @@ def retry_at(run: FinishedRun, resource: Resource, defaults: Defaults, now: date
 
 def later(moment: datetime, wait: timedelta, now: datetime) -> datetime:
     """A moment plus a wait; now if the moment is in the future, as a clock ahead of this one wrote it."""
-    return moment + wait if moment <= now else now
+    return shifted(moment, wait) if moment <= now else now
 
 
 def next_attempt(run: FinishedRun | None, resource: Resource, defaults: Defaults) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from messagestore_core.clock import shifted
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.decide.schedule import latest_time, next_time
 
@@ -19,7 +20,7 @@ class Window:
 
     def is_open(self, now: datetime) -> bool:
         """Whether it is open at a time."""
-        return latest_time(self.schedule, now - self.duration, now) is not None
+        return latest_time(self.schedule, shifted(now, -self.duration), now) is not None
 
 
 def opens_at(windows: Collection[Window], now: datetime) -> datetime | None:

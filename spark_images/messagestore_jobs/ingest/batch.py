@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from messagestore_core.clock import microseconds
+from messagestore_core.clock import microseconds, shifted
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.batches import batch_id
@@ -154,7 +154,7 @@ def _may_be_judged_otherwise(arrived: Arrived) -> bool:
 
 def _assign(context: BatchContext, arrived: Arrived, batch: Planned, narrow: pa.Table) -> Assignment:
     window = context.task.deduplication_window
-    not_before = None if window is None else microseconds(batch.at - window)
+    not_before = None if window is None else microseconds(shifted(batch.at, -window))
 
     events = context.earlier_events
 

@@ -108,7 +108,7 @@ class IncompleteSequences:
     def _is_late(self) -> Column:
         if self._timeout is None:
             return F.lit(False)
-        return F.col("first_time") <= F.lit(clock.now(self._document) - self._timeout)
+        return F.col("first_time") <= F.lit(clock.shifted(clock.now(self._document), -self._timeout))
 
 
 def _bytes_of(memory: Memory, spark: SparkSession) -> int:

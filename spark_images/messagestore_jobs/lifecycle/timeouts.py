@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from messagestore_core.clock import shifted
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_jobs.lifecycle.commit import COLUMNS, LifecycleRun, commit, message_of
@@ -63,7 +64,7 @@ def fail_unanswered(context: LifecycleRun, at: datetime, timeout: timedelta, not
 
 def _due(context: LifecycleRun, at: datetime, timeout: timedelta) -> Folded:
     since = F.coalesce("updated_at", "inserted_at")
-    unanswered = (F.col("status") == "PROCESSING") & (since <= F.lit(at - timeout))
+    unanswered = (F.col("status") == "PROCESSING") & (since <= F.lit(shifted(at, -timeout)))
     rows = read_messages(context.spark, context.store).where(unanswered).select(*COLUMNS)
     found = rows.orderBy("global_position").limit(AT_ONCE).toArrow().to_pylist()
     # By position, as several messages may have the same id.

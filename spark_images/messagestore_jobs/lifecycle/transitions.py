@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
+from messagestore_core.clock import shifted
 from messagestore_core.contract.run_document import Retry
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
@@ -87,7 +88,7 @@ def expire(state: LifecycleState) -> LifecycleState:
 
 def next_retry_at(retry: Retry, failures: int, now: datetime) -> datetime | None:
     """When the next try is due after so many failures; None if no retry is left."""
-    return None if failures > retry.max_retries else now + wait(retry, failures)
+    return None if failures > retry.max_retries else shifted(now, wait(retry, failures))
 
 
 def wait(retry: Retry, failures: int) -> timedelta:

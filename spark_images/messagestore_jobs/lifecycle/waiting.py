@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from messagestore_core.clock import shifted
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.delta_log import CommitNote, committed_batch, table_state
@@ -55,7 +56,7 @@ def settle(context: LifecycleRun, at: datetime, pending_for: timedelta, note: Co
     late = _met(context, rows, at)
     unknown = set(still_unknown(context, late, rows, at))
     since = rows["received_at"].to_pylist()
-    given_up = {row for row in unknown if since[row] + pending_for <= at}
+    given_up = {row for row in unknown if shifted(since[row], pending_for) <= at}
     settled = [row for row in range(rows.num_rows) if row not in unknown or row in given_up]
     if not settled:
         return note

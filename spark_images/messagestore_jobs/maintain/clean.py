@@ -14,6 +14,7 @@ from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
+from messagestore_core.clock import shifted
 from messagestore_core.store.claims import CLAIM_NAME, CLAIMS
 from messagestore_core.store.delta_log import CommitNote
 from messagestore_core.store.external import external_write
@@ -108,7 +109,7 @@ def _purges(context: MaintenanceRun) -> list[_Reader]:
 
 
 def _outlasts(frozen: _Reader | None, as_of: datetime, retention: timedelta) -> bool:
-    return frozen is not None and frozen.at <= as_of - retention
+    return frozen is not None and frozen.at <= shifted(as_of, -retention)
 
 
 def _why(frozen: _Reader | None, kept: bool) -> str | None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from messagestore_core.clock import shifted
 from messagestore_core.store.audit import AuditEntry, add_audit
 from messagestore_core.store.dead_letters import TOLD
 from messagestore_core.store.delta_log import DAY, files_of, next_global_position, table_state
@@ -108,7 +109,7 @@ def carry_out(context: PurgeRun, checked: Checked) -> Carried:
         erased=plan.erased,
         held=checked.held,
         dead_letters=plan.dead_letters,
-        erase_due_by=plan.decided_at + plan.task.erase_within if plan.erased or changes else None,
+        erase_due_by=shifted(plan.decided_at, plan.task.erase_within) if plan.erased or changes else None,
     )
     _audit(context, plan, carried)
     forget(context, plan)

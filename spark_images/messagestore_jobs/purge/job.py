@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from messagestore_core.clock import shifted
 from messagestore_core.contract.run_report import Preview, Purged, PurgeOutcome, TableState
 from messagestore_core.store.audit import note
 from messagestore_core.store.delta_log import next_global_position, table_state
@@ -172,7 +173,7 @@ def _dead_letters(here: PurgeRun) -> dict[str, object]:
     """The dead letters that a plan deletes; previews don't count them, so they are counted when it is carried out."""
     if here.task.dead_letters_max_age is None:
         return {}
-    before = here.as_of - here.task.dead_letters_max_age
+    before = shifted(here.as_of, -here.task.dead_letters_max_age)
     return {"dead_letters_before": before, "dead_letters": count_dead_letters(here.store, before)}
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from messagestore_core.clock import shifted
 from messagestore_core.contract.run_document import Hold, Match, Rule
 from messagestore_jobs.rows.matching import all_of, matches, undecided
 
@@ -36,7 +37,7 @@ def own_conditions(rule: Rule, as_of: datetime) -> list[Column]:
     if rule.statuses:
         found.append(F.col("status").isin(*rule.statuses))
     if rule.max_age is not None:
-        found.append(before(as_of - rule.max_age))
+        found.append(before(shifted(as_of, -rule.max_age)))
     if rule.truncate_before is not None:
         found.append(F.col("stream_name") == F.lit(rule.truncate_before.stream_name))
         found.append(F.col("position") < F.lit(rule.truncate_before.position))

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from messagestore_core.clock import shifted
 from messagestore_core.contract.run_document import PurgeTask, Rule
 from messagestore_core.store.delta_log import DAY, end_of, files_of, may_be_before, of_day
 from messagestore_core.store.handle import Store
@@ -43,7 +44,7 @@ def whole_days(task: PurgeTask, files: pa.Table, as_of: datetime) -> WholeDays:
     by_age = rules and all(rule == Rule(name=rule.name, max_age=rule.max_age) for rule in rules)
     if not by_age or task.holds or task.action != "Delete" or task.approval_required or not files.num_rows:
         return WholeDays((), others=True)
-    edge = max(as_of - rule.max_age for rule in rules if rule.max_age is not None)
+    edge = max(shifted(as_of, -rule.max_age) for rule in rules if rule.max_age is not None)
     days = tuple(day for day in sorted(set(files[DAY].to_pylist())) if end_of(day) <= edge)
     rest = files.filter(pc.invert(pc.is_in(files[DAY], pa.array(days, files[DAY].type))))
     return WholeDays(days, any(may_be_before(rest, name, edge) for name in TIMES))
@@ -55,7 +56,7 @@ def count_days(
     """The counts of days that leave whole, by their names in a preview."""
     if not days:
         return []
-    edges = [None if rule.max_age is None else as_of - rule.max_age for rule in rules]
+    edges = [None if rule.max_age is None else shifted(as_of, -rule.max_age) for rule in rules]
     table = store.table("messages", version)
     files = files_of(table)
     return [_count_day(table, day, edges) | _digest(of_day(files, day)) for day in days]

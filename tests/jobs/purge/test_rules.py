@@ -45,6 +45,8 @@ def rows() -> list[dict]:
 
 
 RULES = [
+    # Longer than time goes back.
+    (Rule(name="never", max_age=1_000_000 * DAY), set()),
     (Rule(name="expired", expired=True), {2, 5}),
     (Rule(name="statuses", statuses=("COMPLETED",)), {1, 4, 7, 10}),
     (Rule(name="expired-failed", expired=True, statuses=("COMPLETED",)), set()),

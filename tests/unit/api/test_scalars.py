@@ -15,15 +15,24 @@ from messagestore_operator.api.uris import BootstrapServers, Endpoint, SourceUri
         ("PT15M", timedelta(minutes=15)),
         ("P1DT2H3M4.5S", timedelta(days=1, hours=2, minutes=3, seconds=4.5)),
         ("PT36H", timedelta(hours=36)),
+        ("P99999DT999999H", timedelta(days=99_999, hours=999_999)),
     ],
 )
 def test_a_duration_is_days_or_smaller(text: str, meaning: timedelta) -> None:
     assert Duration.parse(text).timedelta == meaning
 
 
-@pytest.mark.parametrize("text", ["P1M", "P1Y", "P1W", "PT0S", "P0D", "-P1D", "P", "PT", "P1DT", "1d", "PT1", "P१D"])
+@pytest.mark.parametrize(
+    "text", ["P1M", "P1Y", "P1W", "PT0S", "P0D", "-P1D", "P", "PT", "P1DT", "1d", "PT1", "P१D", "P100000D"]
+)
 def test_no_months_no_years_nothing_negative_no_zero(text: str) -> None:
     with pytest.raises(PydanticCustomError):
+        Duration.parse(text)
+
+
+@pytest.mark.parametrize("text", ["P100000D", "PT1000000H", "PT100000000M", "PT1000000000S"])
+def test_a_duration_of_centuries_is_refused(text: str) -> None:
+    with pytest.raises(PydanticCustomError, match="at most 99999 days"):
         Duration.parse(text)
 
 
