@@ -9,6 +9,9 @@ class_path=$(LC_ALL=C && printf '%s:' "$MESSAGESTORE_JARS"/*.jar "$SPARK_HOME"/j
 class_path=${class_path%:}
 archive=-XX:SharedArchiveFile=$(dirname "$MESSAGESTORE_JARS")/classes.jsa
 
+# By another locale JVMs can't read names that are not ASCII.
+export LC_ALL=C.UTF-8
+
 case ${1:-} in
   driver)
     shift

@@ -329,6 +329,11 @@ class Reason(StrEnum):
         "A file was replaced while it was read.",
         "Nothing: the next run reads it again. Write files under new names.",
     )
+    SOURCE_UNREADABLE = (
+        "SourceUnreadable",
+        "A file of the source has a name that is not UTF-8. All others were read.",
+        "Rename the file.",
+    )
     STORAGE_DENIED = (
         "StorageDenied",
         "The object store refuses the credentials, or there are none; or files of a source may be listed but not read.",

@@ -110,6 +110,10 @@ DEFAULTS = {"spark.driver.maxResultSize": "0"}
 """Settings that a submission may override."""
 
 
+UTF8 = {"LC_ALL": "C.UTF-8"}
+"""The JVM's environment: by another locale, or one that is not installed, it can't read names that are not ASCII."""
+
+
 def jars_folder() -> Path:
     """The folder of the jars: as the environment says (in images), else beside this Python."""
     return Path(os.environ.get(JARS) or Path(sys.prefix) / "share" / "messagestore" / "jars")
@@ -158,6 +162,7 @@ def local_session(
     for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS"):
         os.environ.pop(name, None)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.update(UTF8)
     builder = (
         SparkSession.builder.master(f"local[{cores}]")
         .appName("messagestore")
@@ -184,6 +189,7 @@ def cluster_session() -> SparkSession:
     Our settings override submitted ones. If this process starts the JVM, the JVM gets our options too.
     """
     os.environ.setdefault("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
+    os.environ.update(UTF8)
     # Only the JVM knows the submitted settings.
     SparkContext._ensure_initialized()
     submitted = SparkConf()

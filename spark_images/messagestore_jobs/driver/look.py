@@ -4,14 +4,9 @@ That is certain only if store and sources are on this machine, all or nearly all
 nothing in the store is due or must change. In all other cases the run itself finds out, with Spark.
 """
 
-import os
-import stat
-from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from messagestore_core.clock import now
@@ -30,21 +25,20 @@ from messagestore_core.store.delta_log import (
 from messagestore_core.store.files import ReadFiles
 from messagestore_core.store.folder import check_folder, exists, is_complete
 from messagestore_core.store.handle import Store
-from messagestore_core.store.objects import is_local, local_path
+from messagestore_core.store.objects import is_local
 from messagestore_core.store.pending_updates import count_pending
-from messagestore_core.store.schemas import FILES, REMEMBERED
+from messagestore_core.store.schemas import REMEMBERED
 from messagestore_core.store.storage import Storage
 from messagestore_core.versions.rules import is_declared
 from messagestore_jobs.index.changes import changes_between
 from messagestore_jobs.index.manifest import INDEX, read_manifest, usable
 from messagestore_jobs.lifecycle.expiry import is_any_due
 from messagestore_jobs.lock import writing
+from messagestore_jobs.source.local_files import list_local_files
 from messagestore_jobs.source.plan import TIMES_PACKED
 
 LITTLE_BYTES, LITTLE_FILES = 8 << 20, 10_000
 """Limits of what a session for little data reads."""
-_AT_ONCE = 16_384
-"""How many files are compared at once."""
 _FEW_MESSAGES = 1_000_000
 _Files = FilesSource | RecordsSource
 
@@ -130,12 +124,17 @@ class _Unread(NamedTuple):
 def _unread(store: Store, source_id: str, source: _Files, own: set[str]) -> _Unread:
     read = ReadFiles(store, source_id)
     files = size = 0
-    for portion in _portions(source.uri):
+    for portion in list_local_files(source.uri, _strange, _strange):
         sizes, ends = portion["size"].to_numpy(), read.ends.of(portion)
         files += int((ends < sizes).sum())
         times = np.where(pc.ends_with(portion["uri"], ".gz").to_numpy(), TIMES_PACKED, 1)
         size += int((np.maximum(sizes - np.maximum(ends, 0), 0) * times).sum())
     return _Unread(files, size, read.last_batch > read.committed() or bool(read.left_behind(own)))
+
+
+def _strange(path: str, why: str = "its name is not UTF-8") -> None:
+    """Leave it to the run to tell what it doesn't read."""
+    raise OSError(f"{path!r}: {why}")
 
 
 def _is_little(unread: _Unread) -> bool:
@@ -153,32 +152,6 @@ def _index_is_near(store: Store) -> bool:
     covered = {"messages": manifest.version} | ({REMEMBERED: manifest.purged_version} if remembers else {})
     changes = [changes_between(store, name, since, store.table(name).version()) for name, since in covered.items()]
     return all(one is not None and one.few for one in changes)
-
-
-def _portions(uri: str) -> Iterator[pa.Table]:
-    """The files below a folder, as Spark lists them."""
-    files = _files(local_path(uri).rstrip("/"))
-    while rows := list(islice(files, _AT_ONCE)):
-        uris, sizes, times = zip(*rows, strict=True)
-        modified_at = pa.array(times, FILES.field("modified_at").type)
-        yield pa.table({"uri": pa.array(uris), "size": pa.array(sizes), "modified_at": modified_at})
-
-
-def _files(root: str) -> Iterator[tuple[str, int, int]]:
-    """URI, size and modification time in microseconds, in whole milliseconds as Spark sees it."""
-    folders = [root] if os.path.lexists(root) else []
-    while folders:
-        with os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.name.startswith((".", "_")):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
-                    continue
-                found = entry.stat(follow_symlinks=False)
-                if not stat.S_ISREG(found.st_mode):
-                    raise OSError(f"{entry.path} is no plain file")
-                yield f"file://{entry.path}", found.st_size, found.st_mtime_ns // 1_000_000 * 1000
 
 
 def _outcome(store: Store, document: RunDocument, task: IngestTask, note: CommitNote) -> IngestOutcome:

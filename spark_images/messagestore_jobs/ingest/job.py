@@ -20,6 +20,7 @@ from messagestore_core.contract.run_report import IngestOutcome
 from messagestore_core.store.batches import REPLAYED
 from messagestore_core.store.claims import CLAIMS, claim_suffix, withdraw_claims
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
+from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.files import ReadFiles
 from messagestore_core.store.offsets import ReadOffsets
 from messagestore_core.store.tombstones import open_erased
@@ -98,6 +99,9 @@ def run_ingest(run: Run, control: IngestControl | None = None) -> IngestOutcome:
     """Ingest what has arrived; with a batch interval, look for more until stopped.
 
     The caller holds the right to write, and the folder is open. The run stops between batches.
+
+    Raises:
+        RunFailedError: something in the source can't be read; all else was ingested.
     """
     task = run.document.task
     assert isinstance(task, IngestTask)
@@ -106,7 +110,11 @@ def run_ingest(run: Run, control: IngestControl | None = None) -> IngestOutcome:
     ingest.take_in_what_has_arrived()
     while task.batch_interval is not None and not asked.stopped(task.batch_interval):
         ingest.take_in_what_has_arrived()
-    return ingest.outcome()
+    outcome = ingest.outcome()
+    left_out = ingest.left_out()
+    if left_out is not None:
+        raise RunFailedError(left_out.reason, str(left_out), outcome)
+    return outcome
 
 
 class Ingest:
@@ -209,6 +217,10 @@ class Ingest:
             self._context.index.close()
         self._arrivals.look()
         return self._outcome(last=True)
+
+    def left_out(self) -> RunFailedError | None:
+        """Why something in a source can never be read; None: nothing."""
+        return self._arrivals.left_out() or self._lifecycle.left_out()
 
     def _outcome(self, *, last: bool = False) -> IngestOutcome:
         return IngestOutcome(

@@ -17,6 +17,7 @@ from messagestore_core.contract.run_report import LifecycleOutcome, UpdateCounts
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import letter_keys, set_aside_before
 from messagestore_core.store.delta_log import CommitNote, table_state
+from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.pending_updates import count_pending, forget_waiting, let_wait
 from messagestore_core.store.schemas import PENDING_UPDATES, UTC
@@ -114,6 +115,10 @@ class LifecycleWork:
             lag=self._arrivals.lag() if self._arrivals else None,
             unfinished=self._unfinished,
         )
+
+    def left_out(self) -> RunFailedError | None:
+        """Why something in the source of updates can never be read; None: nothing."""
+        return self._arrivals.left_out() if self._arrivals else None
 
     def _is_used(self, note: CommitNote) -> bool:
         """Whether there is a source of updates, or any update or expiry has been counted."""

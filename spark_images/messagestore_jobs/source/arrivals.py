@@ -72,6 +72,9 @@ class Arrivals(Protocol):
     def explained(self, error: Exception) -> RunFailedError | None:
         """Why a batch failed; None where the source doesn't know."""
 
+    def left_out(self) -> RunFailedError | None:
+        """Why something that the last look found can never be read; None: nothing."""
+
     def lag(self) -> Lag:
         """How much waits, and since when."""
 

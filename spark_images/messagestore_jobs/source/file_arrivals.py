@@ -18,12 +18,13 @@ from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import places_of, withdraw
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.files import Batch, Range, ReadFiles, source_files
-from messagestore_core.store.objects import is_below
+from messagestore_core.store.objects import is_below, is_local
 from messagestore_core.store.schemas import FILES
 from messagestore_jobs.context import Run
 from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.after_ingest import AfterIngest
 from messagestore_jobs.source.arrivals import REPLACED, Due
+from messagestore_jobs.source.local_files import list_local_files
 from messagestore_jobs.source.plan import (
     held_at_once,
     limits_of_files,
@@ -50,11 +51,26 @@ class FileArrivals:
             self._after = AfterIngest(source, run.store.storage, run.progress)
         self._waiting: list[Range] = []
         self._record_bytes = _RECORD_BYTES
+        self._told: set[str] = set()
+        self._nameless: str | None = None
 
     def look(self) -> None:
         """List the files, and put away those that were committed whole."""
-        listed = list_files(self._spark, self._source.uri)
-        self._waiting = pending_files(self._put_away(listed), self._read.ends)
+        self._nameless = None
+        self._waiting = pending_files(self._put_away(self._listed()), self._read.ends)
+
+    def _listed(self) -> Iterator[pa.Table]:
+        uri = self._source.uri
+        return list_local_files(uri, self._skip, self._refuse) if is_local(uri) else list_files(self._spark, uri)
+
+    def _skip(self, path: str, why: str) -> None:
+        """Tell once that an entry of the folder is not read."""
+        if path not in self._told:
+            self._progress.say(f"{shown(path)} is skipped: {why}")
+            self._told.add(path)
+
+    def _refuse(self, path: str) -> None:
+        self._nameless = path
 
     def _put_away(self, listed: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Yield the listed files, after those that are committed whole have been put away."""
@@ -172,6 +188,16 @@ class FileArrivals:
             return None
         return RunFailedError("SourceChanged", f"{_sentence(error)}; the next run reads it anew")
 
+    def left_out(self) -> RunFailedError | None:
+        """See :class:`Arrivals`; local files whose names are not UTF-8."""
+        if self._nameless is None:
+            return None
+        return RunFailedError(
+            "SourceUnreadable",
+            f"{shown(self._nameless)} has a name that is not UTF-8, so that no run can read it; all others were read. "
+            "Rename it",
+        )
+
     def lag(self) -> Lag:
         """See :class:`Arrivals`; in files."""
         oldest = min((r.file.modified_at for r in self._waiting), default=None)
@@ -181,6 +207,11 @@ class FileArrivals:
     def loss(self) -> Loss | None:
         """None, as a file that is gone before it was read does not count as lost."""
         return None
+
+
+def shown(path: str) -> str:
+    """A path for people, with escapes for bytes that are not UTF-8."""
+    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _sentence(error: Exception) -> str:
@@ -193,7 +224,7 @@ def _sentence(error: Exception) -> str:
 
 
 def list_files(spark: SparkSession, uri: str) -> Iterator[pa.Table]:
-    """All files below a folder, in portions without order; names that start with "." or "_" are skipped.
+    """All files below a folder on object storage, in portions without order, without names that start with "." or "_".
 
     Columns ``uri``, ``size`` and ``modified_at``.
     """

@@ -140,6 +140,10 @@ class KafkaArrivals:
             return kafka_failure(error, self._source.cluster)
         return None
 
+    def left_out(self) -> RunFailedError | None:
+        """None, as all records can be read."""
+        return None
+
     def lag(self) -> Lag:
         """See :class:`Arrivals`; in records."""
         here = [r for r in self._waiting if r.lost is None and r.start < r.end]

@@ -1,6 +1,7 @@
 """The command as its own process: what reaches the user's terminal, and what a signal does."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -17,9 +18,16 @@ COMMAND = Path(sys.executable).parent / "messagestore"
 SMALL = ["--driver-memory", "1g", "--cores", "1"]
 
 
-def start(manifests: Path, *options: str) -> subprocess.Popen[str]:
+def start(manifests: Path, *options: str, **environment: str) -> subprocess.Popen[str]:
     line = [str(COMMAND), "run", "-f", str(manifests), "--at", AT, *SMALL, *options]
-    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=manifests.parent)
+    return subprocess.Popen(
+        line,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=manifests.parent,
+        env={**os.environ, **environment},
+    )
 
 
 def test_sparks_noise_stays_away(tmp_path: Path) -> None:
@@ -44,6 +52,28 @@ def test_sparks_noise_stays_away(tmp_path: Path) -> None:
         "orders",
         "orders.messagestore-lock",
     }
+
+
+@pytest.mark.parametrize("locale", ["C", "xx_XX.UTF-8"])
+def test_the_locale_does_not_decide_which_files_there_are(tmp_path: Path, locale: str) -> None:
+    folder = tmp_path / "zürich"
+    arrive(folder, "größe.jsonl", map(record, range(1, 4)))
+    os.mkfifo(folder / "landing" / "pipe")
+    manifests = tmp_path / "manifests.yaml"
+    manifests.write_text(yaml.safe_dump(stream(folder)))
+    out, err = start(manifests, "-o", "json", LC_ALL=locale).communicate(timeout=scaled(300))
+    (status,) = [item["status"] for item in json.loads(out)["items"]]
+    assert status["totals"]["stored"] == 3, err
+    assert "landing/pipe is skipped: it is no plain file" in err
+    with open(os.fsencode(folder / "landing") + b"/\xff.jsonl", "wb") as nameless:  # noqa: PTH123
+        nameless.write(b"{}\n")
+    process = start(manifests, "-o", "json", LC_ALL=locale)
+    out, err = process.communicate(timeout=scaled(300))
+    assert process.returncode == 1, err
+    (status,) = [item["status"] for item in json.loads(out)["items"]]
+    (ready,) = [condition for condition in status["conditions"] if condition["type"] == "Ready"]
+    assert ready["reason"] == "SourceUnreadable"
+    assert "\\xff.jsonl has a name that is not UTF-8" in ready["message"]
 
 
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -1,0 +1,122 @@
+"""The files below a folder of this machine, listed without a JVM."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+
+from messagestore_core.store.objects import local_path
+from messagestore_core.store.schemas import FILES
+
+_AT_ONCE = 16_384
+"""How many files a portion has."""
+_HIDDEN = (".", "_")
+
+
+def list_local_files(
+    uri: str, skipped: Callable[[str, str], None], unreadable: Callable[[str], None]
+) -> Iterator[pa.Table]:
+    """All files below a local folder, in portions without order; names that start with "." or "_" are left out.
+
+    Each real folder is listed once: a link to a folder is followed only if it leads out of what is listed, and a link
+    to a file that is listed under its own name is left out.
+
+    Args:
+        uri: of the folder, or of a file; there may be none.
+        skipped: called with the path of each other entry that is left out, and why.
+        unreadable: called with the path of each file whose name is not UTF-8, as no table can hold it.
+
+    Returns:
+        Columns ``uri``, ``size`` and ``modified_at``, in whole milliseconds as Hadoop gives it.
+    """
+    files = _Walk(local_path(uri).rstrip("/") or "/", skipped, unreadable).files()
+    while rows := list(islice(files, _AT_ONCE)):
+        uris, sizes, times = zip(*rows, strict=True)
+        modified_at = pa.array(times, FILES.field("modified_at").type)
+        yield pa.table({"uri": pa.array(uris), "size": pa.array(sizes), "modified_at": modified_at})
+
+
+class _Walk:
+    """One listing of a folder."""
+
+    def __init__(self, root: str, skipped: Callable[[str, str], None], unreadable: Callable[[str], None]) -> None:
+        self._root, self._skipped, self._unreadable = root, skipped, unreadable
+        self._real = os.path.realpath(root)
+        self._folders: set[tuple[int, int]] = set()
+        self._links: list[str] = []
+
+    def files(self) -> Iterator[tuple[str, int, int]]:
+        """URI, size and modification time in microseconds of each file."""
+        try:
+            found = Path(self._root).stat()
+        except FileNotFoundError:
+            return
+        if not stat.S_ISDIR(found.st_mode):
+            yield from self._file(self._root, found)
+            return
+        yield from self._below(self._root)
+        # Links come after all real folders, in order of their names, so that each run gives a file the same name.
+        while self._links:
+            links, self._links = sorted(self._links), []
+            for link in links:
+                yield from self._followed(link)
+
+    def _below(self, folder: str) -> Iterator[tuple[str, int, int]]:
+        folders = [folder]
+        while folders:
+            path = folders.pop()
+            if not self._is_new(path):
+                self._skipped(path, "its folder is listed under another name")
+                continue
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if entry.name.startswith(_HIDDEN):
+                        continue
+                    if entry.is_symlink():
+                        self._links.append(entry.path)
+                    elif entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    else:
+                        yield from self._file(entry.path, entry.stat(follow_symlinks=False))
+
+    def _followed(self, link: str) -> Iterator[tuple[str, int, int]]:
+        try:
+            found = Path(link).stat()
+        except OSError as error:
+            self._skipped(link, f"the link leads nowhere: {error.strerror}")
+            return
+        if stat.S_ISDIR(found.st_mode):
+            yield from self._below(link)
+        elif not self._is_listed(os.path.realpath(link)):
+            yield from self._file(link, found)
+
+    def _is_new(self, folder: str) -> bool:
+        found = Path(folder).stat()
+        known = (found.st_dev, found.st_ino) in self._folders
+        self._folders.add((found.st_dev, found.st_ino))
+        return not known
+
+    def _is_listed(self, path: str) -> bool:
+        """Whether a real path is listed by itself: it is below the root, and no part of it is hidden."""
+        below = os.path.relpath(path, self._real).split("/")
+        return below[0] != ".." and not any(name.startswith(_HIDDEN) for name in below)
+
+    def _file(self, path: str, found: os.stat_result) -> Iterator[tuple[str, int, int]]:
+        if not stat.S_ISREG(found.st_mode):
+            self._skipped(path, "it is no plain file")
+        elif not _is_utf8(path):
+            self._unreadable(path)
+        else:
+            yield f"file://{path}", found.st_size, found.st_mtime_ns // 1_000_000 * 1000
+
+
+def _is_utf8(path: str) -> bool:
+    """Whether a path has no bytes that Python had to escape."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,87 @@
+"""Which entries of a local folder are files of a source."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from messagestore_jobs.source.local_files import list_local_files
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "landing"
+    (folder / "day").mkdir(parents=True)
+    for name in ("a.jsonl", "day/größe.jsonl", ".half", "_tmp", "day/_tmp"):
+        (folder / name).write_bytes(b"{}\n")
+    return folder
+
+
+def listed(folder: Path) -> tuple[set[str], dict[str, str], list[str]]:
+    """The names of files, the names of skipped entries with the reasons, and the names that can't be read."""
+    skipped: dict[str, str] = {}
+    unreadable: list[str] = []
+    portions = list(list_local_files(f"file://{folder}", skipped.__setitem__, unreadable.append))
+    files = [uri.removeprefix(f"file://{folder}/") for portion in portions for uri in portion["uri"].to_pylist()]
+    assert len(set(files)) == len(files)
+    return set(files), {name.removeprefix(f"{folder}/"): why for name, why in skipped.items()}, unreadable
+
+
+def test_files_are_listed_with_size_and_time(root: Path) -> None:
+    os.utime(root / "a.jsonl", ns=(0, 1_700_000_000_123_456_789))
+    (portion,) = list_local_files(f"file://{root}/a.jsonl", pytest.fail, pytest.fail)
+    (row,) = portion.to_pylist()
+    assert (row["uri"], row["size"]) == (f"file://{root}/a.jsonl", 3)
+    assert row["modified_at"].timestamp() == 1_700_000_000.123
+
+
+def test_hidden_names_are_left_out(root: Path) -> None:
+    assert listed(root) == ({"a.jsonl", "day/größe.jsonl"}, {}, [])
+
+
+def test_no_folder_has_no_files(tmp_path: Path) -> None:
+    assert listed(tmp_path / "nothing") == (set(), {}, [])
+
+
+def test_what_is_no_plain_file_is_skipped(root: Path, tmp_path: Path) -> None:
+    os.mkfifo(root / "pipe")
+    os.mkfifo(tmp_path / "pipe")
+    (root / "linked").symlink_to(tmp_path / "pipe")
+    (root / "nowhere").symlink_to("gone")
+    files, skipped, _ = listed(root)
+    assert files == {"a.jsonl", "day/größe.jsonl"}
+    assert skipped["pipe"] == skipped["linked"] == "it is no plain file"
+    assert skipped["nowhere"].startswith("the link leads nowhere")
+
+
+def test_each_real_folder_is_listed_once(root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "b.jsonl").write_bytes(b"")
+    (root / "latest").symlink_to(".")
+    (root / "again").symlink_to("day")
+    (root / "x").symlink_to(outside)
+    (root / "y").symlink_to(outside)
+    (outside / "back").symlink_to(root)
+    files, skipped, _ = listed(root)
+    assert files == {"a.jsonl", "day/größe.jsonl", "x/b.jsonl"}
+    assert skipped == dict.fromkeys(("latest", "again", "y", "x/back"), "its folder is listed under another name")
+
+
+def test_a_link_to_a_file_counts_unless_that_is_listed_itself(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside.jsonl").write_bytes(b"")
+    (root / "current.jsonl").symlink_to("a.jsonl")
+    (root / "outside.jsonl").symlink_to(tmp_path / "outside.jsonl")
+    # As in a volume of a ConfigMap.
+    (root / "..data").mkdir()
+    (root / "..data" / "c.jsonl").write_bytes(b"")
+    (root / "c.jsonl").symlink_to("..data/c.jsonl")
+    assert listed(root)[0] == {"a.jsonl", "day/größe.jsonl", "outside.jsonl", "c.jsonl"}
+
+
+def test_a_name_that_is_not_utf8_is_told(root: Path) -> None:
+    with open(os.fsencode(root) + b"/\xff.jsonl", "wb"):  # noqa: PTH123
+        pass
+    files, _, unreadable = listed(root)
+    assert files == {"a.jsonl", "day/größe.jsonl"}
+    assert [os.fsencode(path) for path in unreadable] == [os.fsencode(root) + b"/\xff.jsonl"]
