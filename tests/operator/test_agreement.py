@@ -196,6 +196,11 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (replay_to_files(), "spec.select.positions", {"from": 3, "to": 2}),
     (replay_to_files(), "spec.destination.stream", {"name": "other"}),
     (replay_to_files(), "spec.destination", {"stream": {"name": "invoices"}}),
+    (smallest_stream(), "spec.table.uri", "file:///lake/%41"),
+    (stream_from_files(), "spec.source.files.archiveUri", "file:///lake/%41"),
+    (stream_from_files(), "spec.lifecycle.source.files.archiveUri", "file:///lake/%41"),
+    (deleting_policy(), "spec.archive", {"uri": "file:///lake/%41"}),
+    (replay_to_files(), "spec.destination.files.uri", "file:///lake/%41"),
 ]
 
 REFUSED_UPDATES: list[tuple[Document, str, Any]] = [

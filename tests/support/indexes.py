@@ -17,7 +17,7 @@ from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.schemas import MESSAGES
 from messagestore_jobs.index.keys import Keys, hash_here
 from messagestore_jobs.index.store_index import Added, StoreIndex
-from support.stores import START, add_rows, kept_heads, message
+from support.stores import START, add_rows, kept_heads, message, remove_rows
 
 OFTEN = {"SAVE_KEYS": 5, "SAVE_KEYS_AT_END": 2, "SAVE_COMMITS_AT_END": 3}
 """Settings of the index's module, so that it is written even for few keys."""
@@ -100,7 +100,7 @@ def remove(store: Store, ids: Iterable[str]) -> None:
     last = max([0, *(row["global_position"] for row in _messages(store))])
     raise_heads(store, pa.table(streams), last + 1)
     listed = ", ".join(f"'{name}'" for name in ids) or "''"
-    store.table("messages").delete(f"message_id IN ({listed})")
+    remove_rows(store.uri, "messages", f"message_id IN ({listed})")
 
 
 def newest(store: Store) -> dict[str, int]:

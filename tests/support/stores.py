@@ -88,6 +88,20 @@ def add_rows(store: Store, name: str, rows: pa.Table, note: CommitNote | None = 
     write_deltalake(table, rows, mode="append", commit_properties=own)
 
 
+def change_rows(uri: str, name: str, changes: dict[str, str], predicate: str) -> None:
+    """Change rows of any table, in a commit with a note, as a run does; changes are SQL by column."""
+    store = Store(uri)
+    note = last_note(store) if name == "messages" else None
+    open_to_write(store, name).update(changes, predicate=predicate, commit_properties=commit_properties(store, note))
+
+
+def remove_rows(uri: str, name: str, predicate: str | None = None) -> None:
+    """Remove rows of any table, all without a predicate, in a commit with a note, as a run does."""
+    store = Store(uri)
+    note = last_note(store) if name == "messages" else None
+    open_to_write(store, name).delete(predicate, commit_properties=commit_properties(store, note))
+
+
 def stored(uri: str) -> list[Row]:
     """All messages by global position, read by delta-rs."""
     table = Store(uri).table("messages").to_pyarrow_table().sort_by("global_position")

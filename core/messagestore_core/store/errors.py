@@ -3,7 +3,8 @@
 from messagestore_core.contract.run_report import Outcome
 
 WAY_BACK = (
-    "Find out who writes to the folder; `messagestore repair` says what it can do, and docs/recovery.md how to get back"
+    "Find out who writes to the folder, then take all tables back from one backup, or accept them as they are by "
+    "`messagestore repair`: docs/recovery.md"
 )
 """What to do about tables that are not as the store's runs left them."""
 

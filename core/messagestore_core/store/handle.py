@@ -155,6 +155,8 @@ class Store:
     def _follow(self, name: str, table: DeltaTable) -> None:
         """Look at the commits of others since a table was last opened."""
         known, now = self.known.of(name), TableAt(id=str(table.metadata().id), version=table.version())
+        if known is not None and (known.id != now.id or known.version > now.version):
+            raise TableRefusedError(f"{self.path(name)} was replaced while this run went on. {WAY_BACK}")
         for version in range(known.version + 1, now.version + 1) if known else ():
             entry = self.entry(name, version)
             if entry is not None and entry.is_foreign:

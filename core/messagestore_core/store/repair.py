@@ -4,7 +4,7 @@ Each table gets a commit with a note that names all tables as they are now. Nobo
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from messagestore_core.store.foreign import not_ours, says
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.objects import LARGEST_DOCUMENT
-from messagestore_core.store.schemas import MESSAGES, TABLES
+from messagestore_core.store.schemas import MESSAGES, REMEMBERED
 from messagestore_core.store.together import Problem, look_at, named_by, problems
 
 RUN = "repair"
@@ -38,6 +38,7 @@ LOST = {
     "audit": "its rows are lost",
     "files": "sources are read again; messages that the store has are duplicates",
     "offsets": "topics are read again; messages that the store has are duplicates",
+    REMEMBERED: "late copies of purged messages will be stored again",
 }
 """What it means to make a table anew; `messages` never is."""
 
@@ -78,11 +79,11 @@ def repair(store: Store, at: datetime, asked_by: str) -> None:
     Raises:
         TableRefusedError: a table can't be repaired.
     """
-    for name in TABLES:
+    for name in store.tables_there():
         _lower(store, name)
     found = look_at(store, format_of(store))
     accepted = [problem.words for problem in problems(store, found, named_by(found))]
-    for name in TABLES:
+    for name in found:
         if found[name] is None:
             create_table(store, name, RUN)
     totals = last_note(store)
@@ -98,18 +99,18 @@ def repair(store: Store, at: datetime, asked_by: str) -> None:
     version = store.table("messages").version()
     add_audit(store, AuditEntry(at, "Repair", RUN, resource, {"accepted": accepted}, version, version))
     # The last step: after it nothing is wrong any more.
-    _name_all(store, totals.model_copy(update={"run": RUN}))
+    _name_all(store, found, totals.model_copy(update={"run": RUN}))
 
 
 def newest_epoch(store: Store) -> int | None:
     """The newest epoch of any table; None: no operator has written the store."""
-    tables = [table for name in TABLES if (table := _opened(store, name)) is not None]
+    tables = [table for name in store.tables_there() if (table := _opened(store, name)) is not None]
     return max((epoch for table in tables if (epoch := epoch_of(table)) is not None), default=None)
 
 
-def _name_all(store: Store, note: CommitNote) -> None:
+def _name_all(store: Store, names: Iterable[str], note: CommitNote) -> None:
     """Commit a note that names all tables as they are, on each of them."""
-    tables = {name: open_to_write(store, name) for name in TABLES}
+    tables = {name: open_to_write(store, name) for name in names}
     for name, table in tables.items():
         properties = commit_properties(store, note if name == "messages" else None)
         properties.max_commit_retries = 0
@@ -127,7 +128,7 @@ def _step(problem: Problem) -> Step:
 
 def _raised(store: Store) -> Iterator[Step]:
     """The tables whose protocol or properties are not ours, and how they become so."""
-    for name in TABLES:
+    for name in store.tables_there():
         table = _opened(store, name)
         what = not_ours(name, says(table)) if table else None
         if table and what:

@@ -28,15 +28,15 @@ class Found(NamedTuple):
     """A table, and what its log says since the newest commit with a note.
 
     Attributes:
+        table: as it is now.
         at: its id and version.
-        has_rows: whether it has any file.
         noted: the version of the newest commit with a note; None: the log has none any more, or had none yet.
         tables: what that note says.
         foreign: commits of others that changed data, and that the note does not cover: version and operation.
     """
 
+    table: DeltaTable
     at: TableAt
-    has_rows: bool
     noted: int | None
     tables: Mapping[str, TableAt]
     foreign: tuple[tuple[int, str], ...]
@@ -116,7 +116,7 @@ def _find(store: Store, name: str, *, has_notes: bool) -> Found | None:
         return None
     at = TableAt(id=str(table.metadata().id), version=table.version())
     noted, tables, foreign = _since_note(store, name, at.version) if has_notes else (None, {}, ())
-    return Found(at, _has_rows(table), noted, tables, foreign)
+    return Found(table, at, noted, tables, foreign)
 
 
 def _since_note(
@@ -158,7 +158,7 @@ def _problems(
     if found is None:
         if named:
             yield Problem(name, "missing", f"{place} is missing, and the log of {named[0][0]} names it")
-        elif (others := [other for other, one in tables.items() if one and one.has_rows]) and name in _FIRST:
+        elif (others := [other for other, one in tables.items() if one and _has_rows(one.table)]) and name in _FIRST:
             yield Problem(name, "missing", f"{place} is missing, and {others[0]} has rows")
         return
     replaced = [by for by, at in named if at.id != found.at.id]

@@ -57,6 +57,7 @@ def test_sparks_noise_stays_away(tmp_path: Path) -> None:
 @pytest.mark.parametrize("locale", ["C", "xx_XX.UTF-8"])
 def test_the_locale_does_not_decide_which_files_there_are(tmp_path: Path, locale: str) -> None:
     folder = tmp_path / "zürich"
+    folder.mkdir()
     arrive(folder, "größe.jsonl", map(record, range(1, 4)))
     os.mkfifo(folder / "landing" / "pipe")
     manifests = tmp_path / "manifests.yaml"

@@ -36,7 +36,7 @@ def delete(table: Table, **task: Any) -> DeleteOutcome:
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     """A store with everything that runs may leave in it."""
-    table = make_store(tmp_path / "store", [message(1)], [message(2)])
+    table = make_store(tmp_path / "store", [message(1)], [message(2)], remember_purged=timedelta(days=1))
     of_runs = ("_purges/p1/plan.json", "_replays/job-1/ended.json", "_index/manifest.json")
     for name in ("payloads/00000000000000000001", *of_runs):
         path = tmp_path / "store" / name

@@ -103,7 +103,9 @@ def is_touched(stream: Stream) -> None:
 
 
 def is_a_link(stream: Stream) -> None:
-    (stream.landing / "link.jsonl").symlink_to(stream.landing / "a.jsonl")
+    outside = stream.landing.parent / "outside.jsonl"
+    outside.write_bytes(lines(record("m9")))
+    (stream.landing / "link.jsonl").symlink_to(outside)
 
 
 def leads_elsewhere(stream: Stream) -> None:

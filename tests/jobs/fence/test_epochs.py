@@ -25,7 +25,7 @@ from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import claim, commit_properties, holding, open_to_write
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
-from messagestore_core.store.schemas import TABLES, properties
+from messagestore_core.store.schemas import EVERY_TABLE, TABLES, properties
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
@@ -286,7 +286,8 @@ def as_an_earlier_release(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "properties", lambda name: {})
     for name, columns in (("messages", {"hmac", "scrubs"}), ("tombstones", {"global_position"})):
         kept = [field for field in TABLES[name] if field.name not in columns]
-        monkeypatch.setitem(TABLES, name, pa.schema(kept))
+        for tables in (TABLES, EVERY_TABLE):
+            monkeypatch.setitem(tables, name, pa.schema(kept))
 
 
 def forms(uri: str) -> dict[str, tuple[list[str], dict[str, str], int | None]]:

@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.records import Envelope, FieldMapping, Filter
 from messagestore_core.contract.run_document import Memory, ReplayTask, StreamDestination
 from messagestore_core.contract.run_report import IngestCounts
-from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.source import records
@@ -19,6 +18,7 @@ from support.ingests import Stream, lines, packed, record
 from support.lifecycles import Updated, update
 from support.purges import CrashError
 from support.replays import replay_document
+from support.stores import change_rows, remove_rows
 
 CONTENT = {name: lines(*(record(f"{name}-{n}") for n in range(2))) for name in ("a.jsonl", "b.jsonl", "c.jsonl")}
 
@@ -121,12 +121,12 @@ def kept(stream: Stream) -> list[str]:
 
 
 def forget_dead_letters(stream: Stream) -> None:
-    Store(stream.table.uri).table("dead_letters").delete()
+    remove_rows(stream.table.uri, "dead_letters")
 
 
 def forget_marks(stream: Stream) -> None:
     """Make the rows of ``files`` those of an earlier release."""
-    Store(stream.table.uri).table("files").update({"cut": "null"})
+    change_rows(stream.table.uri, "files", {"cut": "null"}, "true")
 
 
 def test_a_file_with_a_record_that_was_cut_stays_while_the_others_leave(deleting: Stream) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.records import Envelope, Filter
@@ -30,6 +29,7 @@ from support.ingests import START, Stream, lines, record
 from support.lifecycles import Updated, update
 from support.purges import CrashError
 from support.replays import replay_document
+from support.stores import add_rows, change_rows
 
 PAYLOAD = b'"' + b"x" * 200 + b'"'
 EXPIRED = (START - timedelta(days=1)).isoformat()
@@ -127,7 +127,7 @@ def test_a_run_with_more_memory_judges_anew_what_was_too_large(stream: Stream, m
 
 def test_a_batch_that_an_earlier_release_planned_is_judged_anew(stream: Stream) -> None:
     crash(lambda: stream.run(max_payload_bytes=100), "messages", "before")
-    Store(stream.table.uri).table("files").update({"judged_by": "null", "cut": "null"})
+    change_rows(stream.table.uri, "files", {"judged_by": "null", "cut": "null"}, "true")
     stream.run()
     assert every_letter_is_counted(stream, 2)
 
@@ -206,7 +206,7 @@ def test_what_a_source_of_before_left_behind_is_withdrawn(stream: Stream) -> Non
     for batch in ("topics/1", "replay:again/1"):
         letter = {"raw": batch.encode(), "reason": "Unparseable", "failed_at": START, "batch": batch}
         letter["source"] = {"kind": "kafka", "uri": "kafka:orders", "partition": 0, "offset": len(batch)}
-        write_deltalake(store.table("dead_letters"), pa.Table.from_pylist([letter], DEAD_LETTERS), mode="append")
+        add_rows(store, "dead_letters", pa.Table.from_pylist([letter], DEAD_LETTERS))
     for moment in ("before", "after"):
         crash(lambda: stream.run(source_id="new"), "plan-forgotten", moment)
     stream.run(source_id="new")
@@ -221,4 +221,4 @@ def test_what_a_source_of_before_left_behind_is_withdrawn(stream: Stream) -> Non
 def planned(store: Store, table: str, schema: pa.Schema, source: str) -> None:
     row = {"source_id": source, "batch": 1, "at": START, "start": 0, "end": 1, "latest": 1, "partition": 0}
     row |= {"uri": "file:///elsewhere", "size": 1, "modified_at": START, "topic": "orders", "topic_id": "t"}
-    write_deltalake(store.table(table), pa.Table.from_pylist([row], schema=schema), mode="append")
+    add_rows(store, table, pa.Table.from_pylist([row], schema=schema))

@@ -14,6 +14,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from support.external_writes import observing
 from support.ingests import START, Stream, adds_up, lines, record
+from support.stores import remove_rows
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def test_what_was_set_aside_before_the_batch_was_cut_off_stays_so_after_a_purge(
     stream.arrive("b.jsonl", lines(record("m1"), refused))
     with pytest.raises(ConnectionError), observing(partial(cut_off, "messages")):
         stream.run()
-    Store(stream.table.uri).table("messages").delete()
+    remove_rows(stream.table.uri, "messages")
     raise_heads(Store(stream.table.uri), pa.table({"stream_name": ["order-1"], "next_position": [1]}), 2)
     outcome = stream.run()
     assert [(row["message_id"], row["position"]) for row in stream.messages()] == [("m1", 1)]

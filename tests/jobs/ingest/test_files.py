@@ -17,7 +17,7 @@ from messagestore_core.contract.run_document import Memory
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.source import file_arrivals, records
-from messagestore_jobs.source.file_arrivals import list_files
+from messagestore_jobs.source.local_files import list_local_files
 from support.ingests import (
     BYTE_ORDER_MARK,
     START,
@@ -241,10 +241,10 @@ def test_of_a_file_that_grows_each_record_ends_in_the_store(stream: Stream, monk
     a, b, c = (record(f"m{n}") for n in range(3))
     before = lines(a) + b[:10]
     stream.arrive("a.jsonl", before)
-    listed = list(list_files(stream.spark, f"file://{stream.landing}"))
+    listed = list(list_local_files(f"file://{stream.landing}", pytest.fail, pytest.fail))
     stream.arrive("a.jsonl", lines(a, b, c))
     with monkeypatch.context() as patched:
-        patched.setattr(file_arrivals, "list_files", lambda *_: listed)
+        patched.setattr(file_arrivals, "list_local_files", lambda *_: listed)
         assert stream.run().counts == IngestCounts(received=2, stored=1, dead_lettered=1)
     assert stream.run().counts == IngestCounts(received=3, stored=2, duplicates=1)
     assert stream.ids() == ["m0", "m1", "m2"]
@@ -254,9 +254,9 @@ def test_of_a_file_that_grows_each_record_ends_in_the_store(stream: Stream, monk
 def test_of_a_file_that_shrank_the_rest_is_read(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     before, after = lines(record("m1"), record("m2")), lines(record("m1"))
     stream.arrive("a.jsonl", before)
-    listed = list(list_files(stream.spark, f"file://{stream.landing}"))
+    listed = list(list_local_files(f"file://{stream.landing}", pytest.fail, pytest.fail))
     stream.arrive("a.jsonl", after)
-    monkeypatch.setattr(file_arrivals, "list_files", lambda *_: listed)
+    monkeypatch.setattr(file_arrivals, "list_local_files", lambda *_: listed)
     # In two batches; the second begins after the end of the shorter file.
     outcome = stream.run(memory=Memory(batch_bytes=len(after) + 10))
     assert (outcome.batches, outcome.counts) == (2, IngestCounts(received=1, stored=1))
@@ -303,9 +303,9 @@ def test_a_file_deleted_before_its_batch_is_passed_over_and_said(
 ) -> None:
     for name in "abc":
         stream.arrive(f"{name}.jsonl", lines(record(name)))
-    listed = list(list_files(stream.spark, f"file://{stream.landing}"))
+    listed = list(list_local_files(f"file://{stream.landing}", pytest.fail, pytest.fail))
     (stream.landing / "b.jsonl").unlink()
-    monkeypatch.setattr(file_arrivals, "list_files", lambda *_: listed)
+    monkeypatch.setattr(file_arrivals, "list_local_files", lambda *_: listed)
     assert stream.run().counts == IngestCounts(received=2, stored=2)
     assert stream.ids() == ["a", "c"]
     assert [text for text in stream.heard.said if "b.jsonl" in text]
@@ -319,10 +319,10 @@ def test_a_deleted_file_that_comes_back_as_it_was_is_read(
         stream.arrive("a.jsonl", lines(record("a")))
     path = stream.arrive("b.jsonl", lines(record("b")))
     modified_at = path.stat().st_mtime_ns
-    listed = list(list_files(stream.spark, f"file://{stream.landing}"))
+    listed = list(list_local_files(f"file://{stream.landing}", pytest.fail, pytest.fail))
     path.unlink()
     with monkeypatch.context() as patched:
-        patched.setattr(file_arrivals, "list_files", lambda *_: listed)
+        patched.setattr(file_arrivals, "list_local_files", lambda *_: listed)
         stream.run()
     assert "b" not in stream.ids()
     path.write_bytes(lines(record("b")))

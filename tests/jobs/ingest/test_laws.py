@@ -1,13 +1,14 @@
 """Invariants over batches, files, purges, redelivered input, lost state and changing settings."""
 
-import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from deltalake.exceptions import TableNotFoundError
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -16,6 +17,7 @@ from messagestore_core.contract.records import Filter
 from messagestore_core.contract.run_document import Match, Memory, PurgeTask, Resource, Rule, RunDocument
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.delta_log import last_note
+from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
@@ -163,7 +165,9 @@ class World:
     def _lose(self) -> None:
         """Forget what has been read, so that all files are read again."""
         for store in self.stores:
-            shutil.rmtree(store.folder / store.store / "files", ignore_errors=True)
+            lost = Store(store.table.uri)
+            with suppress(TableNotFoundError):
+                open_to_write(lost, "files").delete(commit_properties=commit_properties(lost))
         self.unread = dict(self.arrived)
 
     def _ingest(self, chosen: Round) -> None:

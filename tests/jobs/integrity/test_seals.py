@@ -1,5 +1,6 @@
 """Messages are sealed when they are stored; a message that does not match its seal is not sent."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from messagestore_core.contract.records import Integrity
 from messagestore_core.contract.run_document import Match, Rule, Scrub
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.folder import open_folder
+from messagestore_core.store.folder import MARKER, open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
@@ -23,7 +24,7 @@ from support.keys import KEY, VARIABLE
 from support.purges import purge
 from support.replays import files_replay, records
 from support.seals import is_sealed
-from support.stores import stored
+from support.stores import change_rows, stored
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -58,7 +59,7 @@ def replay(stream: Stream, folder: str, integrity: Integrity = SEALED, on_failed
 
 
 def tamper(stream: Stream, message_id: str, **changes: str) -> None:
-    Store(stream.table.uri).table("messages").update(changes, predicate=f"message_id = '{message_id}'")
+    change_rows(stream.table.uri, "messages", changes, f"message_id = '{message_id}'")
 
 
 def test_every_message_is_sealed_and_python_makes_the_same_seal(stream: Stream) -> None:
@@ -137,6 +138,8 @@ def test_a_store_of_an_earlier_release_gets_the_column(stream: Stream) -> None:
     old = Store(stream.table.uri).table("messages").to_pyarrow_table().drop_columns(["hmac"])
     shutil.rmtree(stream.folder / "store" / "messages")
     write_deltalake(str(stream.folder / "store" / "messages"), old, partition_by=["inserted_date"])
+    marker = json.dumps({"formatVersion": 1, "owner": stream.table.owner.model_dump()})
+    (stream.folder / "store" / MARKER).write_text(marker)
     open_folder(Store.of(stream.table, Storage()))
     now = DeltaTable(str(stream.folder / "store" / "messages")).to_pyarrow_table()
     assert now["hmac"].to_pylist() == [None] * 4

@@ -23,7 +23,6 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.dead_letters import TOLD
-from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
 from messagestore_jobs.lifecycle import commit
 from messagestore_jobs.progress import Silent
@@ -33,6 +32,7 @@ from support.external_writes import observing
 from support.ingests import START, lines, record
 from support.lifecycles import Updated, update
 from support.replays import Crash, files_replay, replay_document
+from support.stores import change_rows
 
 HOUR = timedelta(hours=1)
 
@@ -141,8 +141,7 @@ def test_what_waits_for_an_erased_message_leaves_with_it_and_nothing_comes_after
     stream.tell(update("other", "FAILED", error="kept"))
     stream.run()
     # A message with that id may arrive and be erased before a run reads the updates.
-    waits = Store(stream.table.uri).table("pending_updates")
-    waits.update(updates={"message_id": "'m1'"}, predicate="message_id = 'other'")
+    change_rows(stream.table.uri, "pending_updates", {"message_id": "'m1'"}, "message_id = 'other'")
     stream.tell(update("another", "PROCESSING"))
     stream.run()
     assert stream.pending() == [("m1", "FAILED"), ("another", "PROCESSING")]

@@ -4,15 +4,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from deltalake import CommitProperties
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Hold, Match, Rule
 from messagestore_core.store.audit import read_audit
-from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
 from support.purges import files_below, purge
-from support.stores import START, add_messages, make_store, message, positions
+from support.stores import START, add_messages, change_rows, make_store, message, positions
 
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
@@ -31,10 +29,7 @@ def test_only_what_was_approved_goes(spark: SparkSession, tmp_path: Path) -> Non
 
     # Meanwhile one more message arrives, one changes status, and a hold is set.
     add_messages(table.uri, [message(6)])
-    note = CommitProperties(custom_metadata={"userMetadata": last_note(Store(table.uri)).json_text()})
-    Store(table.uri).table("messages").update(
-        {"status": "'COMPLETED'"}, predicate="global_position = 1", commit_properties=note
-    )
+    change_rows(table.uri, "messages", {"status": "'COMPLETED'"}, "global_position = 1")
     again = purge(spark, table, NOW + DAY, run="purge-2", **ASKED)
     assert again.awaiting_approval
     assert again.preview == asked.preview

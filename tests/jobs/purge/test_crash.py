@@ -46,7 +46,17 @@ from support.purges import (
     purge_document,
 )
 from support.replays import files_replay, sent
-from support.stores import START, add_dead_letters, add_messages, heads_of, make_store, message, positions, stored
+from support.stores import (
+    START,
+    add_dead_letters,
+    add_messages,
+    change_rows,
+    heads_of,
+    make_store,
+    message,
+    positions,
+    stored,
+)
 
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
@@ -308,7 +318,7 @@ def test_a_message_that_stays_after_all_is_erased_no_more(
         # Message 1 may have been removed with its day.
         task = {**DELETE, "holds": (Hold(name="late", match=Match(message_ids=("m1", "m8"))),)}
     else:
-        Store(table.uri).table("messages").update({"status": "'EXPIRED'"}, predicate="global_position IN (1, 8)")
+        change_rows(table.uri, "messages", {"status": "'EXPIRED'"}, "global_position IN (1, 8)")
     crashed = [name for name in [*WRITES["delete"], *KEEPS, "sweep-plan"] if name not in kept_at]
     for _ in kept_at:
         assert not ran_to_its_end(spark, tmp_path, table, task, crashed)
@@ -439,9 +449,8 @@ def test_of_such_days_what_came_later_stays_and_so_does_what_has_another_status(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     table = cut_off(spark, tmp_path, "heads")
-    Store(table.uri).opened("messages").update(
-        new_values={"status": "COMPLETED", "updated_at": NOW}, predicate="global_position = 2"
-    )
+    changes = {"status": "'COMPLETED'", "updated_at": f"TIMESTAMP '{NOW.isoformat()}'"}
+    change_rows(table.uri, "messages", changes, "global_position = 2")
     add_messages(table.uri, [message(13, inserted_at=START)])
     run(spark, tmp_path, table, DAYS, "purge-1", NOW)
     assert [row["global_position"] for row in stored(table.uri)] == [2, 8, 9, 10, 11, 12, 13]

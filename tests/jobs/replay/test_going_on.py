@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -26,7 +25,7 @@ from support import purges
 from support.external_writes import observing
 from support.purges import purge
 from support.replays import Crash, Suspending, files_replay, manifest, objects, records, sent
-from support.stores import START, Row, add_messages, make_store, message
+from support.stores import START, Row, add_messages, change_rows, make_store, message, remove_rows
 
 Moment = tuple[str, str]
 
@@ -186,7 +185,7 @@ def test_the_selection_stays_as_it_was_while_the_store_grows_and_is_purged(spark
     document = files_replay(table, tmp_path / "out")
     run_replay(Run.of(document, spark, Silent()), Suspending(1))
     add_messages(table.uri, [message(11)])
-    messages(table).delete("global_position IN (6, 7)")
+    remove_rows(table.uri, "messages", "global_position IN (6, 7)")
     outcome = run_replay(Run.of(document, spark, Silent()))
     assert sent(tmp_path / "out") == list(range(1, 11))
     assert outcome.selection.messages == outcome.progress.replayed == 10
@@ -199,7 +198,7 @@ def test_what_was_erased_meanwhile_is_not_sent(spark: SparkSession, tmp_path: Pa
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out", select=selection)
     run_replay(Run.of(document, spark, Silent()), Suspending(1))
-    messages(table).update({"status": "'COMPLETED'"}, predicate="global_position = 8")
+    change_rows(table.uri, "messages", {"status": "'COMPLETED'"}, "global_position = 8")
     add_messages(table.uri, [message(11)])
     erase(spark, table, 2, 6, 7)
     outcome = run_replay(Run.of(document, spark, Silent()))
@@ -317,10 +316,6 @@ def test_a_chunk_of_which_nothing_is_left_is_passed_over(spark: SparkSession, tm
     assert sent(tmp_path / "JSONLines") == [1, 2, 3, 4, 9, 10]
     arrays = [json.loads(content) for content in objects(tmp_path / "JSON").values()]
     assert [record["globalPosition"] for array in arrays for record in array] == [1, 2, 3, 4, 9, 10]
-
-
-def messages(table: Table) -> DeltaTable:
-    return DeltaTable(table.uri.removeprefix("file://") + "/messages")
 
 
 def test_no_faster_than_the_rate_limit(spark: SparkSession, tmp_path: Path) -> None:

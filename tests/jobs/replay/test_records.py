@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -25,7 +24,7 @@ from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.source.columns import with_projections
 from support.replays import Suspending, files_replay, lines, manifest, objects, records, sent
-from support.stores import Row, add_messages, make_store, message
+from support.stores import Row, add_messages, make_store, message, remove_rows
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -179,8 +178,7 @@ def test_of_payloads_that_left_meanwhile_what_the_store_still_has_is_sent(spark:
     add_messages(table.uri, [*(claim(n, f"{n:020}", old) for n in (1, 2, 3)), message(4)])
     document = files_replay(table, tmp_path / "out", on_failed="Continue")
     run_replay(Run.of(document, spark, Silent()), Suspending(0))
-    messages = DeltaTable(f"{folder}/messages")
-    messages.delete("global_position IN (1, 2)")
+    remove_rows(table.uri, "messages", "global_position IN (1, 2)")
     add_messages(table.uri, [claim(2, f"{2:020}-b2", new)])
     for n in (1, 2, 3):
         payloads.delete(f"{n:020}")

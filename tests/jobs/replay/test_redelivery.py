@@ -20,7 +20,7 @@ from messagestore_jobs.replay.job import run_replay
 from support.crash import crash_run
 from support.external_writes import observing
 from support.replays import AT, Crash, Suspending, files_replay, records, replay_document, sent
-from support.stores import Row, add_messages, make_store, message, stored
+from support.stores import Row, add_messages, change_rows, make_store, message, stored
 
 MINUTE = timedelta(minutes=1)
 DUE = Selection(due_for_retry=True)
@@ -55,7 +55,7 @@ def states(table: Table) -> dict[int, tuple[str, int]]:
 
 def answer(table: Table, position: int, **columns: str) -> None:
     """Change a message as an update would."""
-    Store(table.uri).table("messages").update(updates=columns, predicate=f"global_position = {position}")
+    change_rows(table.uri, "messages", columns, f"global_position = {position}")
 
 
 def test_what_is_due_is_sent_with_its_attempt_and_noted(spark: SparkSession, tmp_path: Path) -> None:

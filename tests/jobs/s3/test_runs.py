@@ -110,9 +110,9 @@ def arrive(object_store: ObjectStore, buckets: dict[str, str]) -> IngestTask:
     return IngestTask(source_id="s", source=FilesSource(uri=f"{buckets['landing']}/orders/"))
 
 
-def outcome(report: RunReport) -> IngestOutcome | PurgeOutcome | ReplayOutcome:
+def outcome(report: RunReport) -> IngestOutcome | PurgeOutcome | EraseOutcome | ReplayOutcome:
     assert report.error is None, report.error
-    assert isinstance(report.outcome, IngestOutcome | PurgeOutcome | ReplayOutcome)
+    assert isinstance(report.outcome, IngestOutcome | PurgeOutcome | EraseOutcome | ReplayOutcome)
     return report.outcome
 
 

@@ -41,13 +41,14 @@ class _Outcome:
     stored: list[Message] = field(default_factory=list)
     letters: dict[Place, Letter] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
-    set_aside: set[Place] = field(default_factory=set)
 
 
 def _take_in(store: Store) -> Writes:
     if store.batch is None:
         return
     outcome = _judge(store, store.batch)
+    gone = store.gone_letters(store.batch)
+    outcome.counts += Counter(received=gone, dead_lettered=gone)
     yield from store.set_aside(outcome.letters)
     yield "messages"
     store.messages += outcome.stored
@@ -56,7 +57,6 @@ def _take_in(store: Store) -> Writes:
         store.heads[message.stream_name] = message.position + 1
     store.totals += outcome.counts
     store.seen += outcome.counts
-    store.uncounted -= outcome.set_aside
     store.batch = None
 
 
@@ -66,10 +66,7 @@ def _judge(store: Store, batch: Batch) -> _Outcome:
         for place, record in file.places("files"):
             assert isinstance(record, Record)
             outcome.counts["received"] += 1
-            placed = _placed(store, batch, outcome, place, record)
-            outcome.counts[placed] += 1
-            if placed == "dead_lettered":
-                outcome.set_aside.add(place)
+            outcome.counts[_placed(store, batch, outcome, place, record)] += 1
     return outcome
 
 

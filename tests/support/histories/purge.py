@@ -94,8 +94,7 @@ def _remember_erased(store: Store, plan: Plan) -> Writes:
         store.exhausted = [one for one in store.exhausted if one not in exhausted]
         for place in copies:
             letter = store.letters.pop(place)
-            store.erased_letters += place not in store.uncounted and not store.is_open(letter.batch)
-            store.uncounted.discard(place)
+            store.erased_letters += not store.is_open(letter.batch)
 
 
 def _remember_purged(store: Store, plan: Plan) -> Writes:

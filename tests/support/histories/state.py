@@ -146,8 +146,6 @@ class Store:
     """When the ids of purged messages were purged last, if they are remembered."""
     erased_letters: int = 0
     """Counted dead letters that were copies of erased messages."""
-    uncounted: set[Place] = field(default_factory=set)
-    """Places of dead letters that a try wrote and whose file vanished before the batch was committed."""
     archived: list[int] = field(default_factory=list)
     totals: Counter[str] = field(default_factory=Counter)
     updates: Counter[str] = field(default_factory=Counter)
@@ -188,12 +186,15 @@ class Store:
             return None
         self.seen["file gone"] += 1
         if batch and file in batch.files:
-            own = {place for place, letter in self.letters.items() if letter.batch == batch.name}
-            self.uncounted |= {place for place in own if place.file == file.name}
-            left = tuple(one for one in batch.files if one != file)
-            self.batch = batch._replace(files=left) if left else None
+            left = batch._replace(files=tuple(one for one in batch.files if one != file))
+            self.batch = left if left.files or self.gone_letters(left) else None
         self.unread = [one for one in self.unread if one != file]
         return file.name
+
+    def gone_letters(self, batch: Batch) -> int:
+        """How many dead letters an earlier try of a batch wrote whose file is gone since."""
+        files = {file.name for file in batch.files}
+        return sum(letter.batch == batch.name and place.file not in files for place, letter in self.letters.items())
 
     def is_open(self, batch: str) -> bool:
         """Whether a batch has not been committed and counted yet."""

@@ -79,7 +79,7 @@ def test_what_was_asked_for_first_has_the_name_and_anything_else_an_id_of_its_ow
     first = run_of(table, to)
     assert id_of(first) == "again"
     if ended:
-        _delivery(first).end(frozen_by(first), [], DONE)
+        _delivery(first).end(frozen_by(first), [], DONE, lambda: True)
     else:
         _delivery(first).state.freeze(frozen_by(first))
     assert id_of(run_of(table, to)) == "again"
@@ -96,7 +96,7 @@ def test_what_was_asked_for_first_has_the_name_and_anything_else_an_id_of_its_ow
 def test_a_store_that_is_made_again_is_another_one(tmp_path: Path, table: Table, destination: Any) -> None:
     to = destination(tmp_path)
     first = run_of(table, to)
-    _delivery(first).end(frozen_by(first), [], DONE)
+    _delivery(first).end(frozen_by(first), [], DONE, lambda: True)
     shutil.rmtree(tmp_path / "store")
     assert id_of(run_of(make_store(tmp_path / "store", [message(1)]), to)).startswith("again.")
 
@@ -126,7 +126,7 @@ def test_what_an_earlier_release_ended_has_ended_and_what_it_began_goes_on(tmp_p
     forget(f"{to.table.uri}/_replays/again/state", "frozen.json")
     assert id_of(run_of(table, to)) == "again"
     assert id_of(run_of(table, to, OTHER, "other")).startswith("again.")
-    _delivery(first).end(frozen_by(first), [], DONE)
+    _delivery(first).end(frozen_by(first), [], DONE, lambda: True)
     forget(f"{to.table.uri}/_replays/again", "ended.json")
     # It didn't note what it had sent.
     assert id_of(run_of(table, to, OTHER, "other")) == "again"
@@ -135,7 +135,7 @@ def test_what_an_earlier_release_ended_has_ended_and_what_it_began_goes_on(tmp_p
 def test_a_manifest_of_an_earlier_release_says_what_was_sent(tmp_path: Path, table: Table) -> None:
     to = to_files(tmp_path)
     first = run_of(table, to)
-    _delivery(first).end(frozen_by(first), [], DONE)
+    _delivery(first).end(frozen_by(first), [], DONE, lambda: True)
     forget(to.uri, "manifest.json")
     assert id_of(run_of(table, to)) == "again"
     other = run_of(table, to, OTHER, "other")

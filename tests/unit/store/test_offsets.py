@@ -7,7 +7,6 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +14,7 @@ from messagestore_core.store import offsets
 from messagestore_core.store.handle import Store
 from messagestore_core.store.offsets import OffsetBatch, OffsetRange, Partition, ReadOffsets, offsets_in_order
 from messagestore_core.store.schemas import OFFSETS
-from support.stores import make_store
+from support.stores import add_rows, make_store
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)
 PARTITIONS = [Partition("orders", "id-1", 0), Partition("orders", "id-1", 1), Partition("orders", "id-2", 0)]
@@ -95,7 +94,7 @@ def reads(uri: str, *topics: str, source: str = "own") -> dict[str, str]:
     """The source URIs of the next batch, which reads one record of each topic, named by its id: name-number."""
     read = ReadOffsets(Store(uri), source)
     ranges = offsets_in_order(OffsetRange(Partition(one.partition("-")[0], one, 0), 0, 1, 1) for one in topics)
-    batch = OffsetBatch(read.next_number(), AT, ranges, read.generations(ranges))
+    batch = OffsetBatch(read.next_number(), AT, ranges, generations=read.generations(ranges))
     read.write_down(batch)
     assert ReadOffsets(Store(uri), source).planned(batch.number) == batch
     return {r.partition.topic_id: batch.uri(r.partition) for r in ranges}
@@ -131,7 +130,7 @@ def test_where_an_earlier_release_noted_no_generation_the_topic_that_it_read_fir
         | {"partition": 0, "start": 0, "end": 1, "latest": 1, "lost": None, "generation": None}
         for batch, topic_id in ((1, "orders-8"), (2, "orders-3"))
     ]
-    write_deltalake(Store(uri).table("offsets"), pa.Table.from_pylist(rows, schema=OFFSETS), mode="append")
+    add_rows(Store(uri), "offsets", pa.Table.from_pylist(rows, schema=OFFSETS))
     # A batch that it planned is repeated as it was.
     read = ReadOffsets(Store(uri), "own")
     planned = read.planned(2)

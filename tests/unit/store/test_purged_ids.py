@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
 from messagestore_core.clock import microseconds
 from messagestore_core.contract.stores import Owner, Table
@@ -18,6 +17,7 @@ from messagestore_core.store.schemas import PURGED_IDS, REMEMBERED, TABLES
 from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import made_key, tombstone_key
 from messagestore_jobs.index.read import read_purged
+from support.stores import add_rows
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -33,7 +33,7 @@ def opened(folder: Path, remember: timedelta | None = 30 * DAY, epoch: int | Non
 
 def add(store: Store, *times: datetime, key: bytes = bytes(16)) -> None:
     rows = pa.table([[key] * len(times), times, [at.date() for at in times]], schema=PURGED_IDS)
-    write_deltalake(store.table(REMEMBERED), rows, mode="append")
+    add_rows(store, REMEMBERED, rows)
 
 
 def kept(store: Store) -> list[datetime]:

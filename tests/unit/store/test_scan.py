@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
 from support.readings import BY_DELTA_RS, full_store, readings
 
@@ -20,5 +21,5 @@ def test_tables_that_delta_rs_has_rewritten_read_as_before(
 ) -> None:
     store = full_store(tmp_path / "store", others=True)
     for name in TABLES:
-        BY_DELTA_RS[by](store.opened(name), name)
-    assert readings(store) == before
+        BY_DELTA_RS[by](Store(store.uri).opened(name), name)
+    assert readings(Store(store.uri)) == before

@@ -130,8 +130,8 @@ def test_the_next_position_is_the_noted_one_where_statistics_are_gone(tmp_path: 
     tell(store, "messages", TOLD["nothing"])
     assert next_global_position(Store(store.uri)) == 3
     add_messages(store.uri, [message(7)], next_global_position=8)
-    store.opened("messages").delete("global_position = 7")
-    assert next_global_position(store) == 8
+    Store(store.uri).opened("messages").delete("global_position = 7")
+    assert next_global_position(Store(store.uri)) == 8
 
 
 @pytest.mark.parametrize("told", ["nothing", "no number of rows"])

@@ -228,6 +228,19 @@ def test_a_run_under_way_is_refused_at_its_next_look_at_the_table(folder: Path) 
         store.table("dead_letters")
 
 
+def test_a_run_under_way_is_refused_once_a_table_is_another_or_older(folder: Path) -> None:
+    run(folder, 3)
+    store = opened(folder)
+    check_folder(store)
+    (folder / "heads" / "_delta_log" / f"{store.table('heads').version():020d}.json").unlink()
+    shutil.rmtree(folder / "files")
+    make_store(folder.parent / "another", [])
+    shutil.copytree(folder.parent / "another" / "files", folder / "files")
+    for name in ("heads", "files"):
+        with pytest.raises(TableRefusedError, match=f"store/{name} was replaced while this run went on"):
+            store.opened(name)
+
+
 def test_a_change_of_which_the_log_says_nothing_any_more_is_not_told(folder: Path) -> None:
     delete(folder, "dead_letters")
     table = DeltaTable(str(folder / "dead_letters"))

@@ -5,7 +5,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
 
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.claims import CLAIMS, withdraw_claims
@@ -14,7 +13,7 @@ from messagestore_core.store.files import ReadFiles
 from messagestore_core.store.handle import Store
 from messagestore_core.store.offsets import ReadOffsets
 from messagestore_core.store.schemas import DEAD_LETTERS, FILES, OFFSETS
-from support.stores import START, make_store
+from support.stores import START, add_rows, make_store
 
 Row = dict[str, Any]
 
@@ -89,7 +88,7 @@ def test_only_plans_of_sources_that_are_gone_are_forgotten(
 ) -> None:
     table = "files" if read is ReadFiles else "offsets"
     plans = [planned(source, batch) for source in ("own", "updates", "before", "replay:again") for batch in (1, 2)]
-    write_deltalake(store.table(table), pa.Table.from_pylist(plans, schema=schema), mode="append")
+    add_rows(store, table, pa.Table.from_pylist(plans, schema=schema))
     set_aside(
         store, letters(*(letter(n, "MissingField", f"{p['source_id']}/{p['batch']}") for n, p in enumerate(plans)))
     )

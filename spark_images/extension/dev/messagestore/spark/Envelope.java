@@ -151,6 +151,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   private static void start(GenericInternalRow row, byte[] record, Spec spec) throws IOException {
     Slices slices = new Slices(record, FIELDS, spec);
     if (Json.INCOMPLETE.equals(walk(record, spec, slices))) {
+      slices.forgetUnclosed();
       texts(row, slices);
     }
   }

@@ -62,11 +62,20 @@ final class Json {
   }
 
   private static int stringEnd(byte[] bytes, int start) {
+    return Math.min(closingQuote(bytes, start) + 1, bytes.length);
+  }
+
+  /** Whether a string has its closing quote. */
+  static boolean isClosed(byte[] bytes, int start) {
+    return closingQuote(bytes, start) < bytes.length;
+  }
+
+  private static int closingQuote(byte[] bytes, int start) {
     int i = start + 1;
     while (i < bytes.length && bytes[i] != '"') {
       i += bytes[i] == '\\' ? 2 : 1;
     }
-    return Math.min(i + 1, bytes.length);
+    return i;
   }
 
   /**

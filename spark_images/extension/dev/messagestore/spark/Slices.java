@@ -109,6 +109,15 @@ final class Slices {
     headers.add(new Member(name, token, start, end));
   }
 
+  /** Forgets a string in which the bytes end: the walk has noted it before it was read. */
+  void forgetUnclosed() {
+    for (int field = 0; field < tokens.length; field++) {
+      if (tokens[field] == JsonToken.VALUE_STRING && !Json.isClosed(bytes, starts[field])) {
+        tokens[field] = null;
+      }
+    }
+  }
+
   /** Whether the field is present and not null. */
   boolean has(int field) {
     return tokens[field] != null && tokens[field] != JsonToken.VALUE_NULL;
