@@ -41,20 +41,16 @@ class Entry(NamedTuple):
 
     Attributes:
         tables: those in its note; None without one.
-        changes_data: whether it has no note, and adds or removes rows.
+        is_foreign: whether somebody else changed data: it has no note, and adds or removes rows. Merged files and a
+            VACUUM change none.
         operation: its name.
         said: its user metadata.
     """
 
     tables: Mapping[str, TableAt] | None
-    changes_data: bool
+    is_foreign: bool
     operation: str
     said: str | None = None
-
-    @property
-    def is_foreign(self) -> bool:
-        """Whether somebody else changed data. Merged files and a VACUUM change none."""
-        return self.changes_data
 
 
 _UNREADABLE = Entry(None, True, "a commit that can't be read")
@@ -72,8 +68,8 @@ def entry_of(content: bytes) -> Entry:
         info = infos[0] if infos else {}
         said = info.get("userMetadata")
         tables = _tables(said)
-        changes = tables is None and any(_changes_data(json.loads(line)) for line in lines if line.strip())
-        return Entry(tables, changes, str(info.get("operation", "a commit without a name")), said)
+        is_foreign = tables is None and any(_changes_data(json.loads(line)) for line in lines if line.strip())
+        return Entry(tables, is_foreign, str(info.get("operation", "a commit without a name")), said)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return _UNREADABLE
 

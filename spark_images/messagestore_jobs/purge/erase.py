@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_report import EraseOutcome
@@ -45,6 +44,7 @@ from messagestore_jobs.purge.plan import (
 from messagestore_jobs.purge.remains import forget_past, refuse_remains
 from messagestore_jobs.replay.erased import take_out_copies
 from messagestore_jobs.replay.gone import forget_sequences, of_earlier_releases
+from messagestore_jobs.rows.messages import positions_in
 
 ERASE = "Erase"
 DUE_BY = "eraseDueBy"
@@ -172,7 +172,7 @@ def _settle_plans(context: Run, erased: Erased) -> npt.NDArray[np.int64]:
         task, rows = without_erased(plan.task, erased, heads), frozen_rows(context, plan)
         streams = hidden_streams(rows.select("stream_name").distinct().toArrow(), heads) if heads.by_key else []
         changes = bool(streams) or task != plan.task
-        if plan.waiting and (changes or np.isin(_positions(rows), erased_positions(context.store)).any()):
+        if plan.waiting and (changes or np.isin(positions_in(rows), erased_positions(context.store)).any()):
             forget(context, plan)
             continue
         if plan.days or changes:
@@ -183,13 +183,8 @@ def _settle_plans(context: Run, erased: Erased) -> npt.NDArray[np.int64]:
             write_plan(context, plan)
         forget_notes(context, plan)
         if plan.erased and not plan.waiting:
-            going.append(_positions(written_rows(context, plan).where("erase")))
+            going.append(positions_in(written_rows(context, plan).where("erase")))
     return np.concatenate(going)
-
-
-def _positions(rows: DataFrame) -> npt.NDArray[np.int64]:
-    found: npt.NDArray[np.int64] = rows.select("global_position").toArrow()["global_position"].to_numpy()
-    return found
 
 
 def _audit(context: Run, one: Owed, before: int) -> None:

@@ -26,6 +26,7 @@ from messagestore_jobs.replay.erased import Tombstones, without_erased_since
 from messagestore_jobs.replay.records import dead_letter_records, native_records, raw_records
 from messagestore_jobs.replay.source import Source, is_gone
 from messagestore_jobs.replay.state import Chunk, Frozen, Part, ReplayState
+from messagestore_jobs.rows.messages import positions_in
 
 _LOOK_AGAIN_SECONDS = 0.25
 
@@ -128,7 +129,7 @@ def missing(
         return Missing()
     if source.task.origin == "DeadLetters":
         return Missing(lost=short)
-    there = _positions(source.between(chunk_range.cuts[0], chunk_range.end))
+    there = positions_in(source.between(chunk_range.cuts[0], chunk_range.end))
     expected = state.positions(frozen, first, chunk_range.next_grain)
     if expected is None:
         gone = chunk_range.messages - len(there)
@@ -346,11 +347,6 @@ class Sending:
             messages_per_second=round(self.sent_now / seconds, 1) if self.sent_now and seconds > 0 else None,
         )
         return ReplayOutcome(selection=self.frozen.selection, progress=reached, complete=complete)
-
-
-def _positions(rows: DataFrame) -> npt.NDArray[np.int64]:
-    found: npt.NDArray[np.int64] = rows.select("global_position").toArrow()["global_position"].to_numpy()
-    return found
 
 
 def _lowest(positions: Iterable[int]) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.records import Envelope, FilesSource, RecordsSource
 from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
 from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.store.batches import REPLAYED
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.folder import open_folder
@@ -228,7 +229,7 @@ class StreamDelivery:
 
 def source_id(task: ReplayTask) -> str:
     """The source id under which the target notes what it has read of a replay."""
-    return f"replay:{task.job_id}"
+    return f"{REPLAYED}{task.job_id}"
 
 
 def _staged_task(ingest: IngestTask, task: ReplayTask, records: str) -> IngestTask:

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from datetime import date
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,6 +32,12 @@ _COMMITTED = "spark.databricks.delta.lastCommitVersionInSession"
 def read_messages(spark: SparkSession, store: Store, version: int | None = None) -> DataFrame:
     """The messages of a store, now or at a table version."""
     return read_table(spark, store, "messages", version)
+
+
+def positions_in(rows: DataFrame) -> npt.NDArray[np.int64]:
+    """The global positions of rows, read by the driver; in any order."""
+    found: npt.NDArray[np.int64] = rows.select("global_position").toArrow()["global_position"].to_numpy()
+    return found
 
 
 def messages_table(spark: SparkSession, store: Store) -> DeltaTable:

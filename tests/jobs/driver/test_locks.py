@@ -1,10 +1,6 @@
 """An erasure and a replay out of the same store, in two processes of one machine: one waits, or says so."""
 
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,31 +13,10 @@ from messagestore_core.contract.stores import Table
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.lock import REPLAYS_SUFFIX
 from support.external_writes import observing
+from support.locks import another_process
 from support.purges import Said, erase_document, purge
 from support.replays import AT, files_replay, sent
 from support.stores import make_store, message
-
-HOLD = """
-import fcntl, sys
-file = open(sys.argv[1], "a+")
-fcntl.flock(file, getattr(fcntl, sys.argv[2]))
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def another_process(folder: Path, lock: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Another process that replays (LOCK_SH) or erases (LOCK_EX)."""
-    command = [sys.executable, "-c", HOLD, f"{folder}/store{REPLAYS_SUFFIX}", lock]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"held\n"
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.fixture
@@ -62,7 +37,7 @@ def test_an_erasure_waits_for_replays_and_does_nothing_before(
 ) -> None:
     rule = Rule(name="one", match=Match(message_ids=("m1",)), erase=True)
     purge(spark, table, AT, rules=(rule,), erase_within=timedelta(0))
-    with another_process(tmp_path, "LOCK_SH"):
+    with another_process(f"{tmp_path}/store{REPLAYS_SUFFIX}", "LOCK_SH"):
         report, heard = run(spark, erase_document(table, AT))
         assert report.error is not None
         assert report.error.reason == "TableBusy"
@@ -72,7 +47,7 @@ def test_an_erasure_waits_for_replays_and_does_nothing_before(
         replayed, _ = run(spark, files_replay(table, tmp_path / "out"), 0)
         assert isinstance(replayed.outcome, ReplayOutcome)
         assert sent(tmp_path / "out") == [0, 2]
-    with another_process(tmp_path, "LOCK_SH") as replay:
+    with another_process(f"{tmp_path}/store{REPLAYS_SUFFIX}", "LOCK_SH") as replay:
         threading.Timer(0.5, replay.kill).start()
         report, _ = run(spark, erase_document(table, AT), 60)
     assert isinstance(report.outcome, EraseOutcome)
@@ -80,7 +55,7 @@ def test_an_erasure_waits_for_replays_and_does_nothing_before(
 
 
 def test_a_replay_waits_for_an_erasure(spark: SparkSession, tmp_path: Path, table: Table) -> None:
-    with another_process(tmp_path, "LOCK_EX"):
+    with another_process(f"{tmp_path}/store{REPLAYS_SUFFIX}", "LOCK_EX"):
         report, heard = run(spark, files_replay(table, tmp_path / "out"))
         assert report.error is not None
         assert report.error.message == f"an erasure of {table.uri} is under way; try again when it has ended"

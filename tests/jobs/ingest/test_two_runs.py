@@ -1,10 +1,6 @@
 """Two local runs on one table at once: the second waits or says so, and never writes."""
 
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,27 +10,7 @@ from messagestore_core.store.errors import TableBusyError
 from messagestore_jobs.lock import LOCK_SUFFIX, writing
 from support.external_writes import observing
 from support.ingests import Stream, lines, record
-
-HOLD = """
-import fcntl, sys
-file = open(sys.argv[1], "a+")
-fcntl.flock(file, fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def another_process_writes(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    path = f"{folder}/store{LOCK_SUFFIX}"
-    process = subprocess.Popen([sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"held\n"
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+from support.locks import another_process
 
 
 @pytest.fixture
@@ -52,7 +28,7 @@ def run(stream: Stream, wait: float) -> None:
 def test_the_second_run_says_that_it_waits_and_gives_up_without_a_write(stream: Stream) -> None:
     writes: list[str] = []
     with (
-        another_process_writes(stream.folder),
+        another_process(f"{stream.folder}/store{LOCK_SUFFIX}", "LOCK_EX"),
         observing(lambda name, _: writes.append(name)),
         pytest.raises(TableBusyError, match="another run is writing"),
     ):
@@ -63,14 +39,14 @@ def test_the_second_run_says_that_it_waits_and_gives_up_without_a_write(stream: 
 
 
 def test_the_second_run_goes_on_when_the_first_has_ended(stream: Stream) -> None:
-    with another_process_writes(stream.folder) as first:
+    with another_process(f"{stream.folder}/store{LOCK_SUFFIX}", "LOCK_EX") as first:
         threading.Timer(0.5, first.kill).start()
         run(stream, wait=60)
     assert stream.ids() == ["m1"]
 
 
 def test_a_run_that_was_killed_holds_nothing(stream: Stream) -> None:
-    with another_process_writes(stream.folder) as first:
+    with another_process(f"{stream.folder}/store{LOCK_SUFFIX}", "LOCK_EX") as first:
         first.kill()
         first.wait()
         run(stream, wait=0)
