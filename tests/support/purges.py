@@ -210,7 +210,7 @@ def _own(rule: Rule, row: Row, as_of: datetime) -> bool:
     return (
         (not rule.expired or (row.get("expires_at") is not None and row["expires_at"] <= as_of))
         and (not rule.statuses or row["status"] in rule.statuses)
-        and (rule.max_age is None or _age(row) < as_of - rule.max_age)
+        and (rule.max_age is None or as_of - _age(row) > rule.max_age)
         and (truncate is None or (row["stream_name"] == truncate.stream_name and row["position"] < truncate.position))
         and (rule.match is None or _matches(rule.match, row) is True)
     )

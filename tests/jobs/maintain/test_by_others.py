@@ -31,9 +31,9 @@ def test_tables_that_spark_has_rewritten_read_as_before(spark: SparkSession, tmp
     with settings(spark, WITHOUT_STATISTICS):
         for name in TABLES:
             spark.sql(f"delete from delta.`{store.path(name)}` where {is_nobodys(name)}")
-    assert readings(store) == before
+    assert readings(Store(store.uri)) == before
     optimize(spark, store, *TABLES)
-    assert readings(store) == before
+    assert readings(Store(store.uri)) == before
 
 
 @pytest.fixture
