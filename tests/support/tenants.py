@@ -117,11 +117,10 @@ class Tenant:
 
     def _status_when_ready(self, kind: str, name: str) -> Document | None:
         document = self.read(kind, name)
-        return document["status"] if self._condition(kind, name).get("status") == "True" else None
+        return document["status"] if _ready(document).get("status") == "True" else None
 
     def _condition(self, kind: str, name: str) -> Document:
-        conditions = self.read(kind, name).get("status", {}).get("conditions", [])
-        return next((one for one in conditions if one["type"] == "Ready"), {})
+        return _ready(self.read(kind, name))
 
     def _events(self, kind: str, name: str, reason: str) -> list[Document]:
         events = self._all_events()
@@ -209,3 +208,9 @@ def _forget(tenant: Tenant) -> None:
             name = document["metadata"]["name"]
             tenant.server.request("PATCH", f"{tenant.path(kind)}/{name}", {"metadata": {"finalizers": []}}, MERGE)
             tenant.server.request("DELETE", f"{tenant.path(kind)}/{name}")
+
+
+def _ready(document: Document) -> Document:
+    """Condition Ready of a resource as it was read."""
+    conditions = document.get("status", {}).get("conditions", [])
+    return next((one for one in conditions if one["type"] == "Ready"), {})
