@@ -38,10 +38,11 @@ def check_folder(store: Store) -> None:
     """
     refuse_links(store.uri)
     objects = store.objects()
-    marker = objects.read(MARKER, LARGEST_DOCUMENT)
-    if marker is not None:
-        _refuse_others(store, owner_of(store, marker))
-        check_tables(store, _said(store, marker).format_version)
+    content = objects.read(MARKER, LARGEST_DOCUMENT)
+    if content is not None:
+        marker = parsed_marker(store, content)
+        _refuse_others(store, marker.owner)
+        check_tables(store, marker.format_version)
         return
     found = [name for name in objects.names() if not name.endswith(".partial")]
     if found:
@@ -92,46 +93,43 @@ def is_complete(store: Store) -> bool:
     return set(tables) <= store.known.noted and all(_has_all(name, one) for name, one in tables.items())
 
 
-def owner_of(store: Store, marker: bytes) -> Owner:
-    """The owner of a folder, by its marker.
-
-    Raises:
-        TableRefusedError: the content is no marker, or one of a newer format.
-    """
-    said = _said(store, marker)
-    if said.format_version > FORMAT_VERSION:
-        raise TableRefusedError(
-            f"{store.uri} has format version {said.format_version}, this release knows up to {FORMAT_VERSION}; "
-            "use the release that wrote it, or a newer one"
-        )
-    return parsed_document(_OwnersMarker, marker, store.path(MARKER)).owner
-
-
-def format_of(store: Store) -> int:
-    """The format version of a store, by its marker.
-
-    Raises:
-        TableRefusedError: there is no marker, or one of a newer format.
-    """
-    marker = store.objects().read(MARKER, LARGEST_DOCUMENT)
-    if marker is None:
-        raise TableRefusedError(f"{store.uri} is no message store: it has no {MARKER}")
-    owner_of(store, marker)
-    return _said(store, marker).format_version
-
-
-def _said(store: Store, marker: bytes) -> "_Marker":
-    return parsed_document(_Marker, marker, store.path(MARKER))
-
-
-class _Marker(BaseModel):
+class _Format(BaseModel):
     """What a marker of any format has."""
 
     format_version: int = Field(alias="formatVersion")
 
 
-class _OwnersMarker(_Marker):
+class Marker(_Format):
+    """What the marker in a store's folder says."""
+
     owner: Owner
+
+
+def parsed_marker(store: Store, content: bytes) -> Marker:
+    """What a marker's content says.
+
+    Raises:
+        TableRefusedError: the content is no marker, or one of a newer format.
+    """
+    version = parsed_document(_Format, content, store.path(MARKER)).format_version
+    if version > FORMAT_VERSION:
+        raise TableRefusedError(
+            f"{store.uri} has format version {version}, this release knows up to {FORMAT_VERSION}; "
+            "use the release that wrote it, or a newer one"
+        )
+    return parsed_document(Marker, content, store.path(MARKER))
+
+
+def read_marker(store: Store) -> Marker:
+    """What the marker of a store says.
+
+    Raises:
+        TableRefusedError: there is no marker, or one of a newer format.
+    """
+    content = store.objects().read(MARKER, LARGEST_DOCUMENT)
+    if content is None:
+        raise TableRefusedError(f"{store.uri} is no message store: it has no {MARKER}")
+    return parsed_marker(store, content)
 
 
 def refuse_links(uri: str) -> None:
@@ -154,7 +152,7 @@ def _own(store: Store, by: RunDocument | None) -> None:
             made = objects.create(MARKER, wanted)
         # If two found the folder empty, one of them made the marker.
         marker = wanted if made else objects.read(MARKER, LARGEST_DOCUMENT) or b""
-        _refuse_others(store, owner_of(store, marker))
+        _refuse_others(store, parsed_marker(store, marker).owner)
     if marker != wanted:
         _tell(store, by, marker)
         with external_write("marker"):
@@ -165,11 +163,11 @@ def _tell(store: Store, by: RunDocument | None, marker: bytes) -> None:
     """Note in the audit what the new marker changes; before it changes, so that no change lacks a row."""
     if by is None or not exists(store):
         return
-    owner, version = owner_of(store, marker), _said(store, marker).format_version
-    if owner != store.owner:
-        note(store, by, "Adopt", {"from": f"{owner.namespace}/{owner.name}"})
-    if version < FORMAT_VERSION:
-        note(store, by, "Upgrade", {"from": version, "to": FORMAT_VERSION})
+    said = parsed_marker(store, marker)
+    if said.owner != store.owner:
+        note(store, by, "Adopt", {"from": f"{said.owner.namespace}/{said.owner.name}"})
+    if said.format_version < FORMAT_VERSION:
+        note(store, by, "Upgrade", {"from": said.format_version, "to": FORMAT_VERSION})
 
 
 def _refuse_others(store: Store, owner: Owner) -> None:

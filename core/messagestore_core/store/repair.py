@@ -20,7 +20,7 @@ from messagestore_core.store.delta_log import CommitNote, empty_commit, epoch_of
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.external import external_write
 from messagestore_core.store.fence import commit_properties, open_to_write
-from messagestore_core.store.folder import MARKER, create_table, format_of, owner_of
+from messagestore_core.store.folder import create_table, read_marker
 from messagestore_core.store.foreign import not_ours, says
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
@@ -63,7 +63,7 @@ def steps(store: Store) -> list[Step]:
     Raises:
         TableRefusedError: the folder has no marker, or one of a newer format.
     """
-    format_version = format_of(store)
+    format_version = read_marker(store).format_version
     raised = list(_raised(store))
     if raised:
         return raised
@@ -81,7 +81,8 @@ def repair(store: Store, at: datetime, asked_by: str) -> None:
     """
     for name in store.tables_there():
         _lower(store, name)
-    found = look_at(store, format_of(store))
+    marker = read_marker(store)
+    found = look_at(store, marker.format_version)
     accepted = [problem.words for problem in problems(store, found, named_by(found))]
     for name in found:
         if found[name] is None:
@@ -94,7 +95,7 @@ def repair(store: Store, at: datetime, asked_by: str) -> None:
         _keep_positions(store, before)
     with external_write("repair-index"):
         store.objects().delete_folder(INDEX)
-    owner = owner_of(store, store.objects().read(MARKER, LARGEST_DOCUMENT) or b"")
+    owner = marker.owner
     resource = Resource(kind="MessageStream", namespace=owner.namespace, name=owner.name, requested_by=asked_by)
     version = store.table("messages").version()
     add_audit(store, AuditEntry(at, "Repair", RUN, resource, {"accepted": accepted}, version, version))

@@ -10,7 +10,7 @@ from messagestore_core.contract.stores import Owner
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.files import planned_batch
-from messagestore_core.store.folder import MARKER, owner_of
+from messagestore_core.store.folder import MARKER, parsed_marker
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.offsets import ReadOffsets
@@ -33,7 +33,7 @@ def store_facts(stream: MessageStream) -> StoreFacts | None:
 
 def _is_own(store: Store) -> bool:
     marker = store.objects().read(MARKER, LARGEST_DOCUMENT)
-    return marker is not None and owner_of(store, marker) == store.owner
+    return marker is not None and parsed_marker(store, marker).owner == store.owner
 
 
 def _last_batch_at(store: Store, source: str) -> datetime | None:

@@ -16,7 +16,7 @@ from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.external import external_write
-from messagestore_core.store.folder import MARKER, belongs, exists, owner_of, refuse_links
+from messagestore_core.store.folder import MARKER, belongs, exists, parsed_marker, refuse_links
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import KEY_OBJECT
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects
@@ -85,7 +85,7 @@ def _is_ours(store: Store) -> bool:
     objects = store.objects()
     marker = objects.read(MARKER, LARGEST_DOCUMENT)
     if marker is not None:
-        owner = owner_of(store, marker)
+        owner = parsed_marker(store, marker).owner
         if owner != store.owner:
             raise TableRefusedError(f"{belongs(store, owner)}; not deleted")
         return True
