@@ -1,4 +1,4 @@
-"""Maintenance runs for tests, and a store's whole content for comparison before and after."""
+"""Maintenance for tests, by runs and by others, and a store's whole content for comparison before and after."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -19,12 +19,19 @@ from messagestore_jobs.progress import Silent
 from support.stores import heads_of
 
 RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
+WITHOUT_STATISTICS = {"spark.databricks.delta.stats.collect": "false"}
 
 
 def maintain(spark: SparkSession, table: Table, at: datetime | None = None, **task: Any) -> MaintainOutcome:
     """One maintenance run."""
     document = RunDocument(run="maintain-1", resource=RESOURCE, table=table, at=at, task=MaintainTask(**task))
     return run_maintain(Run.of(document, spark, Silent()))
+
+
+def optimize(spark: SparkSession, store: Store, *names: str) -> None:
+    """Merge the files of tables, as somebody with Spark does."""
+    for name in names:
+        spark.sql(f"optimize delta.`{store.path(name)}`")
 
 
 def all_rows(store: Store) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_jobs.index import store_index
 from messagestore_jobs.replay import chunks
-from support.histories.steps import GoOn, Ingest, Maintain, Purge, Record, Redeliver, Replay, Step, Told
+from support.histories.steps import Foreign, GoOn, Ingest, Maintain, Purge, Record, Redeliver, Replay, Step, Told
 from support.histories.world import World
 from support.indexes import OFTEN
 
@@ -31,6 +31,7 @@ KINDS = (
     "comes after its purge", "told after its purge",
     "to files", "to stream", "in order of sequences", "replay went on", "sent again",
     "maintained", "maintained under a replay",
+    "optimize", "optimize without statistics", "vacuum", "compact", "others under a purge", "others under a replay",
     "Ingest cut off", "Purge cut off", "Replay cut off", "Redeliver cut off", "Maintain cut off",
     "file gone", "Ingest unheard", "Purge unheard", "Replay unheard", "Redeliver unheard", "Maintain unheard",
 )  # fmt: skip
@@ -81,12 +82,18 @@ replays = st.builds(
     st.sampled_from([None, None, "RECEIVED", "FAILED"]),
     st.sampled_from([None, 3]),
 )
+foreign = st.builds(
+    Foreign,
+    st.sampled_from(["optimize", "optimize without statistics", "vacuum", "compact"]),
+    st.sampled_from([None, "messages", "messages", "dead_letters", "files", "heads", "tombstones"]),
+)
 steps = st.builds(
     Step,
     st.one_of(
         *[ingests] * 3,
         *[purges] * 2,
         replays,
+        foreign,
         *map(st.just, (Redeliver(), Maintain(), GoOn())),
     ),
     st.sampled_from([0, 1, 1, 3, 13, HALF_A_YEAR]),
@@ -178,9 +185,23 @@ REMEMBERED = [
     Step(Maintain(), hours=40),
     Step(Ingest((FIVE, MIXED)), cuts=(6,)),
 ]
+MAINTAINED_BY_OTHERS = [
+    Step(Ingest((FIVE, MIXED), ((Told(0, "FAILED"), Told(1, "COMPLETED"), Told(8, "FAILED")),), files_in_a_batch=1)),
+    Step(Foreign("optimize without statistics")),
+    Step(Replay("files"), cuts=(6,), left=True),
+    # It has removed whole days, or rows.
+    Step(Purge(stream="a-1"), cuts=(9,), left=True),
+    Step(Foreign("vacuum")),
+    Step(Foreign("optimize", "messages")),
+    Step(Redeliver(), hours=2, cuts=(5,), left=True),
+    Step(Purge(erased=4), cuts=(4,), left=True),
+    Step(Foreign("compact")),
+    Step(GoOn()),
+    Step(Ingest((MIXED,), ((Told(8, "COMPLETED"),),), again=(0,)), hours=8),
+]
 KNOWN = {
     "retried": RETRIED, "exhausted": EXHAUSTED, "purged": PURGED, "cut off": CUT_OFF, "unheard": UNHEARD, "gone": GONE,
-    "not erased": NOT_ERASED, "remembered": REMEMBERED,
+    "not erased": NOT_ERASED, "remembered": REMEMBERED, "maintained by others": MAINTAINED_BY_OTHERS,
 }  # fmt: skip
 EIGHT_HOURS = timedelta(hours=8)
 

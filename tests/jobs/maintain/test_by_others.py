@@ -13,16 +13,9 @@ from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.index.manifest import INDEX
 from messagestore_jobs.session import settings
 from support.ingests import START, Stream, lines, positions_have_no_gap, record
-from support.maintenance import maintain
+from support.maintenance import WITHOUT_STATISTICS, maintain, optimize
 from support.purges import purge
 from support.readings import full_store, is_nobodys, readings
-
-WITHOUT_STATISTICS = {"spark.databricks.delta.stats.collect": "false"}
-
-
-def optimize(spark: SparkSession, store: Store, *names: str) -> None:
-    for name in names:
-        spark.sql(f"optimize delta.`{store.path(name)}`")
 
 
 def test_tables_that_spark_has_rewritten_read_as_before(spark: SparkSession, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from messagestore_core.contract.run_report import Counts
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
 from support.histories.state import Letter, Message, Place
@@ -63,8 +64,12 @@ def _place(row: Row) -> Place:
 def totals(uri: str) -> tuple[dict[str, int], dict[str, int]]:
     """The totals of messages and updates in the newest commit, without zeros."""
     note = last_note(Store(uri))
-    counted = note.totals.model_dump(), note.updates.model_dump()
-    return tuple({name: count for name, count in one.items() if count} for one in counted)  # type: ignore[return-value]
+    return without_zeros(note.totals), without_zeros(note.updates)
+
+
+def without_zeros(counts: Counts) -> dict[str, int]:
+    """The counts that are not 0, by name."""
+    return {name: count for name, count in counts.model_dump().items() if count}
 
 
 def heads(uri: str, names: Iterable[str]) -> tuple[dict[str, int], int]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.run_report import ReplayOutcome
 from support.histories import found
 from support.histories.state import Job, Message
 from support.histories.steps import Replay
@@ -31,6 +32,18 @@ class ReplayJob:
     job: Job = field(default_factory=Job)
     missed: set[str] = field(default_factory=set)
     """The ids of messages that were erased before the replay ended."""
+
+    def is_under_way(self) -> bool:
+        """Whether it has selected what it sends, and not sent all of it."""
+        return self.job.sends is not None and not self.job.ended
+
+    def has_ended(self, outcome: ReplayOutcome) -> None:
+        """It has sent all that it selected, but for what was erased."""
+        told, selected = outcome.progress, len(self.job.sends or [])
+        assert (outcome.complete, outcome.selection.messages) == (True, selected)
+        assert (told.replayed + told.erased, told.failed, told.lost) == (selected, 0, 0)
+        assert told.replayed == len(self.sent())
+        self.job.end()
 
     def sent(self) -> Records:
         """The records that have arrived so far."""

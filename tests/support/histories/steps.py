@@ -123,6 +123,13 @@ class Maintain(NamedTuple):
     """A maintenance that keeps only still needed parts of the past, as after half a year."""
 
 
+class Foreign(NamedTuple):
+    """Maintenance by somebody else, of one table or of all."""
+
+    what: Literal["optimize", "optimize without statistics", "vacuum", "compact"]
+    table: str | None = None
+
+
 class GoOn(NamedTuple):
     """Continue all interrupted replays."""
 
@@ -134,7 +141,7 @@ class Step(NamedTuple):
     as it is.
     """
 
-    does: Ingest | Purge | Replay | Redeliver | Maintain | GoOn
+    does: Ingest | Purge | Replay | Redeliver | Maintain | Foreign | GoOn
     hours: int = 1
     cuts: tuple[int, ...] = ()
     left: bool = False

@@ -9,8 +9,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.run_report import IngestOutcome, PurgeOutcome
 from messagestore_core.store import handle
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.storage import Storage
 from messagestore_jobs import context
 from messagestore_jobs.progress import Silent
@@ -22,10 +24,11 @@ from support.histories.documents import purge_of, redelivery_of, replay_of
 from support.histories.ingest import ingest
 from support.histories.job import Records, ReplayJob, to_be_sent
 from support.histories.lifecycle import RETRY
+from support.histories.others import maintained_by_others
 from support.histories.purge import purge
 from support.histories.replay import redeliver, replay
 from support.histories.state import File, Store, Writes
-from support.histories.steps import HOUR, GoOn, Ingest, Maintain, Purge, Redeliver, Replay, Step
+from support.histories.steps import HOUR, Foreign, GoOn, Ingest, Maintain, Purge, Redeliver, Replay, Step
 from support.ingests import START, lines
 from support.lifecycles import Updated
 from support.maintenance import maintain
@@ -41,6 +44,7 @@ FOLLOWED = {
     Replay: {"replay-frozen"},
     Redeliver: {"lifecycle"},
     Maintain: set(),
+    Foreign: set(),
 }  # fmt: skip
 """The writes that the model knows, by kind of run; others change nothing that is compared."""
 
@@ -50,9 +54,11 @@ class Run:
     """One run, of the product and of the model."""
 
     kind: type
-    product: Callable[[], object]
+    product: Callable[[], Any]
+    """Returns its outcome."""
     model: Callable[[], Writes]
-    ended: Callable[[], None] = lambda: None
+    ended: Callable[[Any], None] = lambda outcome: None
+    """Called with that outcome, once the model has followed."""
 
 
 @dataclass
@@ -66,7 +72,8 @@ class World:
     steps: int = 0
     arrived: dict[str, File] = field(default_factory=dict)
     replays: list[ReplayJob] = field(default_factory=list)
-    ingest_is_open: bool = False
+    cut_off: set[type] = field(default_factory=set)
+    """The kinds of runs of which the last one was interrupted."""
     missed: set[str] = field(default_factory=set)
     """The ids of messages that were erased at some time; like those of a replay, for rounds."""
     remember_purged: timedelta | None = None
@@ -115,15 +122,18 @@ class World:
                 self.model.seen[f"{run.kind.__name__} {'unheard' if unheard else 'cut off'}"] += 1
                 raise UnheardError("connection reset by peer") if unheard else Crash
 
-        ended = False
+        ended, outcome = False, None
+        # Whatever else a run raises fails the history, an error of ours as well.
         with observing(observer), suppress(Crash, UnheardError):
-            run.product()
+            outcome = run.product()
             ended = True
         follow(run.model(), writes, ended)
-        if run.kind is Ingest:
-            self.ingest_is_open = not ended
         if ended:
-            run.ended()
+            self.cut_off.discard(run.kind)
+        else:
+            self.cut_off.add(run.kind)
+        if ended:
+            run.ended(outcome)
         self._compare()
         return ended
 
@@ -139,6 +149,8 @@ class World:
                 return [self._redeliver()]
             case Maintain():
                 return [self._maintain()]
+            case Foreign():
+                return [self._foreign(does)]
         left = [one for one in self.replays if not one.job.ended]
         self.model.seen["replay went on"] += sum(one.job.sends is not None for one in left)
         return [self._replay(one) for one in left]
@@ -158,7 +170,16 @@ class World:
             Ingest,
             lambda: self.stream.run(self.now, max_files_per_batch=files),
             lambda: ingest(self.model, self.now, files),
+            self._has_ingested,
         )
+
+    def _has_ingested(self, outcome: IngestOutcome) -> None:
+        """Nothing is left to read, and the run tells what it counted."""
+        assert found.without_zeros(outcome.totals) == +self.model.totals
+        assert outcome.lifecycle is not None
+        assert found.without_zeros(outcome.lifecycle.totals) == +self.model.updates
+        assert outcome.lifecycle.lag is not None
+        assert (outcome.lag.files, outcome.lifecycle.lag.files, outcome.loss) == (0, 0, None)
 
     def _arrive(self, file: File) -> None:
         self.stream.arrive(file.name, lines(*(one.line() for one in file.content)))
@@ -171,7 +192,15 @@ class World:
             Purge,
             lambda: run_purge(context.Run.of(document, self.spark, Silent())),
             lambda: purge(self.model, document.run, what, self.now),
+            lambda outcome: self._has_purged(what, outcome),
         )
+
+    def _has_purged(self, what: Purge, outcome: PurgeOutcome) -> None:
+        """The run has removed at least what it selected, and could judge all messages."""
+        assert outcome.purge is not None
+        done = outcome.purge.scrubbed if what.scrubs else outcome.purge.purged
+        assert done >= outcome.preview.messages
+        assert outcome.preview.undecided == 0
 
     def _new_replay(self, what: Replay) -> ReplayJob:
         name = f"job-{self.steps}"
@@ -185,7 +214,7 @@ class World:
             Replay,
             lambda: run_replay(context.Run.of(one.document, self.spark, Silent())),
             lambda: replay(self.model, one.job, one.what),
-            one.job.end,
+            one.has_ended,
         )
 
     def _redeliver(self) -> Run:
@@ -194,7 +223,7 @@ class World:
             Redeliver,
             lambda: run_replay(context.Run.of(document, self.spark, Silent())),
             lambda: redeliver(self.model, self.now),
-            lambda: self._compare_rounds(ended=True),
+            lambda outcome: self._compare_rounds(ended=True),
         )
 
     def _maintain(self) -> Run:
@@ -208,6 +237,18 @@ class World:
         self.model.seen["maintained"] += 1
         self.model.seen["maintained under a replay"] += bool(begun)
         return Run(Maintain, lambda: maintain(self.spark, self.stream.table, self.now, **task), lambda: iter(()))
+
+    def _foreign(self, what: Foreign) -> Run:
+        names = (what.table,) if what.table else TABLES
+        under_way = any(one.is_under_way() for one in self.replays) or Redeliver in self.cut_off
+        if what.what == "vacuum" and under_way:
+            # It would take away what a replay has yet to send; then the replay says what is lost.
+            names = tuple(name for name in names if name != "messages")
+        self.model.seen[what.what] += 1
+        self.model.seen["others under a purge"] += self.model.plan is not None
+        self.model.seen["others under a replay"] += under_way
+        store = handle.Store(self.stream.table.uri)
+        return Run(Foreign, lambda: maintained_by_others(self.spark, store, what.what, names), lambda: iter(()))
 
     def _may_be_missed(self) -> None:
         """Replays under way may pass over what is erased now, also if it stays in the store after all."""
@@ -226,7 +267,7 @@ class World:
         }
         assert found.heads(uri, model.heads) == (model.heads, model.next_global)
         assert found.totals(uri) == (+model.totals, +model.updates)
-        if not self.ingest_is_open:
+        if Ingest not in self.cut_off:
             self._all_is_counted()
             assert found.waiting(uri) == [(one.place, one.since) for one in model.waiting]
         if model.plan is None:
