@@ -31,6 +31,7 @@ KINDS = (
     "comes after its purge", "told after its purge",
     "to files", "to stream", "in order of sequences", "replay went on", "sent again",
     "maintained", "maintained under a replay",
+    "MissingField", "Unselected", "filtered", "judged anew", "updates judged anew", "withdrawn",
     "optimize", "optimize without statistics", "vacuum", "compact", "others under a purge", "others under a replay",
     "Ingest cut off", "Purge cut off", "Replay cut off", "Redeliver cut off", "Maintain cut off",
     "file gone", "Ingest unheard", "Purge unheard", "Replay unheard", "Redeliver unheard", "Maintain unheard",
@@ -61,6 +62,7 @@ ingests = st.builds(
     st.lists(st.lists(told, min_size=2, max_size=6).map(tuple), max_size=3).map(tuple),
     st.lists(st.integers(0, 5), max_size=2).map(tuple),
     st.integers(1, 2),
+    st.sampled_from(["takes all"] * 4 + ["asks for groups", "sets b aside", "drops b", "stores expired"]),
 )
 ages = st.sampled_from([0, 1, 3])
 purges = st.one_of(
@@ -185,6 +187,16 @@ REMEMBERED = [
     Step(Maintain(), hours=40),
     Step(Ingest((FIVE, MIXED)), cuts=(6,)),
 ]
+JUDGED_ANEW = [
+    # A file is gone, of which an earlier try set a record aside.
+    Step(Ingest((MIXED, FIVE), spec="asks for groups"), cuts=(4,), left=True, gone=True),
+    Step(Ingest(spec="sets b aside"), cuts=(5, 2), left=True),
+    Step(Ingest(spec="drops b"), cuts=(3,)),
+    Step(Ingest((MIXED,), spec="asks for groups"), cuts=(4,), left=True),
+    Step(Ingest(spec="stores expired")),
+    Step(Ingest(updates=((Told(0, "FAILED", 3), Told(1, None)),)), cuts=(3,), left=True),
+    Step(Ingest(spec="stores expired"), cuts=(1,)),
+]
 MAINTAINED_BY_OTHERS = [
     Step(Ingest((FIVE, MIXED), ((Told(0, "FAILED"), Told(1, "COMPLETED"), Told(8, "FAILED")),), files_in_a_batch=1)),
     Step(Foreign("optimize without statistics")),
@@ -201,7 +213,8 @@ MAINTAINED_BY_OTHERS = [
 ]
 KNOWN = {
     "retried": RETRIED, "exhausted": EXHAUSTED, "purged": PURGED, "cut off": CUT_OFF, "unheard": UNHEARD, "gone": GONE,
-    "not erased": NOT_ERASED, "remembered": REMEMBERED, "maintained by others": MAINTAINED_BY_OTHERS,
+    "not erased": NOT_ERASED, "remembered": REMEMBERED, "judged anew": JUDGED_ANEW,
+    "maintained by others": MAINTAINED_BY_OTHERS,
 }  # fmt: skip
 EIGHT_HOURS = timedelta(hours=8)
 

@@ -4,7 +4,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.records import Envelope, FilesSource, Filter
 from messagestore_core.contract.run_document import (
     Archive,
     Hold,
@@ -19,10 +19,18 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.stores import Owner, Table
 from support.histories.replay import ROUND
-from support.histories.steps import HOUR, Purge, Replay
+from support.histories.steps import HOUR, Purge, Replay, Spec
 from support.purges import purge_document
 from support.replays import files_replay, replay_document
 
+JUDGES: dict[Spec, dict[str, Any]] = {
+    "takes all": {},
+    "asks for groups": {"envelope": Envelope(required=("correlationId",))},
+    "sets b aside": {"filter": Filter(where="stream_name <> 'b'", unmatched="DeadLetter")},
+    "drops b": {"filter": Filter(where="stream_name <> 'b'")},
+    "stores expired": {"on_arrival_expired": "Store"},
+}
+"""The part of the task of each spec."""
 MARKS = {"x-job": "{job}", "x-place": "{streamName}/{position}"}
 """The headers that each replay adds."""
 

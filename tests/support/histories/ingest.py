@@ -5,33 +5,37 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from support.histories.lifecycle import expire, settle, take_in_updates
+from support.histories.lifecycle import expire, settle, take_in_updates, update_batch_anew, withdraw
 from support.histories.state import Batch, File, Letter, Message, Place, Store, Writes
-from support.histories.steps import Record
+from support.histories.steps import Record, Spec
 
 
-def ingest(store: Store, now: datetime, files_in_a_batch: int) -> Writes:
+def ingest(store: Store, now: datetime, files_in_a_batch: int, spec: Spec) -> Writes:
     """Interrupted work first, then messages, then updates, then expiry."""
+    yield from update_batch_anew(store, spec)
     yield from take_in_updates(store)
     if store.settling:
         yield from settle(store, now)
+    yield from _batch_anew(store, spec)
     yield from _take_in(store)
     while store.unread:
         yield "plan"
-        store.batch, store.unread = plan(store, "landing", now, store.unread, files_in_a_batch)
+        store.batch, store.unread = plan(store, "landing", now, store.unread, files_in_a_batch, spec)
         yield from _take_in(store)
     yield from settle(store, now)
     while store.unread_updates:
         yield "plan"
-        store.update_batch, store.unread_updates = plan(store, "updates", now, store.unread_updates, 2)
+        store.update_batch, store.unread_updates = plan(store, "updates", now, store.unread_updates, 2, spec)
         yield from take_in_updates(store)
     yield from expire(store, now)
 
 
-def plan(store: Store, source: str, now: datetime, unread: list[File], files: int) -> tuple[Batch, list[File]]:
+def plan(
+    store: Store, source: str, now: datetime, unread: list[File], files: int, spec: Spec
+) -> tuple[Batch, list[File]]:
     """The next batch, and the files left."""
     store.batches[source] += 1
-    return Batch(f"{source}/{store.batches[source]}", now, tuple(unread[:files])), unread[files:]
+    return Batch(f"{source}/{store.batches[source]}", now, tuple(unread[:files]), spec), unread[files:]
 
 
 @dataclass
@@ -43,7 +47,30 @@ class _Outcome:
     counts: Counter[str] = field(default_factory=Counter)
 
 
+def _batch_anew(store: Store, spec: Spec) -> Writes:
+    """Judge a planned batch by another spec; what was set aside of files that are there is withdrawn."""
+    batch = store.batch
+    if batch is None or batch.spec == spec:
+        return
+    yield from _without_gone(store)
+    batch = batch._replace(lacks=False)
+    yield from withdraw(store, store.own_letters(batch), [])
+    yield "plan-anew"
+    store.batch = store.batch and batch._replace(spec=spec)
+    store.seen["judged anew"] += 1
+
+
+def _without_gone(store: Store) -> Writes:
+    """Note that files of a planned batch are gone; without any, only the dead letters of an earlier try are left."""
+    batch = store.batch
+    if batch is None or not batch.lacks:
+        return
+    yield "take-out"
+    store.batch = batch._replace(lacks=False) if batch.files or store.gone_letters(batch) else None
+
+
 def _take_in(store: Store) -> Writes:
+    yield from _without_gone(store)
     if store.batch is None:
         return
     outcome = _judge(store, store.batch)
@@ -79,10 +106,10 @@ def _placed(store: Store, batch: Batch, outcome: _Outcome, place: Place, record:
         outcome.letters[place] = Letter(reason, record.line(), batch.name)
         return "duplicates" if earlier else "dead_lettered"
 
-    if record.garbage:
-        return aside("Unparseable")
-    if record.told_size and record.place > record.told_size:
-        return aside("InvalidField")
+    if reason := _unfit(record, batch.spec):
+        return aside(reason)
+    if record.stream == "b" and batch.spec == "drops b":
+        return "filtered"
     if before and not earlier:
         # An earlier try of the batch made it a dead letter.
         return "dead_lettered"
@@ -91,7 +118,8 @@ def _placed(store: Store, batch: Batch, outcome: _Outcome, place: Place, record:
         return "duplicates"
     if earlier and earlier.reason == "WrongExpectedVersion":
         return "duplicates"
-    if record.expires_at is not None and record.expires_at <= batch.at:
+    is_late = record.expires_at is not None and record.expires_at <= batch.at
+    if is_late and batch.spec != "stores expired":
         return aside("ExpiredOnArrival")
     if _contradicts(record, (*store.messages, *outcome.stored)):
         return aside("InvalidField")
@@ -112,9 +140,21 @@ def _placed(store: Store, batch: Batch, outcome: _Outcome, place: Place, record:
             source=(place.file, place.offset),
             headers={"k": f"v{record.number}"},
             payload=record.payload,
+            status="EXPIRED" if is_late else "RECEIVED",
         )
     )
     return "stored"
+
+
+def _unfit(record: Record, spec: Spec) -> str | None:
+    """Why a record is set aside, whatever the store has."""
+    if record.garbage:
+        return "Unparseable"
+    if spec == "asks for groups" and record.group is None:
+        return "MissingField"
+    if record.told_size and record.place > record.told_size:
+        return "InvalidField"
+    return "Unselected" if spec == "sets b aside" and record.stream == "b" else None
 
 
 def _is_purged(store: Store, record: Record, at: datetime) -> bool:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from messagestore_core.contract.run_document import Retry
 from support.histories.state import Batch, Exhausted, Letter, Message, Place, Store, Waiting, Writes
-from support.histories.steps import HOUR, Told
+from support.histories.steps import HOUR, Spec, Told
 
 RETRY = Retry(max_retries=2, backoff_base=60, max_backoff=3 * HOUR, set_aside=True)
 WAITS = timedelta(days=1)
@@ -56,6 +56,28 @@ def _due(failures: int, now: datetime) -> datetime | None:
 
 def _become(message: Message, status: str, retries: int, due: datetime | None, now: datetime) -> None:
     message.status, message.retries, message.next_retry_at, message.updated_at = status, retries, due, now
+
+
+def update_batch_anew(store: Store, spec: Spec) -> Writes:
+    """Judge a planned batch of updates by another spec; what was set aside of it is withdrawn."""
+    batch = store.update_batch
+    if batch is None or batch.spec == spec:
+        return
+    exhausted = [one for one in store.exhausted if one.batch == batch.name]
+    yield from withdraw(store, store.own_letters(batch), exhausted)
+    yield "plan-anew"
+    store.update_batch = batch._replace(spec=spec)
+    store.seen["updates judged anew"] += 1
+
+
+def withdraw(store: Store, letters: list[Place], exhausted: list[Exhausted]) -> Writes:
+    """Take back what was set aside, if there is anything."""
+    if letters or exhausted:
+        yield "dead-letters-withdrawn"
+        for place in letters:
+            del store.letters[place]
+        store.exhausted = [one for one in store.exhausted if one not in exhausted]
+        store.seen["withdrawn"] += 1
 
 
 def take_in_updates(store: Store) -> Writes:

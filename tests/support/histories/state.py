@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from support.histories.steps import Purge, Record, Told
+from support.histories.steps import Purge, Record, Spec, Told
 
 Writes = Iterator[str]
 """A run of the model as its external writes: the code after a name takes effect with that write, at once.
@@ -100,11 +100,14 @@ class File(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The planned records of one batch, and when it was planned."""
+    """The planned records of one batch, when it was planned, and the spec that judges it."""
 
     name: str
     at: datetime
     files: tuple[File, ...]
+    spec: Spec
+    lacks: bool = False
+    """Whether a file of the plan is gone, and no run has noted that."""
 
 
 @dataclass
@@ -186,15 +189,18 @@ class Store:
             return None
         self.seen["file gone"] += 1
         if batch and file in batch.files:
-            left = batch._replace(files=tuple(one for one in batch.files if one != file))
-            self.batch = left if left.files or self.gone_letters(left) else None
+            self.batch = batch._replace(files=tuple(one for one in batch.files if one != file), lacks=True)
         self.unread = [one for one in self.unread if one != file]
         return file.name
 
     def gone_letters(self, batch: Batch) -> int:
         """How many dead letters an earlier try of a batch wrote whose file is gone since."""
+        return sum(letter.batch == batch.name for letter in self.letters.values()) - len(self.own_letters(batch))
+
+    def own_letters(self, batch: Batch) -> list[Place]:
+        """The dead letters that an earlier try of a batch wrote and whose file is there."""
         files = {file.name for file in batch.files}
-        return sum(letter.batch == batch.name and place.file not in files for place, letter in self.letters.items())
+        return [p for p, letter in self.letters.items() if letter.batch == batch.name and p.file in files]
 
     def is_open(self, batch: str) -> bool:
         """Whether a batch has not been committed and counted yet."""

@@ -84,6 +84,10 @@ class Told(NamedTuple):
         return update(self.message_id, self.status, **{k: v for k, v in given.items() if v is not None})
 
 
+Spec = Literal["takes all", "asks for groups", "sets b aside", "drops b", "stores expired"]
+"""What a stream's spec says about records."""
+
+
 class Ingest(NamedTuple):
     """Files arrive, and a run ingests what waits; ``again`` are earlier files that are touched."""
 
@@ -91,6 +95,7 @@ class Ingest(NamedTuple):
     updates: tuple[tuple[Told, ...], ...] = ()
     again: tuple[int, ...] = ()
     files_in_a_batch: int = 2
+    spec: Spec = "takes all"
 
 
 class Purge(NamedTuple):

@@ -20,7 +20,7 @@ from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
 from support.external_writes import UnheardError, observing
 from support.histories import found
-from support.histories.documents import purge_of, redelivery_of, replay_of
+from support.histories.documents import JUDGES, purge_of, redelivery_of, replay_of
 from support.histories.ingest import ingest
 from support.histories.job import Records, ReplayJob, to_be_sent
 from support.histories.lifecycle import RETRY
@@ -36,7 +36,10 @@ from support.purges import archived_positions
 from support.replays import Crash
 
 FOLLOWED = {
-    Ingest: {"plan", "dead-letters", "messages", "pending-taken", "lifecycle", "expire"},
+    Ingest: {
+        "plan", "take-out", "dead-letters-withdrawn", "plan-anew", "dead-letters", "messages", "pending-taken",
+        "lifecycle", "expire",
+    },
     Purge: {
         "freeze-plan", "tombstones", "tombstones-withdrawn", "erase-dead-letters", "purged-ids", "delete-days",
         "delete-rows", "scrub-rows", "forget-plan",
@@ -168,8 +171,8 @@ class World:
         files = what.files_in_a_batch
         return Run(
             Ingest,
-            lambda: self.stream.run(self.now, max_files_per_batch=files),
-            lambda: ingest(self.model, self.now, files),
+            lambda: self.stream.run(self.now, max_files_per_batch=files, **JUDGES[what.spec]),
+            lambda: ingest(self.model, self.now, files, what.spec),
             self._has_ingested,
         )
 
