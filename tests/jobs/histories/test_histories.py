@@ -10,9 +10,22 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.index import store_index
 from messagestore_jobs.replay import chunks
-from support.histories.steps import Foreign, GoOn, Ingest, Maintain, Purge, Record, Redeliver, Replay, Step, Told
+from support.histories.steps import (
+    Damaged,
+    Foreign,
+    GoOn,
+    Ingest,
+    Maintain,
+    Purge,
+    Record,
+    Redeliver,
+    Replay,
+    Step,
+    Told,
+)
 from support.histories.world import World
 from support.indexes import OFTEN
 
@@ -33,6 +46,7 @@ KINDS = (
     "maintained", "maintained under a replay",
     "MissingField", "Unselected", "filtered", "judged anew", "updates judged anew", "withdrawn",
     "optimize", "optimize without statistics", "vacuum", "compact", "others under a purge", "others under a replay",
+    "restored", "rolled back", "lost",
     "Ingest cut off", "Purge cut off", "Replay cut off", "Redeliver cut off", "Maintain cut off",
     "file gone", "Ingest unheard", "Purge unheard", "Replay unheard", "Redeliver unheard", "Maintain unheard",
 )  # fmt: skip
@@ -89,6 +103,7 @@ foreign = st.builds(
     st.sampled_from(["optimize", "optimize without statistics", "vacuum", "compact"]),
     st.sampled_from([None, "messages", "messages", "dead_letters", "files", "heads", "tombstones"]),
 )
+damaged = st.builds(Damaged, st.sampled_from(["restored", "rolled back", "lost"]), st.sampled_from(sorted(TABLES)))
 steps = st.builds(
     Step,
     st.one_of(
@@ -96,6 +111,7 @@ steps = st.builds(
         *[purges] * 2,
         replays,
         foreign,
+        damaged,
         *map(st.just, (Redeliver(), Maintain(), GoOn())),
     ),
     st.sampled_from([0, 1, 1, 3, 13, HALF_A_YEAR]),
@@ -187,6 +203,17 @@ REMEMBERED = [
     Step(Maintain(), hours=40),
     Step(Ingest((FIVE, MIXED)), cuts=(6,)),
 ]
+DAMAGED = [
+    Step(Ingest((FIVE, MIXED), ((Told(0, "FAILED"),),), files_in_a_batch=1)),
+    Step(Damaged("rolled back", "messages")),
+    Step(Purge(stream="a-1"), cuts=(9,), left=True),
+    Step(Damaged("restored", "messages")),
+    Step(Damaged("restored", "audit")),
+    Step(Damaged("lost", "heads")),
+    Step(Purge(erased=4)),
+    Step(Damaged("lost", "tombstones")),
+    Step(Redeliver(), hours=2),
+]
 JUDGED_ANEW = [
     # A file is gone, of which an earlier try set a record aside.
     Step(Ingest((MIXED, FIVE), spec="asks for groups"), cuts=(4,), left=True, gone=True),
@@ -213,7 +240,7 @@ MAINTAINED_BY_OTHERS = [
 ]
 KNOWN = {
     "retried": RETRIED, "exhausted": EXHAUSTED, "purged": PURGED, "cut off": CUT_OFF, "unheard": UNHEARD, "gone": GONE,
-    "not erased": NOT_ERASED, "remembered": REMEMBERED, "judged anew": JUDGED_ANEW,
+    "not erased": NOT_ERASED, "remembered": REMEMBERED, "judged anew": JUDGED_ANEW, "damaged": DAMAGED,
     "maintained by others": MAINTAINED_BY_OTHERS,
 }  # fmt: skip
 EIGHT_HOURS = timedelta(hours=8)
@@ -261,7 +288,8 @@ def lived(
     history: list[Step], spark: SparkSession, folder: Path, remember_purged: timedelta | None = None
 ) -> Counter[str]:
     """Run a history, compare the store with the model after each step, and return what was seen."""
-    world = World(spark, folder, remember_purged=remember_purged)
+    rolled_back = any(isinstance(step.does, Damaged) and step.does.how == "rolled back" for step in history)
+    world = World(spark, folder, remember_purged=remember_purged, keeps_copies=rolled_back)
     for step in history:
         world.happen(step)
     world.end()

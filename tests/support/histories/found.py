@@ -1,9 +1,9 @@
 """The content of a store, read by delta-rs, in the model's classes."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from messagestore_core.contract.run_report import Counts
 from messagestore_core.store.delta_log import last_note
@@ -84,6 +84,39 @@ def heads(uri: str, names: Iterable[str]) -> tuple[dict[str, int], int]:
         streams[message.stream_name] = max(streams.get(message.stream_name, 0), message.position + 1)
         next_global = max(next_global, message.global_position + 1)
     return streams, next_global or 1
+
+
+def named_version(folder: Path, table: str) -> int:
+    """The newest version of a table that the last notes in the logs of others name."""
+    named = []
+    for log in folder.glob("*/_delta_log"):
+        notes = [entry.said for entry in _entries(log) if entry.said]
+        if log.parent.name != table and notes:
+            named.append(notes[-1]["tables"].get(table, {"version": -1})["version"])
+    return max(named, default=-1)
+
+
+def changed_without_note(folder: Path) -> list[tuple[str, int]]:
+    """The commits that change data and don't say which tables the store has: table and version."""
+    logs = folder.glob("*/_delta_log")
+    return [(log.parent.name, one.version) for log in logs for one in _entries(log) if one.changes and not one.said]
+
+
+class _Entry(NamedTuple):
+    """An entry of a table's log: its note, if it has one, and whether it changes data."""
+
+    version: int
+    said: dict[str, Any] | None
+    changes: bool
+
+
+def _entries(log: Path) -> Iterator[_Entry]:
+    for path in sorted(log.glob("[0-9]*.json")):
+        actions = [json.loads(line) for line in path.read_text().splitlines()]
+        said = [json.loads(one["commitInfo"].get("userMetadata") or "{}") for one in actions if "commitInfo" in one]
+        notes = [one for one in said if one.get("tables")]
+        changes = [one[kind]["dataChange"] for one in actions for kind in ("add", "remove") if kind in one]
+        yield _Entry(int(path.stem), notes[0] if notes else None, any(changes))
 
 
 def sent_to_files(folder: Path) -> list[dict[str, Any]]:

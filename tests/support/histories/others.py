@@ -1,11 +1,19 @@
 """What others do to the tables of a store."""
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from messagestore_core.store.handle import Store
+from messagestore_core.store.objects import local_path
 from messagestore_jobs.session import settings
+from support.crash import forget_tables
+from support.histories import found
+from support.histories.steps import Damaged
 from support.maintenance import WITHOUT_STATISTICS, optimize
 
 
@@ -24,3 +32,44 @@ def maintained_by_others(spark: SparkSession, store: Store, what: str, names: It
         case "compact":
             for name in names:
                 store.read(name).optimize.compact()
+
+
+@contextmanager
+def damaged(spark: SparkSession, store: Store, what: Damaged, copy: Path) -> Iterator[bool]:
+    """Damage a table for a block, which gets whether runs can notice it.
+
+    ``copy`` is the store at an earlier moment.
+    """
+    folder = Path(local_path(store.uri))
+    aside = folder.with_name("aside")
+    shutil.copytree(folder, aside)
+    match what.how:
+        case "lost":
+            shutil.rmtree(folder / what.table)
+            noticed = True
+        case "rolled back":
+            shutil.rmtree(folder / what.table)
+            shutil.copytree(copy / what.table, folder / what.table)
+            noticed = found.named_version(folder, what.table) > store.read(what.table).version()
+        case "restored":
+            noticed = _restored(store, what.table)
+    forget_tables(spark)
+    yield noticed
+    shutil.rmtree(folder)
+    aside.rename(folder)
+    forget_tables(spark)
+
+
+def _restored(store: Store, name: str) -> bool:
+    """RESTORE the newest earlier version with other files, if there is one."""
+    table = store.read(name)
+    for version in range(table.version() - 1, 0, -1):
+        try:
+            files = set(store.read(name, version).file_uris())
+        except DeltaError:
+            # Maintenance has removed this part of the log.
+            break
+        if files != set(table.file_uris()) and all(Path(file).exists() for file in files):
+            table.restore(version)
+            return True
+    return False

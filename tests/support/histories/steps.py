@@ -135,6 +135,13 @@ class Foreign(NamedTuple):
     table: str | None = None
 
 
+class Damaged(NamedTuple):
+    """Somebody changes, rolls back or removes a table; once runs have refused the store, all of it is put back."""
+
+    how: Literal["restored", "rolled back", "lost"]
+    table: str
+
+
 class GoOn(NamedTuple):
     """Continue all interrupted replays."""
 
@@ -146,7 +153,7 @@ class Step(NamedTuple):
     as it is.
     """
 
-    does: Ingest | Purge | Replay | Redeliver | Maintain | Foreign | GoOn
+    does: Ingest | Purge | Replay | Redeliver | Maintain | Foreign | Damaged | GoOn
     hours: int = 1
     cuts: tuple[int, ...] = ()
     left: bool = False

@@ -1,5 +1,6 @@
 """A store, its steps, and the model that it is compared with after each step."""
 
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -9,12 +10,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.run_document import EraseTask, FilesDestination, MaintainTask, ReplayTask, RunDocument
 from messagestore_core.contract.run_report import IngestOutcome, PurgeOutcome
 from messagestore_core.store import handle
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.repair import steps
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.storage import Storage
 from messagestore_jobs import context
+from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
@@ -24,17 +28,19 @@ from support.histories.documents import JUDGES, purge_of, redelivery_of, replay_
 from support.histories.ingest import ingest
 from support.histories.job import Records, ReplayJob, to_be_sent
 from support.histories.lifecycle import RETRY
-from support.histories.others import maintained_by_others
+from support.histories.others import damaged, maintained_by_others
 from support.histories.purge import purge
 from support.histories.replay import redeliver, replay
 from support.histories.state import File, Store, Writes
-from support.histories.steps import HOUR, Foreign, GoOn, Ingest, Maintain, Purge, Redeliver, Replay, Step
+from support.histories.steps import HOUR, Damaged, Foreign, GoOn, Ingest, Maintain, Purge, Redeliver, Replay, Step
 from support.ingests import START, lines
 from support.lifecycles import Updated
-from support.maintenance import maintain
-from support.purges import archived_positions
-from support.replays import Crash
+from support.local_runs import tree
+from support.maintenance import RESOURCE, maintain
+from support.purges import POLICY, archived_positions
+from support.replays import Crash, replay_document
 
+NOWHERE = FilesDestination(uri="file:///nowhere")
 FOLLOWED = {
     Ingest: {
         "plan", "take-out", "dead-letters-withdrawn", "plan-anew", "dead-letters", "messages", "pending-taken",
@@ -48,6 +54,7 @@ FOLLOWED = {
     Redeliver: {"lifecycle"},
     Maintain: set(),
     Foreign: set(),
+    Damaged: set(),
 }  # fmt: skip
 """The writes that the model knows, by kind of run; others change nothing that is compared."""
 
@@ -80,6 +87,16 @@ class World:
     missed: set[str] = field(default_factory=set)
     """The ids of messages that were erased at some time; like those of a replay, for rounds."""
     remember_purged: timedelta | None = None
+    keeps_copies: bool = False
+    """Whether the store is copied before each step, for a rollback."""
+
+    @property
+    def store(self) -> Path:
+        return self.folder / self.stream.store
+
+    @property
+    def copy(self) -> Path:
+        return self.folder / "copy"
 
     def __post_init__(self) -> None:
         self.stream = Updated(self.spark, self.folder, retry=RETRY, remember_purged=self.remember_purged)
@@ -90,6 +107,9 @@ class World:
 
     def happen(self, step: Step) -> None:
         """Do one step; the store is compared with the model after each try of it."""
+        if self.keeps_copies and not isinstance(step.does, Damaged):
+            shutil.rmtree(self.copy, ignore_errors=True)
+            shutil.copytree(self.store, self.copy)
         self.now += step.hours * HOUR
         self.steps += 1
         for run in self._runs(step.does):
@@ -154,6 +174,8 @@ class World:
                 return [self._maintain()]
             case Foreign():
                 return [self._foreign(does)]
+            case Damaged():
+                return [Run(Damaged, lambda: self._is_refused(does), lambda: iter(()))]
         left = [one for one in self.replays if not one.job.ended]
         self.model.seen["replay went on"] += sum(one.job.sends is not None for one in left)
         return [self._replay(one) for one in left]
@@ -253,6 +275,34 @@ class World:
         store = handle.Store(self.stream.table.uri)
         return Run(Foreign, lambda: maintained_by_others(self.spark, store, what.what, names), lambda: iter(()))
 
+    def _is_refused(self, what: Damaged) -> None:
+        """Each kind of run refuses the store, and changes nothing, where the damage can be noticed."""
+        store = handle.Store(self.stream.table.uri)
+        with damaged(self.spark, store, what, self.copy) as noticed:
+            assert bool(steps(store)) == noticed
+            if noticed:
+                self.model.seen[what.how] += 1
+                before = tree(self.store)
+                assert {self._error(document) for document in self._one_of_each()} == {"TableRefused"}
+                assert tree(self.store) == before
+
+    def _error(self, document: RunDocument) -> str | None:
+        """The reason for which a run fails; None: it succeeds."""
+        report = execute(document, lambda: self.spark, Silent(), 0, lambda: self.now)
+        return report.error.reason if report.error else None
+
+    def _one_of_each(self) -> list[RunDocument]:
+        """A document of each kind of run."""
+        table, at, task = self.stream.table, self.now, ReplayTask(job_id="refused", destination=NOWHERE)
+        return [
+            self.stream.document(at),
+            purge_of(table, "refused", Purge(older=0), at, self.folder / "archive"),
+            replay_document(table, task),
+            redelivery_of(table, at, self.folder / "again"),
+            RunDocument(run="refused", resource=POLICY, table=table, at=at, task=EraseTask()),
+            RunDocument(run="refused", resource=RESOURCE, table=table, at=at, task=MaintainTask()),
+        ]
+
     def _may_be_missed(self) -> None:
         """Replays under way may pass over what is erased now, also if it stays in the store after all."""
         self.missed |= self.model.erased
@@ -263,6 +313,7 @@ class World:
     def _compare(self) -> None:
         """Compare the store and the replays' records with the model."""
         uri, model = self.stream.table.uri, self.model
+        assert found.changed_without_note(self.store) == []
         assert found.messages(uri) == model.by_position()
         assert found.letters(uri) == model.letters
         assert found.exhausted(uri) == {
