@@ -15,7 +15,7 @@ PYTEST := $(PYTHON) -m pytest
 TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 
-.PHONY: help install tools images cluster cluster-down demo demo-cluster test test-quick test-unit test-jobs \
+.PHONY: help install tools images cluster cluster-down demo demo-cluster test test-all test-quick test-unit test-jobs \
 	test-hostile test-documents test-operator test-e2e test-histories test-faults fuzz fuzz-records mutants bench bench-large docs lint format crds lock \
 	sbom clean
 
@@ -59,6 +59,8 @@ demo: install ## Ingest, purge and replay real webhooks on this machine
 
 test: install tools ## All tests; deletes the cluster that they create
 	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) --take-down tests/e2e tests/jobs tests/operator tests/chart tests/unit
+
+test-all: test test-histories test-hostile test-documents test-faults fuzz fuzz-records ## All tests, then those that `make test` leaves out; some hours
 
 test-unit: install ## Tests of pure parts, in milliseconds
 	$(PYTEST) $(TWO_AT_ONCE) tests/unit
