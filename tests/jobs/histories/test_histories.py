@@ -17,6 +17,7 @@ from support.histories.steps import (
     Damaged,
     Foreign,
     GoOn,
+    Growth,
     Ingest,
     Maintain,
     Purge,
@@ -48,7 +49,8 @@ KINDS = (
     "optimize", "optimize without statistics", "vacuum", "compact", "others under a purge", "others under a replay",
     "restored", "rolled back", "lost",
     "Ingest cut off", "Purge cut off", "Replay cut off", "Redeliver cut off", "Maintain cut off",
-    "file gone", "Ingest unheard", "Purge unheard", "Replay unheard", "Redeliver unheard", "Maintain unheard",
+    "file gone", "file grows", "file grows in its batch",
+    "Ingest unheard", "Purge unheard", "Replay unheard", "Redeliver unheard", "Maintain unheard",
 )  # fmt: skip
 
 record = st.builds(
@@ -77,6 +79,7 @@ ingests = st.builds(
     st.lists(st.integers(0, 5), max_size=2).map(tuple),
     st.integers(1, 2),
     st.sampled_from(["takes all"] * 4 + ["asks for groups", "sets b aside", "drops b", "stores expired"]),
+    st.one_of(st.none(), st.builds(Growth, st.integers(0, 5), st.lists(record, min_size=1, max_size=3).map(tuple))),
 )
 ages = st.sampled_from([0, 1, 3])
 purges = st.one_of(
@@ -181,7 +184,10 @@ GONE = [
     Step(Ingest(again=(0,)), hours=2),
     Step(Ingest((MIXED,), again=(1,), files_in_a_batch=1), cuts=(2, 3), unheard=True, gone=True),
     Step(Purge(erased=2)),
-    Step(Ingest(again=(1, 2))),
+    Step(Ingest(again=(1, 2), growth=Growth(0, (Record(8), Record(9, expects=7), Record(9, garbage=True)))), cuts=(5,)),
+    # The batch has dead letters, and is repeated.
+    Step(Ingest((MIXED,)), cuts=(4,), left=True),
+    Step(Ingest(growth=Growth(3, (Record(9),)))),
 ]
 NOT_ERASED = [
     Step(Ingest((FIVE,))),

@@ -190,7 +190,7 @@ class Store:
         self.seen["file gone"] += 1
         if batch and file in batch.files:
             self.batch = batch._replace(files=tuple(one for one in batch.files if one != file), lacks=True)
-        self.unread = [one for one in self.unread if one != file]
+        self.unread = [one for one in self.unread if one.name != file.name]
         return file.name
 
     def gone_letters(self, batch: Batch) -> int:

@@ -88,6 +88,13 @@ Spec = Literal["takes all", "asks for groups", "sets b aside", "drops b", "store
 """What a stream's spec says about records."""
 
 
+class Growth(NamedTuple):
+    """Records that are appended to an earlier file."""
+
+    file: int
+    by: tuple[Record, ...]
+
+
 class Ingest(NamedTuple):
     """Files arrive, and a run ingests what waits; ``again`` are earlier files that are touched."""
 
@@ -96,6 +103,7 @@ class Ingest(NamedTuple):
     again: tuple[int, ...] = ()
     files_in_a_batch: int = 2
     spec: Spec = "takes all"
+    growth: Growth | None = None
 
 
 class Purge(NamedTuple):

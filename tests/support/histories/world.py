@@ -32,7 +32,19 @@ from support.histories.others import damaged, maintained_by_others
 from support.histories.purge import purge
 from support.histories.replay import redeliver, replay
 from support.histories.state import File, Store, Writes
-from support.histories.steps import HOUR, Damaged, Foreign, GoOn, Ingest, Maintain, Purge, Redeliver, Replay, Step
+from support.histories.steps import (
+    HOUR,
+    Damaged,
+    Foreign,
+    GoOn,
+    Growth,
+    Ingest,
+    Maintain,
+    Purge,
+    Redeliver,
+    Replay,
+    Step,
+)
 from support.ingests import START, lines
 from support.lifecycles import Updated
 from support.local_runs import tree
@@ -186,8 +198,10 @@ class World:
             self._arrive(File(f"{len(self.arrived)}.jsonl", content))
         for number in what.again:
             file = self.arrived.get(f"{number}.jsonl")
-            if file and not self.model.is_to_read(file):
+            if file and not self.model.is_to_read(file) and not self._lacks_a_file():
                 self._arrive(file)
+        if what.growth:
+            self._grow(what.growth)
         for told in what.updates:
             path = self.stream.tell(*(one.line() for one in told))
             self.model.unread_updates.append(File(path.name, told))
@@ -206,6 +220,18 @@ class World:
         assert found.without_zeros(outcome.lifecycle.totals) == +self.model.updates
         assert outcome.lifecycle.lag is not None
         assert (outcome.lag.files, outcome.lifecycle.lag.files, outcome.loss) == (0, 0, None)
+
+    def _grow(self, growth: Growth) -> None:
+        """Append to a file, which becomes another one; a planned batch reads it as far as it was planned."""
+        file = self.arrived.get(f"{growth.file}.jsonl")
+        if file and file not in self.model.unread and not self._lacks_a_file():
+            self.model.seen["file grows"] += 1
+            self.model.seen["file grows in its batch"] += self.model.is_to_read(file)
+            self._arrive(File(file.name, (*file.content, *growth.by)))
+
+    def _lacks_a_file(self) -> bool:
+        """Whether a file of a planned batch is gone; until a run notes that, the batch reads one that comes back."""
+        return self.model.batch is not None and self.model.batch.lacks
 
     def _arrive(self, file: File) -> None:
         self.stream.arrive(file.name, lines(*(one.line() for one in file.content)))
