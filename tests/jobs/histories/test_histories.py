@@ -20,6 +20,7 @@ from support.histories.steps import (
     Growth,
     Ingest,
     Maintain,
+    MakeAgain,
     Purge,
     Record,
     Redeliver,
@@ -47,7 +48,7 @@ KINDS = (
     "maintained", "maintained under a replay",
     "MissingField", "Unselected", "filtered", "judged anew", "updates judged anew", "withdrawn",
     "optimize", "optimize without statistics", "vacuum", "compact", "others under a purge", "others under a replay",
-    "restored", "rolled back", "lost",
+    "restored", "rolled back", "lost", "made again",
     "Ingest cut off", "Purge cut off", "Replay cut off", "Redeliver cut off", "Maintain cut off",
     "file gone", "file grows", "file grows in its batch",
     "Ingest unheard", "Purge unheard", "Replay unheard", "Redeliver unheard", "Maintain unheard",
@@ -115,7 +116,7 @@ steps = st.builds(
         replays,
         foreign,
         damaged,
-        *map(st.just, (Redeliver(), Maintain(), GoOn())),
+        *map(st.just, (Redeliver(), Maintain(), MakeAgain(), GoOn())),
     ),
     st.sampled_from([0, 1, 1, 3, 13, HALF_A_YEAR]),
     st.lists(st.integers(0, 30), max_size=2).map(tuple),
@@ -219,6 +220,12 @@ DAMAGED = [
     Step(Purge(erased=4)),
     Step(Damaged("lost", "tombstones")),
     Step(Redeliver(), hours=2),
+    Step(Replay("files"), cuts=(6,), left=True),
+    Step(Purge(older=0), cuts=(5,), left=True),
+    Step(MakeAgain()),
+    Step(Ingest(((Record(8),),)), hours=2),
+    Step(Redeliver(), hours=2),
+    Step(Purge(older=1)),
 ]
 JUDGED_ANEW = [
     # A file is gone, of which an earlier try set a record aside.

@@ -150,6 +150,10 @@ class Damaged(NamedTuple):
     table: str
 
 
+class MakeAgain(NamedTuple):
+    """The store's folder is removed, and the next run makes another store under its name."""
+
+
 class GoOn(NamedTuple):
     """Continue all interrupted replays."""
 
@@ -161,7 +165,7 @@ class Step(NamedTuple):
     as it is.
     """
 
-    does: Ingest | Purge | Replay | Redeliver | Maintain | Foreign | Damaged | GoOn
+    does: Ingest | Purge | Replay | Redeliver | Maintain | Foreign | Damaged | MakeAgain | GoOn
     hours: int = 1
     cuts: tuple[int, ...] = ()
     left: bool = False

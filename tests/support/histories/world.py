@@ -22,6 +22,7 @@ from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
+from support.crash import forget_tables
 from support.external_writes import UnheardError, observing
 from support.histories import found
 from support.histories.documents import JUDGES, purge_of, redelivery_of, replay_of
@@ -40,6 +41,7 @@ from support.histories.steps import (
     Growth,
     Ingest,
     Maintain,
+    MakeAgain,
     Purge,
     Redeliver,
     Replay,
@@ -67,6 +69,7 @@ FOLLOWED = {
     Maintain: set(),
     Foreign: set(),
     Damaged: set(),
+    MakeAgain: set(),
 }  # fmt: skip
 """The writes that the model knows, by kind of run; others change nothing that is compared."""
 
@@ -93,18 +96,30 @@ class World:
     now: datetime = START
     steps: int = 0
     arrived: dict[str, File] = field(default_factory=dict)
+    """In order of arrival, like the next one."""
+    told: list[File] = field(default_factory=list)
     replays: list[ReplayJob] = field(default_factory=list)
     cut_off: set[type] = field(default_factory=set)
     """The kinds of runs of which the last one was interrupted."""
     missed: set[str] = field(default_factory=set)
     """The ids of messages that were erased at some time; like those of a replay, for rounds."""
     remember_purged: timedelta | None = None
+    life: int = 1
+    """How often the store was made."""
     keeps_copies: bool = False
     """Whether the store is copied before each step, for a rollback."""
 
     @property
     def store(self) -> Path:
         return self.folder / self.stream.store
+
+    @property
+    def archive(self) -> Path:
+        return self.folder / f"archive-{self.life}"
+
+    @property
+    def again(self) -> Path:
+        return self.folder / f"again-{self.life}"
 
     @property
     def copy(self) -> Path:
@@ -119,13 +134,17 @@ class World:
 
     def happen(self, step: Step) -> None:
         """Do one step; the store is compared with the model after each try of it."""
-        if self.keeps_copies and not isinstance(step.does, Damaged):
-            shutil.rmtree(self.copy, ignore_errors=True)
-            shutil.copytree(self.store, self.copy)
+        if not isinstance(step.does, Damaged):
+            self._copy()
         self.now += step.hours * HOUR
         self.steps += 1
         for run in self._runs(step.does):
             self._carry_on(run, step)
+
+    def _copy(self) -> None:
+        if self.keeps_copies:
+            shutil.rmtree(self.copy, ignore_errors=True)
+            shutil.copytree(self.store, self.copy)
 
     def end(self) -> None:
         """Continue all interrupted runs."""
@@ -187,6 +206,8 @@ class World:
                 return [self._maintain()]
             case Foreign():
                 return [self._foreign(does)]
+            case MakeAgain():
+                return [Run(MakeAgain, self._make_again, lambda: iter(()))]
             case Damaged():
                 return [Run(Damaged, lambda: self._is_refused(does), lambda: iter(()))]
         left = [one for one in self.replays if not one.job.ended]
@@ -204,7 +225,8 @@ class World:
             self._grow(what.growth)
         for told in what.updates:
             path = self.stream.tell(*(one.line() for one in told))
-            self.model.unread_updates.append(File(path.name, told))
+            self.told.append(File(path.name, told))
+            self.model.unread_updates.append(self.told[-1])
         files = what.files_in_a_batch
         return Run(
             Ingest,
@@ -235,11 +257,12 @@ class World:
 
     def _arrive(self, file: File) -> None:
         self.stream.arrive(file.name, lines(*(one.line() for one in file.content)))
+        self.arrived.pop(file.name, None)
         self.arrived[file.name] = file
         self.model.unread.append(file)
 
     def _purge(self, what: Purge) -> Run:
-        document = purge_of(self.stream.table, f"purge-{self.steps}", what, self.now, self.folder / "archive")
+        document = purge_of(self.stream.table, f"purge-{self.steps}", what, self.now, self.archive)
         return Run(
             Purge,
             lambda: run_purge(context.Run.of(document, self.spark, Silent())),
@@ -270,7 +293,7 @@ class World:
         )
 
     def _redeliver(self) -> Run:
-        document = redelivery_of(self.stream.table, self.now, self.folder / "again")
+        document = redelivery_of(self.stream.table, self.now, self.again)
         return Run(
             Redeliver,
             lambda: run_replay(context.Run.of(document, self.spark, Silent())),
@@ -302,6 +325,19 @@ class World:
         store = handle.Store(self.stream.table.uri)
         return Run(Foreign, lambda: maintained_by_others(self.spark, store, what.what, names), lambda: iter(()))
 
+    def _make_again(self) -> None:
+        """The new store knows nothing of the one before, and reads all files; replays of that one never end."""
+        shutil.rmtree(self.store)
+        forget_tables(self.spark)
+        open_folder(handle.Store.of(self.stream.table, Storage()))
+        left = [file for file in self.arrived.values() if (self.stream.landing / file.name).exists()]
+        seen, self.replays = self.model.seen, []
+        self.model = Store(remember_purged=self.remember_purged, unread=left, unread_updates=[*self.told], seen=seen)
+        self.cut_off, self.missed = set(), set()
+        self.life += 1
+        seen["made again"] += 1
+        self._copy()
+
     def _is_refused(self, what: Damaged) -> None:
         """Each kind of run refuses the store, and changes nothing, where the damage can be noticed."""
         store = handle.Store(self.stream.table.uri)
@@ -323,9 +359,9 @@ class World:
         table, at, task = self.stream.table, self.now, ReplayTask(job_id="refused", destination=NOWHERE)
         return [
             self.stream.document(at),
-            purge_of(table, "refused", Purge(older=0), at, self.folder / "archive"),
+            purge_of(table, "refused", Purge(older=0), at, self.archive),
             replay_document(table, task),
-            redelivery_of(table, at, self.folder / "again"),
+            redelivery_of(table, at, self.again),
             RunDocument(run="refused", resource=POLICY, table=table, at=at, task=EraseTask()),
             RunDocument(run="refused", resource=RESOURCE, table=table, at=at, task=MaintainTask()),
         ]
@@ -352,7 +388,7 @@ class World:
             self._all_is_counted()
             assert found.waiting(uri) == [(one.place, one.since) for one in model.waiting]
         if model.plan is None:
-            assert archived_positions(f"file://{self.folder}/archive") == sorted(model.archived)
+            assert archived_positions(f"file://{self.archive}") == sorted(model.archived)
         for one in self.replays:
             sent, expected = one.sent(), one.expected(one.missed if one.job.ended else one.missed | model.erased)
             # A replay in progress has sent the beginning of it.
@@ -368,7 +404,7 @@ class World:
 
     def _compare_rounds(self, *, ended: bool = False) -> None:
         for number, rows in enumerate(self.model.rounds, 1):
-            sent: Records = found.sent_to_files(self.folder / "again" / f"round-{number:08d}")
+            sent: Records = found.sent_to_files(self.again / f"round-{number:08d}")
             left = to_be_sent(rows, sent, self.missed | self.model.erased)
             expected = [row.as_sent(**{"x-attempt": str(row.retries + 1)}) for row in left]
             assert sent == (expected if ended else expected[: len(sent)])
