@@ -3,12 +3,16 @@
 A batch's rows are written before it; they are in force once a commit on ``messages`` has the batch's number. A batch
 that broke off is repeated with the same ranges and the same clock. Files that are gone by then keep their rows, as the
 earlier try may have made dead letters of their records, which the batch counts.
+
+Where records are identified by their places, the contents that the store has read at one URI are numbered in the order
+in which it first read them, whichever source did. The number, their generation, is in the source URI of records from
+the second content on, so that they are told apart by their places.
 """
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +30,8 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan
 from messagestore_core.store.schemas import FILES, literal
 
+GENERATION = "//@"
+"""Between a file's URI and its generation, in a source URI. No file's URI has two slashes after those of its scheme."""
 _GONE = -1
 """The end of a range whose file is gone."""
 _COLUMNS = ("source_id", "batch", "uri", "size", "modified_at", "end", "cut")
@@ -50,11 +56,40 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The records of a file that start in [start, end)."""
+    """The records of a file that start in [start, end).
+
+    Attributes:
+        file: of the records.
+        start: the first byte.
+        end: one past the last byte.
+        digest: the SHA-256 of these bytes, in hex; None: not known.
+        generation: of the file's content, from 1.
+    """
 
     file: SourceFile
     start: int
     end: int
+    digest: str | None = None
+    generation: int = 1
+
+    @property
+    def source_uri(self) -> str:
+        """The source URI of the range's records."""
+        return f"{self.file.uri}{GENERATION}{self.generation}" if self.generation > 1 else self.file.uri
+
+
+class Known(NamedTuple):
+    """What the store has read of a file, in ranges in the order in which they were read.
+
+    Attributes:
+        own: by this source, since it last began at the file's start.
+        others: by each other source, likewise.
+        reach: how far anything of a generation has been read, by generation.
+    """
+
+    own: tuple[Range, ...]
+    others: tuple[tuple[Range, ...], ...]
+    reach: Mapping[int, int]
 
 
 @dataclass(frozen=True)
@@ -66,7 +101,7 @@ class Batch:
         at: its clock.
         ranges: what it reads.
         cut: the URIs of files that an earlier try marked: see :meth:`ReadFiles.note_cut`.
-        gone: the URIs of files that were planned and are gone.
+        gone: the source URIs of what was planned and is gone.
         judged_by: a digest of all that verdicts depend on besides the records and the store; None: not known.
     """
 
@@ -125,16 +160,26 @@ class ReadFiles(ReadBatches[Batch]):
         self._last_batch: int = max(numbers.tolist(), default=0)
 
     def read_before(self, batch: Batch) -> set[str]:
-        """The URIs of a batch that an earlier batch or try, of this source or another, may have read too.
+        """The source URIs of a batch that an earlier batch or try, of this source or another, may have read too.
 
         All of them where the store's table ``files`` was lost.
         """
-        uris = sorted({r.file.uri for r in batch.ranges})
-        if self._lost:
-            return set(uris)
-        # A collision of hashes only adds a URI that is then looked up in vain.
-        known = np.isin(_hashes(pa.array(uris, pa.string())), self._uris)
-        return {uri for uri, is_known in zip(uris, known, strict=True) if is_known}
+        known = self._seen({r.file.uri for r in batch.ranges})
+        return {r.source_uri for r in batch.ranges if self._lost or r.file.uri in known}
+
+    def _seen(self, uris: Set[str]) -> set[str]:
+        """Those of the URIs that are in the table; a collision of hashes only adds one that is looked up in vain."""
+        found = sorted(uris)
+        known = np.isin(_hashes(pa.array(found, pa.string())), self._uris)
+        return {uri for uri, is_known in zip(found, known, strict=True) if is_known}
+
+    def known(self, uris: Set[str]) -> dict[str, Known]:
+        """What the store has read of those of the files that it has read before."""
+        seen = self._seen(uris)
+        if not seen:
+            return {}
+        rows = scan(self._store.table("files"), where=pc.field("uri").isin(pa.array(sorted(seen)))).read_all()
+        return known_of(rows, self._source_id)
 
     def planned_since(self, number: int) -> frozenset[SourceFile]:
         """The files of all batches after one."""
@@ -155,11 +200,17 @@ class ReadFiles(ReadBatches[Batch]):
         return np.not_equal(self._cut.of(files), NOT_READ)
 
     def note_cut(self, batch: Batch, uris: Set[str]) -> None:
-        """Mark the files of a planned, uncommitted batch of which records were cut, durably; no others of the batch."""
-        if uris == batch.cut:
+        """Mark the files of a planned, uncommitted batch of which records were cut, durably; no others of the batch.
+
+        Args:
+            batch: the batch.
+            uris: the source URIs of these records.
+        """
+        files = frozenset(r.file.uri for r in batch.ranges if r.source_uri in uris)
+        if files == batch.cut:
             return
         with external_write("cut-noted"):
-            self._mark_cut(uris, self._own(batch))
+            self._mark_cut(files, self._own(batch))
 
     def ask_dead_letters(self) -> bool:
         """Mark files that an earlier release read and of which a dead letter may be cut, durably.
@@ -222,6 +273,8 @@ class ReadFiles(ReadBatches[Batch]):
             "end": r.end,
             "cut": False,
             "judged_by": batch.judged_by,
+            "digest": r.digest,
+            "generation": r.generation,
         }
 
 
@@ -238,15 +291,39 @@ def _planned(store: Store, source_id: str, number: int) -> Batch | None:
         return None
     left = rows.filter(pc.field("end") != _GONE)
     left = left.sort_by([("modified_at", "ascending"), ("uri", "ascending"), ("start", "ascending")])
-    ends = zip(source_files(left), left["start"].to_pylist(), left["end"].to_pylist(), strict=True)
-    ranges = tuple(Range(file, start, end) for file, start, end in ends)
-    gone = frozenset(rows.filter(pc.field("end") == _GONE)["uri"].to_pylist())
+    ranges = tuple(map(_range, left.to_pylist()))
+    gone = frozenset(_range(row).source_uri for row in rows.filter(pc.field("end") == _GONE).to_pylist())
     at = rows["at"][0].as_py()
     if "judged_by" not in rows.column_names:
         # The command line reads stores of earlier releases too.
         return Batch(number, at, ranges, gone=gone)
     cut = frozenset(left.filter(pc.field("cut"))["uri"].to_pylist())
     return Batch(number, at, ranges, cut, gone, rows["judged_by"][0].as_py())
+
+
+def _range(row: dict[str, Any]) -> Range:
+    """The range of a row; the command line reads stores of earlier releases too, which lack columns."""
+    file = SourceFile(row["uri"], row["size"], row["modified_at"])
+    return Range(file, row["start"], row["end"], row.get("digest"), row.get("generation") or 1)
+
+
+def known_of(files: pa.Table, own: str) -> dict[str, Known]:
+    """What rows of the table say of each file, for a source."""
+    read: dict[str, dict[str, list[Range]]] = {}
+    reach: dict[str, dict[int, int]] = {}
+    for row in files.sort_by([("batch", "ascending"), ("start", "ascending")]).to_pylist():
+        r = _range(row)
+        ends = reach.setdefault(r.file.uri, {})
+        ends[r.generation] = max(r.end, ends.get(r.generation, 0))
+        ranges = read.setdefault(r.file.uri, {}).setdefault(row["source_id"], [])
+        if r.end != _GONE:
+            ranges[:] = [r] if r.start == 0 else [*ranges, r]
+    return {uri: _known(by_source, own, reach[uri]) for uri, by_source in read.items()}
+
+
+def _known(read: Mapping[str, list[Range]], own: str, reach: Mapping[int, int]) -> Known:
+    others = (tuple(ranges) for source, ranges in read.items() if source != own and ranges)
+    return Known(tuple(read.get(own, ())), tuple(others), reach)
 
 
 def source_files(files: pa.Table | pa.RecordBatch) -> list[SourceFile]:

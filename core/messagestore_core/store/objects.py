@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
@@ -68,13 +67,20 @@ def first_link(uri: str) -> str | None:
     return None
 
 
+def reached(uri: str, storage: Storage) -> tuple[fs.FileSystem, str]:
+    """The file system of a URI, and the path in it without a slash at its end."""
+    if is_local(uri):
+        return fs.LocalFileSystem(), local_path(uri).rstrip("/")
+    return storage.filesystem(uri), uri.partition("://")[2].rstrip("/")
+
+
 class Objects:
     """The objects under one URI; paths are relative to it."""
 
     def __init__(self, uri: str, storage: Storage) -> None:
         self.uri = uri
         self._storage = storage
-        self._fs, self._root = _open(uri, self._storage)
+        self._fs, self._root = reached(uri, self._storage)
 
     def below(self, *names: str) -> "Objects":
         """The objects below a folder."""
@@ -218,10 +224,3 @@ def _spelled(uri: str) -> str:
     if is_local(uri):
         return f"/{local_path(uri).strip('/')}"
     return re.sub("^s3://", "s3a://", uri).rstrip("/")
-
-
-def _open(uri: str, storage: Storage) -> tuple[fs.FileSystem, str]:
-    if is_local(uri):
-        return fs.LocalFileSystem(), local_path(uri).rstrip("/")
-    parts = urlsplit(uri)
-    return storage.filesystem(uri), f"{parts.netloc}{parts.path}".rstrip("/")

@@ -180,13 +180,18 @@ FILES = pa.schema(
         pa.field("end", pa.int64(), nullable=False),
         pa.field("cut", pa.bool_()),
         pa.field("judged_by", pa.string()),
+        pa.field("digest", pa.string()),
+        pa.field("generation", pa.int32()),
     ]
 )
 """One row for each range of a source file in a batch; written before the batch, in force once it is committed.
 
 ``cut`` says whether the batch set aside a record of the file with only a part of its bytes, so that the file must stay;
 null where an earlier release read it. ``judged_by`` is a digest of all that the batch's verdicts depend on besides the
-records and the store; null where an earlier release planned the batch.
+records and the store; null where an earlier release planned the batch. ``digest`` is the SHA-256 of the range's bytes,
+where records are identified by their places; null elsewhere, and where an earlier release planned the batch.
+``generation`` counts the contents that the store has read at this URI; null in rows of earlier releases, which count as
+the first.
 """
 
 OFFSETS = pa.schema(

@@ -13,7 +13,7 @@ from pyarrow import fs
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.store.external import external_write
 from messagestore_core.store.files import ReadFiles, SourceFile, source_files
-from messagestore_core.store.objects import is_below, is_local, local_path
+from messagestore_core.store.objects import is_below, reached
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.progress import ProgressListener
 
@@ -63,13 +63,13 @@ class AfterIngest:
                     return
 
     def _put_away(self, file: SourceFile) -> None:
-        landing, root = self._reached(self._uri)
-        _, path = self._reached(file.uri)
+        landing, root = reached(self._uri, self._storage)
+        _, path = reached(file.uri, self._storage)
         inside = is_below(self._uri, file.uri) and _leads_nowhere_else(landing, root, path)
         if not inside or not _is_as_listed(landing, path, file):
             return
         if self._archive_uri is not None:
-            archive, folder = self._reached(self._archive_uri)
+            archive, folder = reached(self._archive_uri, self._storage)
             target = f"{folder}{path[len(root) :]}"
             with external_write("archive-file"):
                 if isinstance(archive, fs.LocalFileSystem):
@@ -79,12 +79,6 @@ class AfterIngest:
                 return
         with external_write("delete-file"):
             landing.delete_file(path)
-
-    def _reached(self, uri: str) -> tuple[fs.FileSystem, str]:
-        """The file system of a URI and the path in it, without a slash at the end."""
-        if is_local(uri):
-            return fs.LocalFileSystem(), local_path(uri).rstrip("/")
-        return self._storage.filesystem(uri), uri.partition("://")[2].rstrip("/")
 
     def _tell_cut(self, files: Set[SourceFile]) -> None:
         if files:

@@ -24,6 +24,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.after_ingest import AfterIngest
 from messagestore_jobs.source.arrivals import REPLACED, Due
+from messagestore_jobs.source.contents import Contents
 from messagestore_jobs.source.local_files import list_local_files
 from messagestore_jobs.source.plan import (
     held_at_once,
@@ -33,7 +34,7 @@ from messagestore_jobs.source.plan import (
     rest_of_files,
     unpacked,
 )
-from messagestore_jobs.source.records import Planned, judged_by, splittable
+from messagestore_jobs.source.records import Planned, by_place, judged_by, splittable
 
 _RECORD_BYTES = 64
 """The size assumed for a record before the first batch; few records are smaller."""
@@ -49,6 +50,7 @@ class FileArrivals:
         self._after = None
         if isinstance(source, FilesSource) and source.after_ingest != "Keep":
             self._after = AfterIngest(source, run.store.storage, run.progress)
+        self._contents = Contents(self._read, run.store.storage) if by_place(task) else None
         self._waiting: list[Range] = []
         self._record_bytes = _RECORD_BYTES
         self._told: set[str] = set()
@@ -57,7 +59,8 @@ class FileArrivals:
     def look(self) -> None:
         """List the files, and put away those that were committed whole."""
         self._nameless = None
-        self._waiting = pending_files(self._put_away(self._listed()), self._read.ends)
+        waiting = pending_files(self._put_away(self._listed()), self._read.ends)
+        self._waiting = self._contents.going_on(waiting) if self._contents else waiting
 
     def _listed(self) -> Iterator[pa.Table]:
         uri = self._source.uri
@@ -145,6 +148,7 @@ class FileArrivals:
         held = held_at_once(python_bytes(self._spark)) * self._record_bytes
         bounds = limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark), held)
         ranges = next_files(self._waiting, bounds, splittable=splittable(self._source))
+        ranges = self._contents.with_digests(ranges) if self._contents else ranges
         by = judged_by(self._spark, self._task)
         batch = Batch(self._read.next_number(), now(self._document), ranges, judged_by=by)
         due = Due(batch, self._read.read_before(batch))

@@ -110,7 +110,7 @@ def next_files(waiting: Iterable[Range], bounds: BatchLimits, *, splittable: boo
         if len(taken) == bounds.files or (taken and not fits):
             break
         if not fits and splittable and not r.file.uri.endswith(".gz"):
-            r = Range(r.file, r.start, r.start + min(room, room_unpacked))
+            r = replace(r, end=r.start + min(room, room_unpacked))
         taken.append(r)
         room -= r.end - r.start
         room_unpacked -= unpacked(r)
@@ -123,7 +123,7 @@ def rest_of_files(waiting: Sequence[Range], taken: Sequence[Range]) -> list[Rang
     """What still waits after :func:`next_files` took its ranges."""
     left = list(waiting[len(taken) :])
     last, whole = taken[-1], waiting[len(taken) - 1]
-    return [Range(last.file, last.end, whole.end), *left] if last.end < whole.end else left
+    return [replace(whole, start=last.end), *left] if last.end < whole.end else left
 
 
 def parts_of_files(ranges: Iterable[Range], target: int, *, splittable: bool) -> list[list[Range]]:
@@ -216,7 +216,7 @@ def _pieces_of_files(ranges: Iterable[Range], target: int, *, splittable: bool) 
             yield r
             continue
         for start in range(r.start, max(r.end, r.start + 1), target):
-            yield Range(r.file, start, min(start + target, r.end))
+            yield replace(r, start=start, end=min(start + target, r.end))
 
 
 def _of_partition(one: Listed, read: Mapping[Partition, ReadUpTo]) -> list[OffsetRange]:

@@ -46,6 +46,12 @@ def splittable(source: FilesSource | RecordsSource) -> bool:
     return source.kind == "files" and source.format != "JSON"
 
 
+def by_place(task: IngestTask) -> bool:
+    """Whether records of files are identified by their places, as lines of text without an id are."""
+    source = task.source
+    return source.kind == "files" and source.format == "Text" and "messageId" not in task.envelope.fields
+
+
 def too_many_bytes(spark: SparkSession) -> int:
     """The size from which a record becomes a dead letter unread, so that each core can hold one record."""
     return max(1, min(_MAX_RECORD_BYTES, heap_bytes(spark) // (_SHARE_OF_HEAP * cores_of_heap(spark))))
@@ -79,7 +85,11 @@ def _from_files(
         "format": "Documents" if source.format == "JSON" else "Lines",
         "maxRecordBytes": too_many_bytes(spark),
         "parts": [
-            [{"uri": r.file.uri, "start": r.start, "end": r.end, "size": r.file.size} for r in part] for part in parts
+            [
+                {"uri": r.file.uri, "start": r.start, "end": r.end, "size": r.file.size, "source": r.source_uri}
+                for r in part
+            ]
+            for part in parts
         ],
     }
     records = spark.read.format("dev.messagestore.spark.RecordSource").option("plan", json.dumps(plan)).load()

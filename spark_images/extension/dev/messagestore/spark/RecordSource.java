@@ -21,13 +21,13 @@ import org.apache.spark.util.SerializableConfiguration;
 /**
  * A Spark data source that reads planned file ranges as records, in order of arrival.
  *
- * <p>Columns: part int and row int (the position in the plan: partition, and record within it), uri string, offset long
- * (byte at which the record starts in its decompressed file), value binary (its exact bytes), fault string (why it is
+ * <p>Columns: part int and row int (the position in the plan: partition, and record within it), uri string (the range's
+ * source), offset long (byte at which the record starts in its decompressed file), value binary (its exact bytes), fault string (why it is
  * incomplete, or null), size long (for a record that is too large, of which value is the start; else null). A part's last
  * row is no record: its row is -1 minus the number of records in the part.
  *
  * <p>The plan: {@code {"format": "Lines"|"Documents", "maxRecordBytes": how many bytes are too many for a record, "parts":
- * [[{"uri", "start", "end", "size"}]]}}.
+ * [[{"uri", "start", "end", "size", "source"}]]}}.
  */
 public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
   private static final StructType SCHEMA =
@@ -52,8 +52,9 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
    * @param start first byte; a record that starts before it belongs to the range before
    * @param end one past the range's last byte
    * @param size the file's size at planning; bytes that were appended later are not read
+   * @param source the source URI of the range's records
    */
-  record FileRange(String uri, long start, long end, long size) implements Serializable {
+  record FileRange(String uri, long start, long end, long size, String source) implements Serializable {
     /** A compressed file is read whole: its line starts are unknown until it is unpacked. */
     boolean compressed() {
       return uri.endsWith(".gz");
@@ -62,7 +63,12 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
 
   @Override
   FileRange range(JsonNode r) {
-    return new FileRange(r.get("uri").asText(), r.get("start").asLong(), r.get("end").asLong(), r.get("size").asLong());
+    return new FileRange(
+        r.get("uri").asText(),
+        r.get("start").asLong(),
+        r.get("end").asLong(),
+        r.get("size").asLong(),
+        r.get("source").asText());
   }
 
   @Override
@@ -134,7 +140,7 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
           return end();
         }
         FileRange range = ranges.next();
-        uri = UTF8String.fromString(range.uri());
+        uri = UTF8String.fromString(range.source());
         framing = open(range);
       }
       String fault = framing.fault();

@@ -1,0 +1,187 @@
+"""Recognize files that changed since they were read, where records are identified by their places.
+
+A file that begins with all that was read of it has grown: reading goes on from there. Any other has another content, of
+the next generation. The digests of what is read are part of a batch's plan, so they are known before its records are.
+"""
+
+import gzip
+import hashlib
+import io
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from messagestore_core.store.files import Known, Range, ReadFiles, SourceFile
+from messagestore_core.store.objects import reached
+from messagestore_core.store.storage import Storage
+
+_AT_ONCE = 4
+"""How many files are read at once."""
+_BLOCK = 8 << 20
+"""Bytes that are read at once of each; on object storage, each block is a request."""
+_LINE = 1 << 16
+"""Bytes that are searched at once for an end of a line."""
+
+
+class Contents:
+    """The contents of one source's files."""
+
+    def __init__(self, read: ReadFiles, storage: Storage) -> None:
+        self._read, self._storage = read, storage
+
+    def going_on(self, waiting: Sequence[Range]) -> list[Range]:
+        """What waits, without what is known of contents that were read before, and with generations."""
+        known = self._read.known({r.file.uri for r in waiting})
+        return [one for r in waiting for one in (self._unread(r, known[r.file.uri]) if r.file.uri in known else [r])]
+
+    def with_digests(self, ranges: Sequence[Range]) -> tuple[Range, ...]:
+        """The ranges up to the ends of their last lines, with digests; as they are where the file can't be read."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return tuple(pool.map(self._with_digest, ranges))
+
+    def _unread(self, r: Range, known: Known) -> list[Range]:
+        """What is to be read of a file that this source or another has read before."""
+        own = known.own
+        if r.start > 0 and own and own[-1].file == r.file:
+            return [replace(r, generation=own[-1].generation)]
+        contents = (
+            [own, *(read for read in known.others if read[-1].generation >= own[-1].generation)]
+            if own
+            else known.others
+        )
+        begins = [self._begins_with(r.file, read) for read in contents]
+        if None in (begins[:1] if own else begins):
+            # An earlier release read it: read it as that did.
+            return [replace(r, start=0, generation=max(known.reach))]
+        same = [read for read, is_same in zip(contents, begins, strict=True) if is_same]
+        if not same:
+            return [replace(r, start=0, generation=max(known.reach) + (1 if contents else 0))]
+        longest = max(same, key=lambda read: (read[-1].end, read[-1].generation))
+        rest = self._rest(r, longest, known.reach)
+        return again_as(longest, own[-1].end if own in same else 0, rest)
+
+    def _begins_with(self, file: SourceFile, read: Sequence[Range]) -> bool | None:
+        """Whether a file begins with what was read; None: an earlier release read it and did not note what."""
+        if any(one.digest is None for one in read):
+            return None
+        return read[-1].end <= file.size and self._has(file, read)
+
+    def _rest(self, r: Range, read: Sequence[Range], reach: Mapping[int, int]) -> Range:
+        """What follows in a file after what was read of it."""
+        last = read[-1]
+        # Another source may have read more of this generation, and other bytes.
+        generation = last.generation if reach[last.generation] <= last.end else max(reach) + 1
+        half = self._half_line(r.file, last)
+        if r.file.uri.endswith(".gz"):
+            # Places are those of the unpacked content, so all of it is read again.
+            return replace(r, start=0, generation=generation if half is None else max(reach) + 1)
+        if half is None:
+            return replace(r, start=last.end, generation=generation)
+        # A line that goes on is another record, and has another identity.
+        return replace(r, start=half, generation=max(reach) + 1)
+
+    def _half_line(self, file: SourceFile, last: Range) -> int | None:
+        """Where a line begins that had no end when it was read, and now goes on; None: nowhere."""
+        if last.end == 0 or last.end == file.size:
+            return None
+        with suppress(OSError), self._opened(file) as content:
+            if file.uri.endswith(".gz"):
+                return None if _unpacks_to_lines(content, last.end) else 0
+            begins = after_last_line(content, last.end)
+            return begins if begins < last.end else None
+        return None
+
+    def _with_digest(self, r: Range) -> Range:
+        with suppress(OSError), self._opened(r.file) as content:
+            is_cut = 0 < r.end < r.file.size and not r.file.uri.endswith(".gz")
+            end = _end_of_line(content, r.end - 1, r.file.size) if is_cut else r.end
+            return replace(r, end=end, digest=_digest(content, r.start, end))
+        return r
+
+    def _has(self, file: SourceFile, read: Sequence[Range]) -> bool:
+        with suppress(OSError), self._opened(file) as content:
+            return all(_digest(content, one.start, one.end) == one.digest for one in read)
+        return False
+
+    def _opened(self, file: SourceFile) -> pa.NativeFile:
+        filesystem, path = reached(file.uri, self._storage)
+        return filesystem.open_input_file(path)
+
+
+def again_as(read: Sequence[Range], start: int, rest: Range) -> list[Range]:
+    """A file's bytes from ``start`` on in the generations that they were read in, then the rest."""
+    begun = [rest]
+    for one in reversed(read):
+        if one.start < begun[0].start:
+            begun.insert(0, replace(rest, start=one.start, end=begun[0].start, generation=one.generation))
+    left = (replace(one, start=max(one.start, start)) for one in begun[:-1] if one.end > start)
+    return [*left, rest]
+
+
+def after_last_line(content: pa.NativeFile, end: int) -> int:
+    """One past the last end of a line before a byte of a file; 0 where there is none."""
+    while end > 0:
+        start = max(0, end - _LINE)
+        content.seek(start)
+        found = content.read(end - start).rfind(b"\n")
+        if found >= 0:
+            return int(start + found + 1)
+        end = start
+    return 0
+
+
+def _end_of_line(content: pa.NativeFile, at: int, size: int) -> int:
+    """One past the end of the line at a byte of a file."""
+    for block in _blocks(content, at, size, _LINE):
+        found = block.find(b"\n")
+        if found >= 0:
+            return at + found + 1
+        at += len(block)
+    return size
+
+
+def _unpacks_to_lines(content: pa.NativeFile, end: int) -> bool:
+    """Whether the last line of a compressed file's start has an end; of a damaged one it became a dead letter."""
+    part = io.BufferedReader(_Start(content, end))
+    last = b"\n"
+    with suppress(EOFError, zlib.error, gzip.BadGzipFile), gzip.GzipFile(fileobj=part) as unpacked:
+        while block := unpacked.read(_LINE):
+            last = block[-1:]
+        return last == b"\n"
+    return True
+
+
+class _Start(io.RawIOBase):
+    """The start of a file."""
+
+    def __init__(self, content: pa.NativeFile, end: int) -> None:
+        self._content, self._left = content, end
+        content.seek(0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        block = self._content.read(min(len(into), self._left))
+        into[: len(block)] = block
+        self._left -= len(block)
+        return len(block)
+
+
+def _digest(content: pa.NativeFile, start: int, end: int) -> str:
+    digest = hashlib.sha256()
+    for block in _blocks(content, start, end, _BLOCK):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def _blocks(content: pa.NativeFile, start: int, end: int, size: int) -> Iterator[bytes]:
+    content.seek(start)
+    while start < end and (block := content.read(min(size, end - start))):
+        yield block
+        start += len(block)

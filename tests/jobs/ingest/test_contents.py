@@ -1,0 +1,54 @@
+"""A file of text whose content changes: its lines are other records, also of a batch that broke off."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_core.contract.records import Envelope, FieldMapping
+from messagestore_core.contract.run_report import IngestCounts
+from support.crash import crash
+from support.ingests import Stream
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+    envelope = Envelope(format="Custom", fields={"category": FieldMapping(value="log")})
+    return Stream(spark, tmp_path, {"format": "Text", "envelope": envelope})
+
+
+def stored(stream: Stream) -> dict[str, bytes]:
+    return {row["message_id"].rpartition("/landing/")[2]: row["payload"] for row in stream.messages()}
+
+
+def test_what_a_rewritten_file_has_is_stored_and_what_it_had_is_kept(stream: Stream) -> None:
+    stream.arrive("app.log", b"first line\npaid 10")
+    stream.run()
+    stream.arrive("app.log", b"first line\npaid 1000 to bob\n")
+    assert stream.run().counts == IngestCounts(received=1, stored=1)
+    stream.arrive("app.log", b"first line\npaid 1000 to bob\nend\n")
+    assert stream.run().counts == IngestCounts(received=1, stored=1)
+    assert stored(stream) == {
+        "app.log#0": b"first line",
+        "app.log#11": b"paid 10",
+        "app.log//@2#11": b"paid 1000 to bob",
+        "app.log//@2#28": b"end",
+    }
+
+
+@pytest.mark.parametrize("write", ["plan", "dead-letters", "messages"])
+def test_another_content_is_taken_in_once_though_its_batch_broke_off(stream: Stream, write: str) -> None:
+    stream.settings |= {"after_ingest": "Delete"}
+    file = stream.arrive("app.log", b"one\n\xff\n")
+    stream.run()
+    assert not file.exists()
+    stream.arrive("app.log", b"uno\n\xff\n")
+    crash(stream, write, "after", 1)
+    stream.run()
+    assert stored(stream) == {"app.log#0": b"one", "app.log//@2#0": b"uno"}
+    assert [(row["source"]["uri"], row["raw"]) for row in stream.dead_letters()] == [
+        (f"file://{file}", b"\xff"),
+        (f"file://{file}//@2", b"\xff"),
+    ]
+    assert stream.run().totals == IngestCounts(received=4, stored=2, dead_lettered=2)
+    assert not file.exists()
