@@ -32,7 +32,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Row = dict[str, Any]
 
-_OF_SOURCE = ("format", "max_files_per_batch", "after_ingest", "archive_uri")
+_OF_SOURCE = ("format", "max_files_per_batch", "after_ingest", "archive_uri", "last_line_after")
 
 
 @dataclass

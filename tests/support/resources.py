@@ -242,9 +242,10 @@ def stream_from_kafka() -> Document:
 
 def stream_of_text() -> Document:
     """A stream of text lines, whose identifiers are URI#offset."""
+    lines = {"uri": "file:///data/landing", "format": "Text"}
     spec: Document = {
         "table": {"uri": "file:///data/lines"},
-        "source": {"files": {"uri": "file:///data/landing", "format": "Text", "maxBytesPerBatch": "1048576"}},
+        "source": {"files": {**lines, "maxBytesPerBatch": "1048576", "lastLineAfter": "PT10S"}},
         "trigger": {"interval": "PT5M"},
         "envelope": {"format": "Custom", "fields": {"category": {"value": "line"}, "payload": {"path": "$"}}},
     }

@@ -1,5 +1,6 @@
 """Sources of a run document, and how their records are read."""
 
+from datetime import timedelta
 from typing import Literal
 
 from messagestore_core.contract.base import ContractModel
@@ -80,6 +81,8 @@ class FilesSource(_UnderPrefix):
     """What happens to a file once all of its records are committed."""
     archive_uri: str | None = None
     """With Archive: the folder that files are copied into. They keep their path below ``uri``."""
+    last_line_after: timedelta | None = None
+    """For how long a file must not have changed until a last line without an end is read; None: it is read at once."""
 
 
 class RecordsSource(_UnderPrefix):

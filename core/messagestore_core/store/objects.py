@@ -69,9 +69,13 @@ def first_link(uri: str) -> str | None:
 
 def reached(uri: str, storage: Storage) -> tuple[fs.FileSystem, str]:
     """The file system of a URI, and the path in it without a slash at its end."""
-    if is_local(uri):
-        return fs.LocalFileSystem(), local_path(uri).rstrip("/")
-    return storage.filesystem(uri), uri.partition("://")[2].rstrip("/")
+    filesystem = fs.LocalFileSystem() if is_local(uri) else storage.filesystem(uri)
+    return filesystem, path_of(uri)
+
+
+def path_of(uri: str) -> str:
+    """The path of a URI in its file system, without a slash at its end."""
+    return (local_path(uri) if is_local(uri) else uri.partition("://")[2]).rstrip("/")
 
 
 class Objects:

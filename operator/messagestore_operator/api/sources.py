@@ -9,7 +9,7 @@ from pydantic import Field
 from messagestore_operator.api.common import KafkaSecurity, Storage
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import ValidationRule, at_most_one, exactly_one
-from messagestore_operator.api.scalars import Quantity
+from messagestore_operator.api.scalars import Duration, Quantity
 from messagestore_operator.api.text import Integer, Topic
 from messagestore_operator.api.uris import BootstrapServers, SourceUri, StoreUri
 
@@ -26,6 +26,11 @@ class FilesSource(Model):
             message="afterIngest Archive needs archiveUri, and nothing else has one: give both, or neither",
             cel="(self.afterIngest == 'Archive') == has(self.archiveUri)",
             holds=lambda files: (files.after_ingest == "Archive") == (files.archive_uri is not None),
+        ),
+        ValidationRule(
+            message="lastLineAfter is for files of lines: leave it out, or set another format than JSON",
+            cel="self.format != 'JSON' || !has(self.lastLineAfter)",
+            holds=lambda files: files.format != "JSON" or files.last_line_after is None,
         ),
     )
 
@@ -53,6 +58,11 @@ class FilesSource(Model):
         default=None,
         description="The folder of the archive. Files keep their paths below uri. It has the same storage as uri, and "
         "must not contain, or be in, a source, a table's folder or another archiveUri.",
+    )
+    last_line_after: Duration | None = Field(
+        default=None,
+        description="For how long a file must not have changed until a last line is read that has no line end and, "
+        "with JSONLines, is no whole object. If absent, PT1M for a file: URI; on object storage it is read at once.",
     )
     storage: Storage | None = Field(
         default=None, description="How to reach the folder, if that differs from the table's storage."

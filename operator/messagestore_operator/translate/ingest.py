@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from messagestore_core.contract import records as record_contract
 from messagestore_core.contract import run_document as contract
@@ -10,12 +10,14 @@ from messagestore_core.contract import stores as store_contract
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.envelope import Envelope
 from messagestore_operator.api.messagestream import Filter, Retry
-from messagestore_operator.api.sources import Source
+from messagestore_operator.api.sources import FilesSource, Source
 from messagestore_operator.translate.common import holds_of, integrity_of, resource_of, table_of, translators_of
 from messagestore_operator.translate.kafka import kafka_source
 from messagestore_operator.translate.names import source_id, updates_id
 from messagestore_operator.translate.storage import ingest_access, job_uri
 from messagestore_operator.translate.unsupported import ensure_supported
+
+_LAST_LINE_AFTER = timedelta(minutes=1)
 
 
 def ingest_document(
@@ -99,7 +101,15 @@ def _source(stream: MessageStream, source: Source) -> record_contract.FilesSourc
         max_bytes_per_batch=files.max_bytes_per_batch.bytes if files.max_bytes_per_batch else None,
         after_ingest=files.after_ingest,
         archive_uri=job_uri(files.archive_uri.rstrip("/")) if files.archive_uri else None,
+        last_line_after=_last_line_after(files),
     )
+
+
+def _last_line_after(files: FilesSource) -> timedelta | None:
+    """On object storage an object is complete when it is there, and a JSON document is no file of lines."""
+    if files.last_line_after is not None:
+        return files.last_line_after.timedelta
+    return _LAST_LINE_AFTER if files.uri.startswith("file:") and files.format != "JSON" else None
 
 
 def _envelope(envelope: Envelope) -> record_contract.Envelope:

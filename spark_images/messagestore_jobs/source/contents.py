@@ -17,22 +17,20 @@ from typing import Any
 import pyarrow as pa
 
 from messagestore_core.store.files import Known, Range, ReadFiles, SourceFile
-from messagestore_core.store.objects import reached
 from messagestore_core.store.storage import Storage
+from messagestore_jobs.source.last_lines import LINE, after_last_line, opener
 
 _AT_ONCE = 4
 """How many files are read at once."""
 _BLOCK = 8 << 20
 """Bytes that are read at once of each; on object storage, each block is a request."""
-_LINE = 1 << 16
-"""Bytes that are searched at once for an end of a line."""
 
 
 class Contents:
     """The contents of one source's files."""
 
-    def __init__(self, read: ReadFiles, storage: Storage) -> None:
-        self._read, self._storage = read, storage
+    def __init__(self, read: ReadFiles, uri: str, storage: Storage) -> None:
+        self._read, self._open = read, opener(uri, storage)
 
     def going_on(self, waiting: Sequence[Range]) -> list[Range]:
         """What waits, without what is known of contents that were read before, and with generations."""
@@ -49,11 +47,8 @@ class Contents:
         own = known.own
         if r.start > 0 and own and own[-1].file == r.file:
             return [replace(r, generation=own[-1].generation)]
-        contents = (
-            [own, *(read for read in known.others if read[-1].generation >= own[-1].generation)]
-            if own
-            else known.others
-        )
+        others = [read for read in known.others if not own or read[-1].generation >= own[-1].generation]
+        contents = [own, *others] if own else others
         begins = [self._begins_with(r.file, read) for read in contents]
         if None in (begins[:1] if own else begins):
             # An earlier release read it: read it as that did.
@@ -89,7 +84,7 @@ class Contents:
         """Where a line begins that had no end when it was read, and now goes on; None: nowhere."""
         if last.end == 0 or last.end == file.size:
             return None
-        with suppress(OSError), self._opened(file) as content:
+        with suppress(OSError), self._open(file) as content:
             if file.uri.endswith(".gz"):
                 return None if _unpacks_to_lines(content, last.end) else 0
             begins = after_last_line(content, last.end)
@@ -97,20 +92,16 @@ class Contents:
         return None
 
     def _with_digest(self, r: Range) -> Range:
-        with suppress(OSError), self._opened(r.file) as content:
+        with suppress(OSError), self._open(r.file) as content:
             is_cut = 0 < r.end < r.file.size and not r.file.uri.endswith(".gz")
             end = _end_of_line(content, r.end - 1, r.file.size) if is_cut else r.end
             return replace(r, end=end, digest=_digest(content, r.start, end))
         return r
 
     def _has(self, file: SourceFile, read: Sequence[Range]) -> bool:
-        with suppress(OSError), self._opened(file) as content:
+        with suppress(OSError), self._open(file) as content:
             return all(_digest(content, one.start, one.end) == one.digest for one in read)
         return False
-
-    def _opened(self, file: SourceFile) -> pa.NativeFile:
-        filesystem, path = reached(file.uri, self._storage)
-        return filesystem.open_input_file(path)
 
 
 def again_as(read: Sequence[Range], start: int, rest: Range) -> list[Range]:
@@ -123,21 +114,9 @@ def again_as(read: Sequence[Range], start: int, rest: Range) -> list[Range]:
     return [*left, rest]
 
 
-def after_last_line(content: pa.NativeFile, end: int) -> int:
-    """One past the last end of a line before a byte of a file; 0 where there is none."""
-    while end > 0:
-        start = max(0, end - _LINE)
-        content.seek(start)
-        found = content.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return int(start + found + 1)
-        end = start
-    return 0
-
-
 def _end_of_line(content: pa.NativeFile, at: int, size: int) -> int:
     """One past the end of the line at a byte of a file."""
-    for block in _blocks(content, at, size, _LINE):
+    for block in _blocks(content, at, size, LINE):
         found = block.find(b"\n")
         if found >= 0:
             return at + found + 1
@@ -150,7 +129,7 @@ def _unpacks_to_lines(content: pa.NativeFile, end: int) -> bool:
     part = io.BufferedReader(_Start(content, end))
     last = b"\n"
     with suppress(EOFError, zlib.error, gzip.BadGzipFile), gzip.GzipFile(fileobj=part) as unpacked:
-        while block := unpacked.read(_LINE):
+        while block := unpacked.read(LINE):
             last = block[-1:]
         return last == b"\n"
     return True

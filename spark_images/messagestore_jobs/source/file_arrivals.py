@@ -3,6 +3,7 @@
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Set
+from datetime import UTC, datetime
 from typing import IO
 
 import numpy as np
@@ -25,6 +26,7 @@ from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.after_ingest import AfterIngest
 from messagestore_jobs.source.arrivals import REPLACED, Due
 from messagestore_jobs.source.contents import Contents
+from messagestore_jobs.source.last_lines import LastLines
 from messagestore_jobs.source.local_files import list_local_files
 from messagestore_jobs.source.plan import (
     held_at_once,
@@ -50,8 +52,12 @@ class FileArrivals:
         self._after = None
         if isinstance(source, FilesSource) and source.after_ingest != "Keep":
             self._after = AfterIngest(source, run.store.storage, run.progress)
-        self._contents = Contents(self._read, run.store.storage) if by_place(task) else None
+        self._contents = Contents(self._read, source.uri, run.store.storage) if by_place(task) else None
+        self._last_lines = None
+        if isinstance(source, FilesSource) and source.last_line_after is not None and splittable(source):
+            self._last_lines = LastLines(source, source.last_line_after, run.store.storage)
         self._waiting: list[Range] = []
+        self._open_lines: list[Range] = []
         self._record_bytes = _RECORD_BYTES
         self._told: set[str] = set()
         self._nameless: str | None = None
@@ -60,7 +66,12 @@ class FileArrivals:
         """List the files, and put away those that were committed whole."""
         self._nameless = None
         waiting = pending_files(self._put_away(self._listed()), self._read.ends)
-        self._waiting = self._contents.going_on(waiting) if self._contents else waiting
+        waiting = self._contents.going_on(waiting) if self._contents else waiting
+        if self._last_lines:
+            # Files are written by other clocks than the run's.
+            waiting, self._open_lines = self._last_lines.apart(waiting, datetime.now(UTC))
+            self._tell_open({r.file.uri for r in self._open_lines})
+        self._waiting = waiting
 
     def _listed(self) -> Iterator[pa.Table]:
         uri = self._source.uri
@@ -71,6 +82,17 @@ class FileArrivals:
         if path not in self._told:
             self._progress.say(f"{shown(path)} is skipped: {why}")
             self._told.add(path)
+
+    def _tell_open(self, uris: Set[str]) -> None:
+        """Tell once of each file that its last line waits."""
+        new = sorted(uris - self._told)
+        if new:
+            more = f" ({len(new) - 1} more like it)" if new[1:] else ""
+            self._progress.say(
+                f"the last line of {new[0]} has no end yet and waits{more}: it is read once it has one, or once the "
+                "file has not changed for source.files.lastLineAfter"
+            )
+        self._told |= uris
 
     def _refuse(self, path: str) -> None:
         self._nameless = path
@@ -208,9 +230,9 @@ class FileArrivals:
 
     def lag(self) -> Lag:
         """See :class:`Arrivals`; in files."""
-        oldest = min((r.file.modified_at for r in self._waiting), default=None)
-        files = len({r.file for r in self._waiting})
-        return Lag(as_of=now(self._document), files=files, oldest_pending_time=oldest)
+        left = {r.file for r in (*self._waiting, *self._open_lines)}
+        oldest = min((file.modified_at for file in left), default=None)
+        return Lag(as_of=now(self._document), files=len(left), oldest_pending_time=oldest)
 
     def loss(self) -> Loss | None:
         """None, as a file that is gone before it was read does not count as lost."""

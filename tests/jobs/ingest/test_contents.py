@@ -1,5 +1,6 @@
-"""A file of text whose content changes: its lines are other records, also of a batch that broke off."""
+"""A file of lines that is written while it is read, or rewritten: each line is taken in once, and whole."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.records import Envelope, FieldMapping
 from messagestore_core.contract.run_report import IngestCounts
 from support.crash import crash
-from support.ingests import Stream
+from support.ingests import Stream, lines, record
 
 
 @pytest.fixture
@@ -52,3 +53,23 @@ def test_another_content_is_taken_in_once_though_its_batch_broke_off(stream: Str
     ]
     assert stream.run().totals == IngestCounts(received=4, stored=2, dead_lettered=2)
     assert not file.exists()
+
+
+def test_half_a_line_waits_and_is_told_until_its_file_rests(stream: Stream) -> None:
+    half = record("m2")[:-9]
+    written = datetime.now(UTC)
+    stream.arrive("a.log", b"one\ntwo", written)
+    first = stream.run(last_line_after=timedelta(hours=1))
+    assert (first.counts, first.lag and first.lag.files) == (IngestCounts(received=1, stored=1), 1)
+    assert stream.run(last_line_after=timedelta(hours=1)).batches == 0
+    assert [said for said in stream.heard.said if "a.log has no end yet" in said]
+    rested = stream.run(last_line_after=timedelta(microseconds=1))
+    assert (rested.counts, rested.lag and rested.lag.files) == (IngestCounts(received=1, stored=1), 0)
+    assert stored(stream) == {"a.log#0": b"one", "a.log#4": b"two"}
+
+    json = {"format": "JSONLines", "envelope": Envelope(), "last_line_after": timedelta(hours=1)}
+    stream.arrive("b.log", lines(record("m1")) + half, written)
+    (stream.landing / "a.log").unlink()
+    assert stream.run(**json).counts == IngestCounts(received=1, stored=1)
+    stream.arrive("b.log", lines(record("m1"), record("m2")), datetime.now(UTC))
+    assert stream.run(**json).counts == IngestCounts(received=2, stored=1, duplicates=1)
