@@ -16,5 +16,6 @@ LARGEST_VERSION = (1 << 31) - 1
 """The largest schemaVersion."""
 LARGEST_NUMBER = 10**18 - 1
 """Whole numbers have at most 18 digits."""
+FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 """The last time that a message may have or expire at: the end of the year 9999."""

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+from messagestore_core.bounds import FIRST_MOMENT, LAST_MOMENT
 from messagestore_core.contract.run_document import RunDocument
 
 
@@ -15,7 +16,20 @@ def shifted(moment: datetime, by: timedelta) -> datetime:
     try:
         return moment + by
     except OverflowError:
-        return (datetime.min if by < timedelta(0) else datetime.max).replace(tzinfo=UTC)
+        return FIRST_MOMENT if by < timedelta(0) else LAST_MOMENT
+
+
+def in_utc(time: datetime | str) -> datetime:
+    """A time of a table's log, an audit or a caller, or its ISO 8601 text; without a zone it is in UTC.
+
+    Raises:
+        ValueError: the text is no time, or the time in UTC is outside of the years 1 to 9999.
+    """
+    moment = datetime.fromisoformat(time) if isinstance(time, str) else time
+    try:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except OverflowError:
+        raise ValueError(f"{moment.isoformat()} is outside of the years 1 to 9999 in UTC") from None
 
 
 def microseconds(moment: datetime) -> int:

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from messagestore.errors import ArgumentError
 from messagestore.names import is_category
+from messagestore_core.clock import in_utc
 from messagestore_core.reasons import DeadLetterReason
 
 BATCH_SIZE = 1000
@@ -32,6 +34,20 @@ def batch_limit(batch_size: int | None) -> int | None:
     if batch_size < UNLIMITED:
         raise ArgumentError("LIMIT must not be negative")
     return None if batch_size == UNLIMITED else batch_size
+
+
+def time_in_utc(name: str, moment: datetime) -> datetime:
+    """A time that a caller gives, in UTC; ``name`` is the argument's.
+
+    Raises:
+        ArgumentError: it has no time zone, so that the process' zone would decide, or is before year 1 or after 9999.
+    """
+    if moment.tzinfo is None:
+        raise ArgumentError(f"{name} has no time zone")
+    try:
+        return in_utc(moment)
+    except ValueError as error:
+        raise ArgumentError(f"{name}: {error}") from None
 
 
 def check_stream_name(stream_name: str | None) -> None:

@@ -16,7 +16,7 @@ from typing import Self
 import pyarrow as pa
 
 from messagestore import reads
-from messagestore.arguments import BATCH_SIZE, batch_limit
+from messagestore.arguments import BATCH_SIZE, batch_limit, time_in_utc
 from messagestore.dead_letters import DeadLetter, dead_letter_rows, dead_letters_of
 from messagestore.integrity import OnBroken, sound_rows
 from messagestore.location import Location
@@ -57,7 +57,7 @@ class Reader:
     Args:
         uri: the store's folder: ``file:///…``, a path, or ``s3a://…``.
         version: the version of table ``messages`` to read.
-        at: the time whose version to read.
+        at: the time whose version to read, with a time zone.
         storage: how buckets are reached; absent: by AWS' environment variables. Credentials always come from the
             environment.
         on_broken: called with each broken message, which is then left out; absent: BrokenMessageError is raised.
@@ -67,6 +67,7 @@ class Reader:
         StoreUnreadableError: it has a newer format.
         StorageError: storage refuses.
         VersionNotFoundError: it has no such version.
+        ArgumentError: ``at`` has no time zone.
     """
 
     def __init__(
@@ -191,7 +192,7 @@ class Reader:
         Args:
             position: the first global position.
             batch_size: how many at most; -1: no limit.
-            as_of: messages that have expired by then are left out; absent: now.
+            as_of: messages that have expired by then are left out, with a time zone; absent: now.
         """
         return self._messages(self.arrow.parts(reads.unfinished(_moment(as_of), position, batch_size)))
 
@@ -337,4 +338,4 @@ class ArrowReader:
 
 
 def _moment(as_of: datetime | None) -> datetime:
-    return datetime.now(UTC) if as_of is None else as_of.astimezone(UTC)
+    return datetime.now(UTC) if as_of is None else time_in_utc("as_of", as_of)

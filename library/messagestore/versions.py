@@ -1,13 +1,14 @@
 """Which version of a store a call reads: the newest, or a chosen one."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from messagestore import sql
+from messagestore.arguments import time_in_utc
 from messagestore.errors import StoreUnreadableError, VersionNotFoundError
 from messagestore.location import Location, refusals
 from messagestore.reads import of_stream
@@ -21,6 +22,8 @@ from messagestore_core.store.schemas import HEADS
 from messagestore_core.versions.rules import NAME as DECLARATION
 from messagestore_core.versions.rules import declared
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 class Versions:
     """The messages of one store, at a chosen version or at the newest when a call begins.
@@ -30,6 +33,7 @@ class Versions:
         StoreUnreadableError: it has a newer format.
         StorageError: storage refuses.
         VersionNotFoundError: the store has no such version.
+        ArgumentError: ``at`` has no time zone.
     """
 
     def __init__(self, location: Location, version: int | None = None, at: datetime | None = None) -> None:
@@ -42,7 +46,7 @@ class Versions:
         if version is not None:
             self._load(version)
         if at is not None:
-            self._load(at.astimezone(UTC))
+            self._load(time_in_utc("at", at))
 
     def table(self) -> DeltaTable:
         """Table ``messages`` at the version that a call reads."""
@@ -78,7 +82,7 @@ class Versions:
             commit = log.read(f"{self._messages.version():020}.json")
         actions = map(json.loads, (commit or b"").splitlines())
         moments = [action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action]
-        return datetime.fromtimestamp(moments[0] / 1000, UTC) if moments else None
+        return _EPOCH + timedelta(milliseconds=moments[0]) if moments else None
 
     def translators(self) -> list[Translator]:
         """The translators to the current envelope version, as the store declares them now.

@@ -1,10 +1,13 @@
 """One Spark session and one object store for all tests of the jobs: starting one takes longer than most tests."""
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import DatetimeConverter, TimestampType
 
 from messagestore_jobs.session import local_session
 from support import kafkabroker, keys
@@ -50,3 +53,25 @@ def compiled(spark: SparkSession) -> Iterator[None]:
     yield
     for name in COMPILED:
         spark.conf.set(name, SETTINGS[name])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_job_takes_a_time_by_the_zone_of_its_process() -> Iterator[None]:
+    """Fail a job that collects a timestamp as a ``datetime``, or makes a literal of one; tests may."""
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in ((TimestampType, "fromInternal"), (DatetimeConverter, "convert")):
+            patch.setattr(owner, name, _of_tests_only(getattr(owner, name)))
+        yield
+
+
+def _of_tests_only(convert: Callable[..., Any]) -> Callable[..., Any]:
+    def converted(*given: Any) -> Any:
+        frame = sys._getframe()
+        while frame := frame.f_back:
+            name = str(frame.f_globals.get("__name__"))
+            assert not name.startswith("messagestore_jobs"), f"{name} makes a datetime by the zone of its process"
+            if name.startswith("support.") or "/tests/" in frame.f_code.co_filename:
+                break
+        return convert(*given)
+
+    return converted

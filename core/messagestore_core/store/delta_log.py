@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable
 from pydantic import BaseModel, ValidationError
 
+from messagestore_core.clock import in_utc
 from messagestore_core.contract.run_report import IngestCounts, TableState, UpdateCounts
 from messagestore_core.store.handle import Store
 from messagestore_core.store.notes import TablesNote
@@ -205,6 +206,4 @@ def _bound(files: pa.Table, column: str, of: "pc.Function") -> int | None:
 
 def _time(files: pa.Table, column: str, of: "pc.Function") -> datetime | None:
     value = of(files[column]).as_py() if column in files.column_names else None
-    if isinstance(value, str):
-        value = datetime.fromisoformat(value)
-    return None if value is None else value.astimezone(UTC)
+    return None if value is None else in_utc(value)

@@ -8,6 +8,7 @@ from datetime import datetime
 import typer
 from pydantic_core import PydanticCustomError
 
+from messagestore_core.clock import in_utc
 from messagestore_operator.api.scalars import Duration
 
 _SHORT = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)?")
@@ -16,14 +17,13 @@ _MEMORY = re.compile(r"[1-9]\d{0,5}[mg]", re.IGNORECASE)
 
 
 def moment(text: str) -> datetime:
-    """A time by RFC 3339."""
+    """A time by RFC 3339, in UTC."""
     try:
-        time = datetime.fromisoformat(text)
+        if "T" in text.upper() and datetime.fromisoformat(text).tzinfo is not None:
+            return in_utc(text)
     except ValueError:
-        time = None
-    if time is None or time.tzinfo is None or "T" not in text.upper():
-        raise typer.BadParameter("must be a time by RFC 3339, such as 2026-04-01T00:00:00Z")
-    return time
+        pass
+    raise typer.BadParameter("must be a time by RFC 3339, such as 2026-04-01T00:00:00Z")
 
 
 def seconds(text: str | float) -> float:

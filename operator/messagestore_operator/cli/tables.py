@@ -57,7 +57,7 @@ def printable(value: object) -> str:
 
 def shown_time(moment: datetime) -> str:
     """A time in UTC, to the second."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
 
 
 def shown_bytes(content: bytes | None) -> str:

@@ -17,6 +17,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.ingest.refusals import Members, Sizes
 from messagestore_jobs.rows.messages import read_messages
+from messagestore_jobs.rows.times import instant
 from messagestore_jobs.sequences import sizes, states
 from messagestore_jobs.session import python_bytes
 
@@ -108,7 +109,7 @@ class IncompleteSequences:
     def _is_late(self) -> Column:
         if self._timeout is None:
             return F.lit(False)
-        return F.col("first_time") <= F.lit(clock.shifted(clock.now(self._document), -self._timeout))
+        return F.col("first_time") <= instant(clock.shifted(clock.now(self._document), -self._timeout))
 
 
 def _bytes_of(memory: Memory, spark: SparkSession) -> int:

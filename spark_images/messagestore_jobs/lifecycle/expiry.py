@@ -1,9 +1,10 @@
 """Whether messages may be due to expire, by the statistics of the table's files."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import pyarrow as pa
 
+from messagestore_core.clock import in_utc
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.handle import Store
 from messagestore_core.store.statistics import complete
@@ -22,9 +23,4 @@ def may_expire(files: pa.Table, at: datetime) -> bool:
     if not files.num_rows:
         return False
     bounds = zip(files["min.expires_at"].to_pylist(), files["max.status"].to_pylist(), strict=True)
-    return any(_moment(first) <= at and (last or FIRST_OPEN) >= FIRST_OPEN for first, last in bounds if first)
-
-
-def _moment(value: "datetime | str") -> datetime:
-    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return any(in_utc(first) <= at and (last or FIRST_OPEN) >= FIRST_OPEN for first, last in bounds if first)

@@ -13,6 +13,7 @@ from messagestore_jobs.lifecycle.commit import COLUMNS, LifecycleRun, commit, me
 from messagestore_jobs.lifecycle.expiry import FIRST_OPEN, is_any_due
 from messagestore_jobs.lifecycle.transitions import Folded, Update, fold
 from messagestore_jobs.rows.messages import committing, messages_table, read_messages
+from messagestore_jobs.rows.times import instant
 
 STEP = "lifecycle-unanswered"
 AT_ONCE = 250_000
@@ -29,14 +30,14 @@ def expire_due(context: LifecycleRun, at: datetime, note: CommitNote) -> CommitN
     """Expire due messages in one commit; return its note. If no file can have any, only the log is read."""
     if not is_any_due(context.store, at):
         return note
-    due = (F.col("expires_at") <= F.lit(at)) & is_open()
+    due = (F.col("expires_at") <= instant(at)) & is_open()
     count = read_messages(context.spark, context.store).where(due).count()
     if not count:
         return note
     note = context.noted(note, UpdateCounts(expired=count))
     with committing(context.spark, context.store, "expire", note):
         messages_table(context.spark, context.store).update(
-            due, {"status": F.lit("EXPIRED"), "next_retry_at": F.lit(None), "updated_at": F.lit(at)}
+            due, {"status": F.lit("EXPIRED"), "next_retry_at": F.lit(None), "updated_at": instant(at)}
         )
     return note
 
@@ -64,7 +65,7 @@ def fail_unanswered(context: LifecycleRun, at: datetime, timeout: timedelta, not
 
 def _due(context: LifecycleRun, at: datetime, timeout: timedelta) -> Folded:
     since = F.coalesce("updated_at", "inserted_at")
-    unanswered = (F.col("status") == "PROCESSING") & (since <= F.lit(shifted(at, -timeout)))
+    unanswered = (F.col("status") == "PROCESSING") & (since <= instant(shifted(at, -timeout)))
     rows = read_messages(context.spark, context.store).where(unanswered).select(*COLUMNS)
     found = rows.orderBy("global_position").limit(AT_ONCE).toArrow().to_pylist()
     # By position, as several messages may have the same id.

@@ -35,6 +35,7 @@ from messagestore_jobs.purge.rules import held
 from messagestore_jobs.purge.scrub import is_due, scrub
 from messagestore_jobs.purge.whole_days import streams_of_days
 from messagestore_jobs.rows.messages import MERGE, bounds, committing, messages_table, read_messages, within
+from messagestore_jobs.rows.times import instant
 from messagestore_jobs.session import settings
 
 _BROADCAST_ROWS = 2_000_000
@@ -215,7 +216,7 @@ def _remember_erased(context: PurgeRun, plan: Plan) -> None:
 def _erased_at(context: PurgeRun) -> datetime:
     """The time of the run, or of the newest message if that is later, as an ingest's clock may be ahead."""
     messages = read_messages(context.spark, context.store)
-    ahead = (F.col("inserted_date") >= context.as_of.date()) & (F.col("inserted_at") > F.lit(context.as_of))
+    ahead = (F.col("inserted_date") >= context.as_of.date()) & (F.col("inserted_at") > instant(context.as_of))
     newest = messages.where(ahead).agg(F.max("inserted_at").alias("at")).toArrow()["at"][0].as_py()
     return max(context.as_of, newest or context.as_of)
 

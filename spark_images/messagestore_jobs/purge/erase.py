@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.sql import functions as F
 
+from messagestore_core.clock import in_utc
 from messagestore_core.contract.run_report import EraseOutcome
 from messagestore_core.store.audit import AuditEntry, add_audit, read_audit
 from messagestore_core.store.delta_log import table_state
@@ -73,7 +74,7 @@ def owed(store: Store) -> list[Owed]:
     rows = [(row, _detail(row["rules"])) for row in read_audit(store)]
     paid = {(row["refers_to"], detail.get("preview")) for row, detail in rows if row["action"] == ERASE}
     return [
-        Owed(row["run"], detail["preview"], datetime.fromisoformat(detail[DUE_BY]), row["counts"].get("erased", 0))
+        Owed(row["run"], detail["preview"], in_utc(detail[DUE_BY]), row["counts"].get("erased", 0))
         for row, detail in rows
         if detail.get(DUE_BY) and (row["run"], detail.get("preview")) not in paid
     ]
@@ -83,7 +84,7 @@ def _detail(rules: str | None) -> dict[str, Any]:
     """The detail of a row of the audit; empty if no run has written the row."""
     try:
         detail = json.loads(rules or "{}")
-        datetime.fromisoformat(detail.get(DUE_BY) or "2000-01-01T00:00:00+00:00").astimezone()
+        in_utc(detail.get(DUE_BY) or "2000-01-01")
     except (ValueError, AttributeError, TypeError, RecursionError):
         return {}
     return detail if isinstance(detail.get("preview"), str) else {}

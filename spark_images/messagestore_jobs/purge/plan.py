@@ -28,6 +28,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import read_document
 from messagestore_jobs.context import Run
 from messagestore_jobs.rows.messages import read_messages
+from messagestore_jobs.rows.times import instant
 
 FOLDER = "_purges"
 PLAN = "plan.json"
@@ -172,7 +173,7 @@ def with_rows_of_days(context: Run, plan: Plan) -> Plan:
     last = _last_position(context.store, plan)
     days = read_messages(context.spark, context.store).where(F.col("inserted_date").isin(*plan.days))
     there = days.where(F.col("global_position") <= last).withColumn("erase", F.lit(False))
-    changed = F.coalesce(F.col("updated_at") >= F.lit(plan.decided_at), F.lit(False))
+    changed = F.coalesce(F.col("updated_at") >= instant(plan.decided_at), F.lit(False))
     written = written_rows(context, plan)
     of_days, of_others, stay = map(_size, (there, written, there.where(changed)))
     settled = plan.model_copy(

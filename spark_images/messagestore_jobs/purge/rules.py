@@ -4,7 +4,7 @@ Two limits depend on more than one message. For each the run finds where it cuts
 in order of age. Finding it reads narrow columns only, and then a comparison shows whether a message is beyond it.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import reduce
 from operator import or_
 from typing import NamedTuple
@@ -15,8 +15,10 @@ from pyspark.sql import functions as F
 from messagestore_core.clock import shifted
 from messagestore_core.contract.run_document import Hold, Match, Rule
 from messagestore_jobs.rows.matching import all_of, matches, undecided
+from messagestore_jobs.rows.times import instant
 
-_FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
+_HOUR = 3_600_000_000
+"""In microseconds."""
 
 
 def age() -> Column:
@@ -26,14 +28,14 @@ def age() -> Column:
 
 def before(moment: datetime) -> Column:
     """Whether a message is older than ``moment``, by plain comparisons, which prune files by statistics."""
-    return (F.col("time") < F.lit(moment)) | (F.col("inserted_at") < F.lit(moment))
+    return (F.col("time") < instant(moment)) | (F.col("inserted_at") < instant(moment))
 
 
 def own_conditions(rule: Rule, as_of: datetime) -> list[Column]:
     """The conditions of a rule on a message itself: all but the two limits that depend on other messages."""
     found = []
     if rule.expired:
-        found.append(F.col("expires_at") <= F.lit(as_of))
+        found.append(F.col("expires_at") <= instant(as_of))
     if rule.statuses:
         found.append(F.col("status").isin(*rule.statuses))
     if rule.max_age is not None:
@@ -76,16 +78,17 @@ def any_of(conditions: list[Column]) -> Column:
 
 
 class Edge(NamedTuple):
-    """The last message, by age and global position, that must go so that the bytes fit."""
+    """The last message, by age (microseconds since 1970) and global position, that must go so that the bytes fit."""
 
-    age: datetime
+    age: int
     global_position: int
 
     def reaches(self) -> Column:
         """Whether a message is up to the edge."""
-        near = (F.col("time") <= F.lit(self.age)) | (F.col("inserted_at") <= F.lit(self.age))
-        same = (age() == F.lit(self.age)) & (F.col("global_position") <= F.lit(self.global_position))
-        return near & ((age() < F.lit(self.age)) | same)
+        edge = F.timestamp_micros(F.lit(self.age))
+        near = (F.col("time") <= edge) | (F.col("inserted_at") <= edge)
+        same = (age() == edge) & (F.col("global_position") <= F.lit(self.global_position))
+        return near & ((age() < edge) | same)
 
 
 def cap_floors(messages: DataFrame, newest: int) -> DataFrame:
@@ -114,8 +117,8 @@ def bytes_edge(messages: DataFrame, candidate: Column, held: Column, maximum: in
     if excess <= 0:
         return None
     free = F.when(held, F.lit(0)).otherwise(F.coalesce("payload_size", F.lit(0)))
-    rows = messages.where(candidate).select(age().alias("age"), "global_position", free.alias("free"))
-    hour = F.date_trunc("hour", "age")
+    rows = messages.where(candidate).select(F.unix_micros(age()).alias("age"), "global_position", free.alias("free"))
+    hour = F.expr(f"age div {_HOUR}")
     hours = rows.groupBy(hour.alias("hour")).agg(F.sum("free").alias("free")).orderBy("hour").collect()
     for row in hours:
         if row["free"] >= excess:
@@ -135,10 +138,5 @@ def _last(rows: DataFrame) -> Edge | None:
 
 def _edge(rows: DataFrame, *, newest: bool) -> Edge:
     pick = F.max if newest else F.min
-    place = rows.agg(pick(F.struct("age", "global_position")).alias("place")).select(
-        # Microseconds, as a timestamp that is collected loses its zone.
-        F.unix_micros("place.age").alias("age"),
-        "place.global_position",
-    )
-    found = place.collect()[0]
-    return Edge(_FIRST_MOMENT + timedelta(microseconds=found["age"]), found["global_position"])
+    place = rows.agg(pick(F.struct("age", "global_position")).alias("place")).select("place.*")
+    return Edge(*place.collect()[0])

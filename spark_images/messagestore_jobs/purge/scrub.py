@@ -18,6 +18,7 @@ from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_ch
 from messagestore_jobs.purge.dead_letters import by_id, forget_copies
 from messagestore_jobs.purge.plan import Plan, PurgeRun, frozen_rows
 from messagestore_jobs.rows.messages import MERGE, bounds, committing, messages_table, read_messages, within
+from messagestore_jobs.rows.times import instant
 from messagestore_jobs.session import settings
 
 REDACTED = "[redacted]"
@@ -166,7 +167,7 @@ def _masked(text: Column, what: Scrub, given: str) -> Column:
 
 
 def _changes(plan: Plan, what: Scrub, given: str) -> dict[str, str | Column]:
-    changes: dict[str, str | Column] = {"scrubbed_at": F.lit(plan.decided_at), "scrubs": _after(what, "m.")}
+    changes: dict[str, str | Column] = {"scrubbed_at": instant(plan.decided_at), "scrubs": _after(what, "m.")}
     applied = _said("m.")
     if what.headers:
         changes["headers"] = scrubbed_headers(F.col("m.headers"), what, given, applied)

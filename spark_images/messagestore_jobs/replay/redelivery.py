@@ -17,6 +17,7 @@ from messagestore_jobs.lifecycle.commit import merge_once
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import REPLAYS, Frozen
 from messagestore_jobs.rows.messages import bounds
+from messagestore_jobs.rows.times import instant
 
 
 def round_document(document: RunDocument, number: int) -> RunDocument:
@@ -54,7 +55,7 @@ def note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> None
     changes = {
         "status": F.lit("PROCESSING"),
         "next_retry_at": F.lit(None).cast("timestamp"),
-        "updated_at": F.lit(run.as_of),
+        "updated_at": instant(run.as_of),
     }
     note = last_note(run.store).model_copy(update={"run": run.run})
     merge_once(run.spark, run.store, rows, where, changes, (_app_id(task), number), note)

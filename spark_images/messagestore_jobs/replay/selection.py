@@ -17,6 +17,7 @@ from messagestore_core.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS, Pr
 from messagestore_core.predicate.spark import condition
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.rows.matching import all_of, matches
+from messagestore_jobs.rows.times import instant
 from messagestore_jobs.sequences import states
 
 Key = tuple[bool | int | str, ...]
@@ -208,8 +209,8 @@ def due_for_retry(
         held_back: which messages hold others back.
         now: the time of the run.
     """
-    lasts = F.col("expires_at").isNull() | (F.col("expires_at") > F.lit(now))
-    due = rows.where((F.col("status") == "FAILED") & (F.col("next_retry_at") <= F.lit(now)) & lasts)
+    lasts = F.col("expires_at").isNull() | (F.col("expires_at") > instant(now))
+    due = rows.where((F.col("status") == "FAILED") & (F.col("next_retry_at") <= instant(now)) & lasts)
     if held_back is None:
         return due
     first = (
@@ -246,9 +247,9 @@ def _places(selection: Selection) -> list[Column]:
 def _window(column: str, window: TimeWindow | None) -> list[Column]:
     conditions = []
     if window is not None and window.from_ is not None:
-        conditions.append(F.col(column) >= F.lit(window.from_))
+        conditions.append(F.col(column) >= instant(window.from_))
     if window is not None and window.to is not None:
-        conditions.append(F.col(column) < F.lit(window.to))
+        conditions.append(F.col(column) < instant(window.to))
     return conditions
 
 

@@ -22,6 +22,7 @@ from messagestore_jobs.replay.selection import (
 )
 from messagestore_jobs.replay.state import Frozen
 from messagestore_jobs.rows.tables import read_table
+from messagestore_jobs.rows.times import instant
 
 # Errors of Spark and Delta if a file or a version of a table is gone. No other error may count as that: if only a
 # purge removed messages, the frozen version still has them.
@@ -73,7 +74,7 @@ class Source:
         self.version = self.store.table(self.table).version()
         self.__dict__.pop("_table", None)
         if self.task.origin == "DeadLetters":
-            self._left = F.col("failed_at") <= F.lit(frozen.at)
+            self._left = F.col("failed_at") <= instant(frozen.at)
         else:
             self._left = F.col("global_position") <= F.lit(frozen.selection.last_global_position)
 

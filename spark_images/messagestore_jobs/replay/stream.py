@@ -43,6 +43,7 @@ from messagestore_jobs.replay.state import (
     write_ended,
 )
 from messagestore_jobs.rows.tables import read_table
+from messagestore_jobs.rows.times import instant
 
 _RECORDS = "records"
 _SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "Parquet": "parquet"}
@@ -109,7 +110,7 @@ def became(spark: SparkSession, store: Store, target: Store, redrive: Redrive, s
     if not sent:
         # The store may not exist.
         return {"stored": 0, "dead_lettered": 0, "duplicates": 0}
-    marked = (F.col("redriven_at") == F.lit(redrive.at)) & (F.col("redriven_by") == redrive.by)
+    marked = (F.col("redriven_at") == instant(redrive.at)) & (F.col("redriven_by") == redrive.by)
     letters = read_table(spark, store, "dead_letters").where(marked).select(F.col("source").alias("place"))
     # Clocks may go back between two runs, by less than a day.
     since = F.lit((redrive.at - timedelta(days=1)).date())

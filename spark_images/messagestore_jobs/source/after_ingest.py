@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
+from messagestore_core.clock import microseconds
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.store.external import external_write
 from messagestore_core.store.files import ReadFiles, SourceFile, source_files
@@ -110,7 +111,7 @@ def _is_as_listed(landing: fs.FileSystem, path: str, file: SourceFile) -> bool:
     info = landing.get_file_info(path)
     if info.type != fs.FileType.File or info.size != file.size:
         return False
-    listed = round(file.modified_at.timestamp() * 1_000)
+    listed = microseconds(file.modified_at) // 1_000
     # S3 gives seconds for one object, and milliseconds in a list.
     to = 1 if isinstance(landing, fs.LocalFileSystem) else 1_000
     return bool(info.mtime_ns // 1_000_000 // to == listed // to)

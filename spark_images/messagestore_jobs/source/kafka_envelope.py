@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.records import FieldMapping
 from messagestore_core.store.offsets import GENERATION, URI
 from messagestore_jobs.native import rfc3339
+from messagestore_jobs.source.columns import time_of
 
 KEY_HEADER = "kafka-key"
 TIME_HEADER = "kafka-timestamp"
@@ -67,7 +68,7 @@ def said_before(headers: Column) -> tuple[Column, ...]:
     return (
         F.map_filter(headers, lambda name, _: ~name.isin(KEY_HEADER, TIME_HEADER)).alias("record_headers"),
         headers.getItem(KEY_HEADER).cast("binary").alias("key"),
-        headers.getItem(TIME_HEADER).cast("timestamp").alias("record_time"),
+        time_of(headers.getItem(TIME_HEADER)).alias("record_time"),
     )
 
 

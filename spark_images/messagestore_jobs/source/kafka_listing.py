@@ -59,7 +59,10 @@ def list_partitions(spark: SparkSession, source: KafkaSource) -> list[Listed]:
 
 
 def oldest_record(spark: SparkSession, source: KafkaSource, waiting: Sequence[OffsetRange]) -> datetime | None:
-    """The time of the oldest among the ranges' first records; None if that takes too long to find."""
+    """The time of the oldest among the ranges' first records; None if none is found in time.
+
+    Times that are no milliseconds up to the year 9999, as of producers that count microseconds, count as absent.
+    """
     places = [{"topic": r.partition.topic, "partition": r.partition.number, "offset": r.start} for r in waiting]
     offsets = spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
     milliseconds = offsets.oldest(json.dumps(access(source.cluster)), json.dumps(places))

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from messagestore_core.bounds import FIRST_MOMENT, LAST_MOMENT
+from messagestore_core.clock import microseconds
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.schemas import FILES
 
 _AT_ONCE = 16_384
 """How many files a portion has."""
 _HIDDEN = (".", "_")
+_FIRST, _LAST = microseconds(FIRST_MOMENT), microseconds(LAST_MOMENT)
 
 
 def list_local_files(
@@ -110,7 +113,12 @@ class _Walk:
         elif not _is_utf8(path):
             self._unreadable(path)
         else:
-            yield f"file://{path}", found.st_size, found.st_mtime_ns // 1_000_000 * 1000
+            yield f"file://{path}", found.st_size, modified_at(found.st_mtime_ns)
+
+
+def modified_at(nanoseconds: int) -> int:
+    """Whole milliseconds in microseconds; a file system's time beyond the years 1 to 9999 is the nearest in them."""
+    return min(max(_FIRST, nanoseconds // 1000), _LAST) // 1000 * 1000
 
 
 def _is_utf8(path: str) -> bool:

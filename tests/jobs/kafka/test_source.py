@@ -13,10 +13,12 @@ from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
+from messagestore_core.store.offsets import OffsetRange, Partition
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.source.kafka_listing import oldest_record
 from support.external_writes import unheard
 from support.ingests import START, adds_up, at_the_messages_commit, positions_have_no_gap, record
 from support.kafkabroker import WRONG, Broker
@@ -356,6 +358,22 @@ def test_what_waits_is_counted_and_its_oldest_record_is_known(topics: Topics, st
     lag = heard[0].lag
     assert (lag.records, lag.oldest_pending_time.isoformat()) == (3, "2026-01-01T12:00:02+00:00")
     assert isinstance(document.task.source, KafkaSource)
+
+
+def test_a_time_of_a_record_that_is_no_milliseconds_counts_as_absent(topics: Topics, stream_of: StreamOf) -> None:
+    name = topics.make(partitions=3, message_timestamp_after_max_ms=str(2**63 - 1))
+    stamps = [1_767_268_800_000, 1_767_268_800_000_000, 1_767_268_800_000_000_000]
+    for partition, stamp in enumerate(stamps):
+        topics.send(name, Record(record(f"m{partition}"), timestamp=stamp, partition=partition))
+    stream = stream_of(name)
+    waiting = [OffsetRange(Partition(name, "", partition), 0, 1, 1) for partition in range(3)]
+    source = stream.document().task.source
+    for ranges, due in ((waiting, "2026-01-01T12:00:00+00:00"), (waiting[1:], None)):
+        oldest = oldest_record(stream.spark, source, ranges)
+        assert (oldest and oldest.isoformat()) == due
+    stream.run()
+    told = {row["message_id"]: row["headers"].get("kafka-timestamp") for row in stream.messages()}
+    assert told == {"m0": "2026-01-01T12:00:00Z", "m1": None, "m2": None}
 
 
 def test_a_dead_letter_that_is_sent_again_says_what_it_said(topics: Topics, stream_of: StreamOf) -> None:

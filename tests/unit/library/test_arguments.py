@@ -1,9 +1,11 @@
 """What reading functions refuse, with message-db's messages; tests/jobs/library compares the messages themselves."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from messagestore import reads
-from messagestore.arguments import ConsumerGroup
+from messagestore.arguments import ConsumerGroup, time_in_utc
 from messagestore.errors import ArgumentError
 from messagestore.reads import correlation_category, is_member
 
@@ -64,3 +66,11 @@ def test_the_correlation_is_the_category_of_the_stream_that_metadata_names(
     metadata: str | None, found: str | None
 ) -> None:
     assert correlation_category(metadata) == found
+
+
+def test_a_time_without_a_zone_is_refused_as_each_process_would_take_it_otherwise() -> None:
+    with pytest.raises(ArgumentError, match=r"^at has no time zone$"):
+        time_in_utc("at", datetime(2026, 1, 5))
+    with pytest.raises(ArgumentError, match="is outside of the years 1 to 9999 in UTC"):
+        time_in_utc("at", datetime.fromisoformat("0001-01-01T00:00:00+05:00"))
+    assert time_in_utc("at", datetime.fromisoformat("2026-01-05T01:00:00+01:00")) == datetime(2026, 1, 5, tzinfo=UTC)

@@ -1,11 +1,12 @@
 """Which entries of a local folder are files of a source."""
 
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from messagestore_jobs.source.local_files import list_local_files
+from messagestore_jobs.source.local_files import list_local_files, modified_at
 
 
 @pytest.fixture
@@ -33,6 +34,14 @@ def test_files_are_listed_with_size_and_time(root: Path) -> None:
     (row,) = portion.to_pylist()
     assert (row["uri"], row["size"]) == (f"file://{root}/a.jsonl", 3)
     assert row["modified_at"].timestamp() == 1_700_000_000.123
+
+
+@pytest.mark.parametrize(
+    ("seconds", "year"), [(-70_000_000_000, 1), (-12_300_000_000, 1580), (0, 1970), (260_000_000_000, 9999)]
+)
+def test_a_time_that_no_calendar_has_is_the_nearest(seconds: int, year: int) -> None:
+    since_1970 = timedelta(microseconds=modified_at(seconds * 10**9 + 999))
+    assert (datetime(1970, 1, 1, tzinfo=UTC) + since_1970).year == year
 
 
 def test_hidden_names_are_left_out(root: Path) -> None:

@@ -37,6 +37,9 @@ public final class KafkaOffsets {
   /** The prefix of a source's URI. */
   static final String URI = "kafka:";
 
+  /** The last millisecond of the year 9999. */
+  private static final long LAST_TIME = 253_402_300_799_999L;
+
   private static final Duration PEEK = Duration.ofSeconds(3);
 
   private KafkaOffsets() {}
@@ -98,7 +101,7 @@ public final class KafkaOffsets {
 
   /**
    * The time (ms) of the oldest of the first records at or after {@code places}, a JSON array of {@code {"topic",
-   * "partition", "offset"}}; -1 if none came in time.
+   * "partition", "offset"}}; -1 if none with a usable time came in time.
    */
   public static long oldest(String access, String places) throws IOException {
     Map<TopicPartition, Long> starts = new HashMap<>();
@@ -115,7 +118,7 @@ public final class KafkaOffsets {
         ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(200));
         for (TopicPartition place : records.partitions()) {
           ConsumerRecord<byte[], byte[]> first = records.records(place).get(0);
-          if (starts.remove(place) != null) {
+          if (starts.remove(place) != null && isTime(first.timestamp())) {
             oldest = Math.min(oldest, first.timestamp());
           }
         }
@@ -125,6 +128,14 @@ public final class KafkaOffsets {
       return -1;
     }
     return oldest == Long.MAX_VALUE ? -1 : oldest;
+  }
+
+  /**
+   * Whether a record's timestamp is a time that a message may have: milliseconds up to the year 9999. Some producers
+   * stamp in microseconds or nanoseconds; records without a time have -1.
+   */
+  static boolean isTime(long milliseconds) {
+    return 0 <= milliseconds && milliseconds <= LAST_TIME;
   }
 
   /** A consumer without a group, which commits nothing and reads committed records from given offsets. */

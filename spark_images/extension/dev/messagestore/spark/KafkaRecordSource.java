@@ -90,9 +90,6 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
 
     private static final int MOST_HEADERS = 1_000;
 
-    /** The last millisecond of the year 9999; later times are invalid for messages. */
-    private static final long LAST_TIME = 253_402_300_799_999L;
-
     private final int part;
     private final Iterator<KafkaRange> ranges;
     private final KafkaAccess access;
@@ -176,7 +173,7 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
       row.update(3, range.partition());
       row.update(4, record.offset());
       long time = record.timestamp();
-      row.update(8, time < 0 || time > LAST_TIME ? null : time * 1000L);
+      row.update(8, KafkaOffsets.isTime(time) ? time * 1000L : null);
       String fault = fault(record);
       if (fault == null) {
         fill(record.value(), record.key(), headers(record), null, null);
