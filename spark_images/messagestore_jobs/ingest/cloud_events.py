@@ -27,11 +27,19 @@ stream's name is the event's source (each "-" as "_") and its subject."""
 
 _VERSION = "1.0"
 _LONGEST_SHOWN = 100
+_UNKNOWN_BYTES = "application/octet-stream"
+_OF_DATA = "data"
+_UNPRINTABLE = (
+    r"[\x00-\x1f\x7f-\x9f\ufdd0-\ufdef"
+    + "".join(rf"\x{{{plane + 0xFFFE:x}}}\x{{{plane + 0xFFFF:x}}}" for plane in range(0, 0x110000, 0x10000))
+    + "]"
+)
+"""Control characters and Unicode's noncharacters, which no String has (section "Type System")."""
 REQUIRED = {"specversion": "specversion", "eventId": "id", "source": "source", "type": "type"}
 """Required fields, and their attributes in an event."""
 _OPTIONAL = {"streamId": "subject", "contentType": "datacontenttype", "dataschema": "dataschema"}
 """Optional fields that must not be empty if they are there (section "OPTIONAL Attributes"); no time is empty."""
-JUDGED = (*REQUIRED, *_OPTIONAL, "messageId", "misnamed")
+JUDGED = (*REQUIRED, *_OPTIONAL, "messageId", "misnamed", "unprintable")
 """The columns that :func:`problems` needs."""
 
 
@@ -43,16 +51,25 @@ def event_columns(columns: dict[str, Column]) -> dict[str, Column]:
     """
     event_id, source, headers = columns["messageId"], columns["category"], columns["headers"]
     names = F.map_keys(headers)
+    texts = [columns[name] for name in PATHS if name not in ("payload", "payloadBase64")]
     return columns | {
         "eventId": event_id,
         "source": source,
         "specversion": headers.getItem("specversion"),
         "dataschema": headers.getItem("dataschema"),
-        "misnamed": F.get(F.filter(names, lambda name: ~name.rlike(r"^[a-z0-9]+\z")), F.lit(0)),
+        "misnamed": F.get(F.filter(names, lambda name: ~name.rlike(r"^[a-z0-9]+\z") | (name == _OF_DATA)), F.lit(0)),
+        "unprintable": F.when(F.concat_ws("", *texts, F.map_values(headers)).rlike(_UNPRINTABLE), F.lit("yes")),
+        "contentType": _content_type(columns["contentType"]),
         "messageId": message_id(source, event_id),
         "category": F.translate(source, "-", "_"),
         "headers": _with_own(headers, {"source": source, "subject": columns["streamId"]}),
     }
+
+
+def _content_type(told: Column) -> Column:
+    """Bytes in base64 whose type is not told are not taken as JSON (JSON format, section 3.1.2)."""
+    in_base64 = F.col("envelope.payloadBase64").isNotNull()
+    return F.when(in_base64, F.coalesce(told, F.lit(_UNKNOWN_BYTES))).otherwise(told)
 
 
 def message_id(source: Column, event_id: Column) -> Column:
@@ -69,7 +86,9 @@ def problems(wire: dict[str, Column]) -> list[tuple[Column, Column]]:
     return [
         *empty,
         (version != _VERSION, F.concat(F.lit("specversion is "), _shown(version), F.lit(f", {_VERSION} is read"))),
+        (misnamed == _OF_DATA, F.lit(f"attribute '{_OF_DATA}' has the name of an event's data")),
         (misnamed.isNotNull(), F.concat(F.lit("attribute '"), _shown(misnamed), F.lit(_NAMES))),
+        (wire["unprintable"].isNotNull(), F.lit("an attribute has a control character, or one that Unicode reserves")),
         (
             size > LONGEST_TEXT,
             F.format_string(f"source and id make an id of %d bytes, at most {LONGEST_TEXT} are allowed", size),

@@ -152,7 +152,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     Slices slices = new Slices(record, FIELDS, spec);
     if (Json.INCOMPLETE.equals(walk(record, spec, slices))) {
       slices.forgetUnclosed();
-      texts(row, slices);
+      texts(row, slices, spec);
     }
   }
 
@@ -169,7 +169,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
 
   private static void fill(GenericInternalRow row, Slices slices, Spec spec)
       throws IOException, InvalidFieldException {
-    InvalidFieldException wrong = texts(row, slices);
+    InvalidFieldException wrong = texts(row, slices, spec);
     if (wrong != null) {
       throw wrong;
     }
@@ -187,12 +187,12 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   }
 
   /** Fills the scalars; returns why the first wrong one is not in the row, or null. */
-  private static InvalidFieldException texts(GenericInternalRow row, Slices slices) throws IOException {
+  private static InvalidFieldException texts(GenericInternalRow row, Slices slices, Spec spec) throws IOException {
     InvalidFieldException wrong = null;
     for (int i = 0; i < TEXTS.size(); i++) {
       try {
         if (slices.has(i)) {
-          row.update(2 + i, text(slices, i));
+          row.update(2 + i, text(slices, i, spec));
         }
       } catch (InvalidFieldException e) {
         wrong = wrong == null ? e : wrong;
@@ -201,12 +201,16 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     return wrong;
   }
 
-  private static UTF8String text(Slices slices, int field) throws IOException, InvalidFieldException {
+  private static UTF8String text(Slices slices, int field, Spec spec) throws IOException, InvalidFieldException {
     String name = TEXTS.get(field);
-    if (slices.token(field).isStructStart()) {
-      throw new InvalidFieldException(name + " is " + kind(slices.token(field)));
+    JsonToken token = slices.token(field);
+    if (token.isStructStart()) {
+      throw new InvalidFieldException(name + " is " + kind(token));
     }
-    UTF8String text = checked("", name, slices, slices.token(field), slices.start(field), slices.end(field));
+    if (spec.restAsHeaders() && token != JsonToken.VALUE_STRING) {
+      throw new InvalidFieldException(name + " is " + kind(token) + ", expected a string");
+    }
+    UTF8String text = checked("", name, slices, token, slices.start(field), slices.end(field));
     if (text.numBytes() > LONGEST_TEXT && field != PAYLOAD_BASE64 && !name.equals("error")) {
       throw new InvalidFieldException(
           name + " is " + text.numBytes() + " bytes long, at most " + LONGEST_TEXT + " are allowed");
@@ -226,6 +230,12 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   private static ArrayBasedMapData headers(Slices slices, Spec spec) throws IOException, InvalidFieldException {
     if (spec.restAsHeaders()) {
       List<Slices.Member> rest = slices.rest().stream().filter(m -> m.token() != JsonToken.VALUE_NULL).toList();
+      for (Slices.Member m : rest) {
+        if (!isAttribute(m, slices)) {
+          throw new InvalidFieldException(
+              "attribute '" + m.name() + "' is " + kind(m.token()) + ", and neither a string, a boolean nor a whole number of 32 bits");
+        }
+      }
       return rest.isEmpty() ? null : map("", rest, slices);
     }
     if (!slices.has(HEADERS)) {
@@ -235,6 +245,24 @@ public final class Envelope extends CatalogFunction<InternalRow> {
       throw new InvalidFieldException("headers is " + kind(slices.token(HEADERS)) + ", expected an object");
     }
     return map("header ", slices.headers(), slices);
+  }
+
+  /** Whether a member has one of CloudEvents' types for attributes (JSON format, section 2.2). */
+  private static boolean isAttribute(Slices.Member m, Slices slices) throws IOException {
+    return switch (m.token()) {
+      case VALUE_STRING, VALUE_TRUE, VALUE_FALSE -> true;
+      case VALUE_NUMBER_INT -> isInteger(slices.text(m.token(), m.start(), m.end()).toString());
+      default -> false;
+    };
+  }
+
+  private static boolean isInteger(String digits) {
+    try {
+      Integer.parseInt(digits);
+      return true;
+    } catch (NumberFormatException e) {
+      return false;
+    }
   }
 
   /** No key comes twice: {@link Keys} has checked that. */
@@ -300,7 +328,8 @@ public final class Envelope extends CatalogFunction<InternalRow> {
    * @param paths the paths to look for in each record
    * @param headers the end of the headers' path, or null
    * @param contentType for records without one
-   * @param restAsHeaders whether members of the root without a path are headers (CloudEvents' extensions)
+   * @param restAsHeaders whether members of the root without a path are headers (CloudEvents' extensions); members with a
+   *     path are then strings
    * @param known names of members of the root that a record may have without a path; if empty, any
    */
   record Spec(JsonPaths paths, JsonPaths headers, String contentType, boolean restAsHeaders, Set<String> known) {

@@ -83,9 +83,32 @@ class EnvelopeTest {
   @Test
   void membersThatNoPathAsksForAreHeadersWhereTheSpecSaysSo() {
     String spec = "{\"paths\":{\"messageId\":[\"id\"]},\"contentType\":\"a/b\",\"restAsHeaders\":true,\"known\":[]}";
-    InternalRow row = invoke("{\"one\":1,\"id\":\"i\",\"none\":null,\"two\":[ 2 ]}", spec);
+    InternalRow row = invoke("{\"one\":1,\"id\":\"i\",\"none\":null,\"two\":\"[ 2 ]\"}", spec);
     assertEquals("i", text(row, "messageId"));
     assertEquals("[one, two] [1, [ 2 ]]", map(row));
+  }
+
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      quoteCharacter = '`',
+      nullValues = "null",
+      value = {
+        "\"one\":\"1\",\"two\":true,\"three\":-2147483648,\"four\":2147483647,\"five\":null | null",
+        "\"id\":7 | messageId is a number, expected a string",
+        "\"id\":true | messageId is a boolean, expected a string",
+        "\"x\":{} | attribute 'x' is an object, and neither a string, a boolean nor a whole number of 32 bits",
+        "\"x\":[1] | attribute 'x' is an array, and neither a string, a boolean nor a whole number of 32 bits",
+        "\"x\":1.0 | attribute 'x' is a number, and neither a string, a boolean nor a whole number of 32 bits",
+        "\"x\":1e3 | attribute 'x' is a number, and neither a string, a boolean nor a whole number of 32 bits",
+        "\"x\":2147483648 | attribute 'x' is a number, and neither a string, a boolean nor a whole number of 32 bits",
+        "\"x\":-2147483649 | attribute 'x' is a number, and neither a string, a boolean nor a whole number of 32 bits",
+      })
+  void membersOfACloudEventHaveOneOfItsTypes(String members, String detail) {
+    String spec = "{\"paths\":{\"messageId\":[\"id\"]},\"contentType\":\"a/b\",\"restAsHeaders\":true,\"known\":[]}";
+    InternalRow row = invoke("{" + members + "}", spec);
+    assertEquals(detail, text(row, "detail"));
+    assertEquals(detail == null ? null : "InvalidField", text(row, "reason"));
   }
 
   @Test
