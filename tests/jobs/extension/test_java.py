@@ -26,7 +26,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[Eleme
         [sys.executable, "-m", "tools.junit"], cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True
     )
     console = next(Path(asked.stdout.strip()).glob("*.jar"))
-    path = os.pathsep.join([str(folder), f"{jars_folder()}/*", f"{SPARK}/*", str(console)])
+    path = os.pathsep.join([str(folder), str(HERE), f"{jars_folder()}/*", f"{SPARK}/*", str(console)])
     subprocess.run(
         ["javac", "-Xlint:all,-processing,-classfile,-path", "-Werror", "-cp", path, "-d", folder, *TESTS], check=True
     )

@@ -1,5 +1,6 @@
 package dev.messagestore.spark;
 
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
 import static java.nio.charset.StandardCharsets.UTF_16LE;
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -7,13 +8,20 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.io.InputStream;
 import java.util.HexFormat;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.MethodSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 class JsonTest {
@@ -36,6 +44,22 @@ class JsonTest {
       })
   void whatItDoesNotTakeIsNone(String text) {
     assertFalse(isJson(text));
+  }
+
+  /** Texts of json.txt, which a test of the writer reads, too. */
+  static Stream<Arguments> texts() throws IOException {
+    try (InputStream file = JsonTest.class.getResourceAsStream("/json.txt")) {
+      return new String(file.readAllBytes(), UTF_8).lines().filter(line -> !line.startsWith("#"))
+          .map(line -> line.split("\t", 2)).map(parts -> Arguments.of(parts[0], parts[1]));
+    }
+  }
+
+  @ParameterizedTest
+  @MethodSource("texts")
+  void eachKindOfTextIsTakenOrRefused(String kind, String text) {
+    String plain = Pattern.compile("<([0-9a-f]{2})>").matcher(text)
+        .replaceAll(hex -> Matcher.quoteReplacement(Character.toString(Integer.parseInt(hex.group(1), 16))));
+    assertEquals(!kind.endsWith("-"), new IsJsonFunction().invoke(plain.getBytes(ISO_8859_1)));
   }
 
   @ParameterizedTest
