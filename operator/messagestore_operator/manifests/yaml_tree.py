@@ -131,14 +131,15 @@ class _Parser:
             self._refuse(node, path, "a key must be a plain text")
             return ""
         # JSON has only strings as keys; those of `1: a` and `true: a` are "1" and "true".
-        name = str(node.value)
+        name = self._characters(node, path)
         if node.style is None and (theirs := other_key(name)) is not None:
             self._refuse(node, (*path, name), f"kubectl reads this key as {theirs}: put it in quotes")
         return name
 
     def _scalar(self, node: ScalarNode, path: Path) -> Any:
+        text = self._characters(node, path)
         try:
-            value = value_of(str(node.tag), node.value)
+            value = value_of(str(node.tag), text)
         except ValueError:
             self._refuse(node, path, f"{node.value!r} can't be read as {str(node.tag).removeprefix(_TAG)}")
             return None
@@ -146,6 +147,14 @@ class _Parser:
             words = f"kubectl reads {node.value} as {theirs}, YAML 1.2 as {json.dumps(value)}"
             self._refuse(node, path, f"{words}: put it in quotes, or write what it means")
         return value
+
+    def _characters(self, node: ScalarNode, path: Path) -> str:
+        """A scalar's text. JSON escapes some characters as pairs of surrogates, which a reader of YAML leaves apart."""
+        try:
+            return str(node.value).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        except UnicodeDecodeError:
+            self._refuse(node, path, "holds half of a surrogate pair, which is no character")
+            return ""
 
     def _refuse(self, node: Node, path: Path, message: str) -> None:
         mark = node.start_mark

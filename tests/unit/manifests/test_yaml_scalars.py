@@ -47,3 +47,9 @@ def test_a_key_that_kubectl_reads_alike_is_taken() -> None:
         {"1": "a", "true": "b", "on": "c", "x-1": "d"},
         [],
     )
+
+
+def test_a_character_that_json_escapes_as_a_pair_is_one_character() -> None:
+    assert values_and_problems(r'{"\ud83d\ude00": "a\ud83d\ude00"}') == ({"\U0001f600": "a\U0001f600"}, [])
+    words = "holds half of a surrogate pair, which is no character"
+    assert values_and_problems(r'a: "\ude00\ud83d"')[1] == [f"a.yaml:1: a: {words}"]
