@@ -91,10 +91,12 @@ demo-cluster: cluster ## The same demo in a real cluster: with the operator, pod
 	@examples/demo-cluster.sh
 
 FUZZ ?= 100000
+TEXTS ?= 10000
 SEED ?= $(shell date +%s)
 
-fuzz: install ## Compare random predicates with Spark's plans of them; FUZZ is their number, SEED the seed
-	@echo "fuzz: $(FUZZ) predicates of seed $(SEED)"
+fuzz: install ## Compare FUZZ random predicates with Spark's plans of them, and read TEXTS others of each kind; SEED is the seed
+	@echo "fuzz: $(FUZZ) predicates, and $(TEXTS) texts of each kind, of seed $(SEED)"
+	MESSAGESTORE_TEXTS=$(TEXTS) $(PYTEST) --timeout 0 --hypothesis-seed=$(SEED) tests/unit/test_texts_of_strangers.py
 	MESSAGESTORE_FUZZ=$(FUZZ) MESSAGESTORE_FUZZ_SEED=$(SEED) $(PYTEST) --timeout 0 tests/jobs/predicate/test_fuzz.py
 
 RECORDS ?= 1000000

@@ -65,6 +65,11 @@ BYTES = (
     *(b",", b"\xfe\xff", b"\xe2\x80\xa8", b"\r\n", b" ", b'"a":', b"\x7f", b"\xf0\x9f", b"/*", b"#"),
 )
 
+CONTENT_TYPES = (
+    *(b"application/cloudevents+json", b" Application/CloudEvents+JSON ;a=b", b"application/cloudevents+avro"),
+    *(b"application/cloudevents-batch+json", b"application/json", b"text/plain; charset=\xff", b"", b"\x00"),
+)
+
 PRODUCED = 900_000
 """The most bytes that a producer sends by default."""
 
@@ -127,6 +132,8 @@ class HostileRecords:
             binary = {"specversion": b"1.0", "id": self._id(), "source": self._stream(), "type": b"t"}
             headers |= {f"ce_{name}": text.strip(b'"') for name, text in binary.items() if random.random() < 0.9}
             headers |= {f"ce_{random.choice(EVENT)}": self._text().encode() for _ in range(2)}
+        if random.random() < 0.2:
+            headers["content-type"] = random.choice(CONTENT_TYPES)
         key = random.choice((None, b"", b"\xff", b"key", random.randbytes(9)))
         return Record(value, key, headers, timestamp=random.choice((0, 1, 1_767_614_400_000, 253_402_300_800_000)))
 
