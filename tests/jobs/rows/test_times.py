@@ -6,18 +6,20 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import microseconds
-from messagestore_core.contract.run_document import Rule, Selection, TimeWindow
+from messagestore_core.contract.run_document import Selection, TimeWindow
 from messagestore_core.store.handle import Store
+from messagestore_core.store.schemas import MESSAGES
+from messagestore_jobs.purge.rules import bytes_edge
 from messagestore_jobs.replay.selection import selected_messages
 from messagestore_jobs.rows.messages import read_messages
 from messagestore_jobs.rows.times import instant
-from support.purges import purge, selected
-from support.stores import Row, make_store, message, stored
+from support.stores import Row, make_store, message
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -53,26 +55,23 @@ def rows(times: list[datetime]) -> list[Row]:
     return [message(n, payload=b"x" * 50, time=at, inserted_at=NOW - timedelta(days=1)) for n, at in enumerate(times)]
 
 
-def left(spark: SparkSession, folder: Path, made: list[Row], most: int) -> list[int]:
+def left(spark: SparkSession, made: list[Row], most: int) -> list[int]:
     """The global positions that a limit of bytes leaves."""
-    table = make_store(folder, made)
-    purge(spark, table, NOW, rules=(Rule(name="bytes", max_bytes=most),))
-    return [row["global_position"] for row in stored(table.uri)]
+    messages = spark.createDataFrame(pa.Table.from_pylist(made, schema=MESSAGES)).cache()
+    edge = bytes_edge(messages, F.lit(True), F.lit(False), most)
+    assert edge is not None
+    return [row[0] for row in messages.where(~edge.reaches()).select("global_position").orderBy("time").collect()]
 
 
-def test_a_limit_of_bytes_removes_the_oldest_of_an_hour_that_a_clock_shows_twice(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_limit_of_bytes_removes_the_oldest_of_an_hour_that_a_clock_shows_twice(spark: SparkSession) -> None:
     made = rows([NIGHT + timedelta(minutes=5 * n) for n in (0, 1, 2, 6, 12, 13, 14, 15, 16, 17, 18)])
-    assert left(spark, tmp_path / "store", made, 250) == [6, 7, 8, 9, 10]
+    assert left(spark, made, 250) == [6, 7, 8, 9, 10]
 
 
-def test_a_limit_of_bytes_orders_messages_from_the_first_year_on(spark: SparkSession, tmp_path: Path) -> None:
-    made = rows([*EDGES[::-1], datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)])
-    for kept in (14, 1):
-        model = selected(made, [Rule(name="bytes", max_bytes=50 * kept)], [], NOW)
-        expected = sorted({row["global_position"] for row in made} - set(model.going))
-        assert left(spark, tmp_path / str(kept), made, 50 * kept) == expected
+def test_a_limit_of_bytes_orders_messages_from_the_first_year_on(spark: SparkSession) -> None:
+    made = rows(EDGES[::-1])
+    for kept in (len(EDGES) - 1, 9, 1):
+        assert left(spark, made, 50 * kept) == [row["global_position"] for row in made[:kept]][::-1]
 
 
 def test_a_window_of_a_replay_begins_and_ends_at_its_microsecond(spark: SparkSession, tmp_path: Path) -> None:
