@@ -54,21 +54,21 @@ def test_sparks_noise_stays_away(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("locale", ["C", "xx_XX.UTF-8"])
-def test_the_locale_does_not_decide_which_files_there_are(tmp_path: Path, locale: str) -> None:
+def test_the_locale_does_not_decide_which_files_there_are(tmp_path: Path) -> None:
+    """One that is not installed is the same as C."""
     folder = tmp_path / "zürich"
     folder.mkdir()
     arrive(folder, "größe.jsonl", map(record, range(1, 4)))
     os.mkfifo(folder / "landing" / "pipe")
     manifests = tmp_path / "manifests.yaml"
     manifests.write_text(yaml.safe_dump(stream(folder)))
-    out, err = start(manifests, "-o", "json", LC_ALL=locale).communicate(timeout=scaled(300))
+    out, err = start(manifests, "-o", "json", LC_ALL="xx_XX.UTF-8").communicate(timeout=scaled(300))
     (status,) = [item["status"] for item in json.loads(out)["items"]]
     assert status["totals"]["stored"] == 3, err
     assert "landing/pipe is skipped: it is no plain file" in err
     with open(os.fsencode(folder / "landing") + b"/\xff.jsonl", "wb") as nameless:  # noqa: PTH123
         nameless.write(b"{}\n")
-    process = start(manifests, "-o", "json", LC_ALL=locale)
+    process = start(manifests, "-o", "json", LC_ALL="xx_XX.UTF-8")
     out, err = process.communicate(timeout=scaled(300))
     assert process.returncode == 1, err
     (status,) = [item["status"] for item in json.loads(out)["items"]]
