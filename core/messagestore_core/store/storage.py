@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from urllib.parse import urlsplit
 
 from pyarrow import fs
@@ -137,24 +138,54 @@ def credentials(entry: StorageEntry, environment: Mapping[str, str]) -> tuple[st
 def trusting(entries: Sequence[StorageEntry]) -> Iterator[str | None]:
     """Trust the authorities of entries beside the usual ones; yields a file with all of them, or None.
 
+    Blocks may end in any order: the newest that lasts counts, and after the last one what counted before the first.
+
     Raises:
         RunFailedError: a file can't be read.
     """
-    files = [entry.ca_file for entry in entries if entry.ca_file]
+    files = dict.fromkeys(entry.ca_file for entry in entries if entry.ca_file)
     if not files:
         yield None
         return
-    before = os.environ.get(_AUTHORITIES)
     with tempfile.TemporaryDirectory(prefix="messagestore-") as folder:
         bundle = Path(folder) / "trusted.pem"
-        bundle.write_text("\n".join([_well_known(before), *(_certificates_in(file) for file in dict.fromkeys(files))]))
-        os.environ[_AUTHORITIES] = str(bundle)
+        _TRUSTED.add(bundle, [_certificates_in(file) for file in files])
         try:
             yield str(bundle)
         finally:
-            del os.environ[_AUTHORITIES]
-            if before is not None:
-                os.environ[_AUTHORITIES] = before
+            _TRUSTED.remove(bundle)
+
+
+class _Trusted:
+    """The bundles that are in force in this process, the newest last."""
+
+    def __init__(self) -> None:
+        self._changes = Lock()
+        self._bundles: list[Path] = []
+        self._usual: str | None = None
+
+    def add(self, bundle: Path, certificates: Sequence[str]) -> None:
+        """Trust these beside all that is trusted now, in a new file."""
+        with self._changes:
+            now = os.environ.get(_AUTHORITIES)
+            if not self._bundles:
+                self._usual = now
+            bundle.write_text("\n".join([_well_known(now), *certificates]))
+            self._bundles.append(bundle)
+            os.environ[_AUTHORITIES] = str(bundle)
+
+    def remove(self, bundle: Path) -> None:
+        """Trust what the newest of the other bundles has; without one, what was trusted before the first."""
+        with self._changes:
+            self._bundles.remove(bundle)
+            newest = str(self._bundles[-1]) if self._bundles else self._usual
+            if newest is None:
+                os.environ.pop(_AUTHORITIES, None)
+            else:
+                os.environ[_AUTHORITIES] = newest
+
+
+_TRUSTED = _Trusted()
 
 
 def _with_bucket(entry: StorageEntry) -> str:
