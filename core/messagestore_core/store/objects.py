@@ -129,10 +129,12 @@ class Objects:
 
     def read_first(self, name: str, length: int) -> bytes | None:
         """At most the first ``length`` bytes of an object; None where there is no object."""
-        if not self.exists(name):
+        info = self._fs.get_file_info(self._path(name))
+        if info.type != fs.FileType.File:
             return None
         with self._fs.open_input_stream(self._path(name), compression=None) as stream:
-            return bytes(stream.read(length))
+            # A reader allocates what is asked for, whatever there is.
+            return bytes(stream.read(max(0, min(length, info.size))))
 
     def exists(self, name: str) -> bool:
         """Whether the object exists."""

@@ -240,6 +240,9 @@ def test_a_declaration_that_is_none_is_said(tmp_path: Path) -> None:
         ({"payload_size": None}, "the row has no digest and size of it"),
         ({"payload_size": 7}, "6 bytes, not 7"),
         ({"payload_size": 5}, "more than 5 bytes"),
+        # Neither is room made for what a row says, nor is it taken for a number of bytes.
+        ({"payload_size": 1 << 62}, "6 bytes, not 4611686018427387904"),
+        ({"payload_size": -5}, "more than -5 bytes"),
         ({"payload_sha256": "0" * 64}, "SHA-256"),
     ],
 )
