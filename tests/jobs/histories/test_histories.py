@@ -15,6 +15,7 @@ from messagestore_jobs.index import store_index
 from messagestore_jobs.replay import chunks
 from support.histories.steps import (
     Damaged,
+    Erasure,
     Foreign,
     GoOn,
     Growth,
@@ -45,6 +46,7 @@ KINDS = (
     "purged", "erased", "scrubbed", "purge went on", "stays after all", "not erased after all",
     "comes after its purge", "told after its purge",
     "to files", "to stream", "in order of sequences", "replay went on", "sent again",
+    "erased under a replay", "erased before it was sent", "lost by an erasure", "sent as it was later",
     "maintained", "maintained under a replay",
     "MissingField", "Unselected", "filtered", "judged anew", "updates judged anew", "withdrawn",
     "optimize", "optimize without statistics", "vacuum", "compact", "others under a purge", "others under a replay",
@@ -123,6 +125,7 @@ steps = st.builds(
     st.booleans(),
     st.booleans(),
     st.booleans(),
+    st.one_of(st.none(), st.builds(Erasure, st.integers(0, 9), st.integers(0, 30))),
 )
 
 FIVE = tuple(Record(n, STREAMS[n % 3], place=5 - n) for n in range(5))
@@ -227,6 +230,15 @@ DAMAGED = [
     Step(Redeliver(), hours=2),
     Step(Purge(older=1)),
 ]
+ERASED_MEANWHILE = [
+    Step(Ingest(((*FIVE, Record(5, lasts=2), Record(6), Record(7)),))),
+    # It has staged the first four messages.
+    Step(Replay("files"), cuts=(12,), left=True),
+    Step(Ingest(((Record(4, garbage=True),),), ((Told(6, "COMPLETED"),),)), hours=2),
+    Step(Purge(status="EXPIRED")),
+    Step(Replay("stream"), erases=Erasure(4, 5)),
+    Step(GoOn(), erases=Erasure(7, 2)),
+]
 JUDGED_ANEW = [
     # A file is gone, of which an earlier try set a record aside.
     Step(Ingest((MIXED, FIVE), spec="asks for groups"), cuts=(4,), left=True, gone=True),
@@ -254,7 +266,7 @@ MAINTAINED_BY_OTHERS = [
 KNOWN = {
     "retried": RETRIED, "exhausted": EXHAUSTED, "purged": PURGED, "cut off": CUT_OFF, "unheard": UNHEARD, "gone": GONE,
     "not erased": NOT_ERASED, "remembered": REMEMBERED, "judged anew": JUDGED_ANEW, "damaged": DAMAGED,
-    "maintained by others": MAINTAINED_BY_OTHERS,
+    "maintained by others": MAINTAINED_BY_OTHERS, "erased meanwhile": ERASED_MEANWHILE,
 }  # fmt: skip
 EIGHT_HOURS = timedelta(hours=8)
 

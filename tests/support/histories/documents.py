@@ -1,6 +1,6 @@
 """The run documents of a history's steps."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,9 @@ MARKS = {"x-job": "{job}", "x-place": "{streamName}/{position}"}
 """The headers that each replay adds."""
 
 
-def purge_of(table: Table, run: str, what: Purge, at: datetime, archive: Path) -> RunDocument:
+def purge_of(
+    table: Table, run: str, what: Purge, at: datetime, archive: Path, erase_within: timedelta = 10_000 * HOUR
+) -> RunDocument:
     """A purge. All archive to one folder, so that each can continue another's; erased messages are never archived."""
     rule = Rule(
         name="rule",
@@ -51,7 +53,7 @@ def purge_of(table: Table, run: str, what: Purge, at: datetime, archive: Path) -
     task: dict[str, Any] = {
         "rules": (rule,),
         "holds": holds,
-        "erase_within": 10_000 * HOUR,
+        "erase_within": erase_within,
         "archive": Archive(uri=f"file://{archive}"),
     }
     if what.scrubs:

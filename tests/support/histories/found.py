@@ -9,7 +9,9 @@ from messagestore_core.contract.run_report import Counts
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
 from support.histories.state import Letter, Message, Place
+from support.histories.steps import words
 from support.ingests import Row
+from support.purges import decoded, files_below
 from support.replays import records
 from support.stores import kept_heads
 
@@ -84,6 +86,21 @@ def heads(uri: str, names: Iterable[str]) -> tuple[dict[str, int], int]:
         streams[message.stream_name] = max(streams.get(message.stream_name, 0), message.position + 1)
         next_global = max(next_global, message.global_position + 1)
     return streams, next_global or 1
+
+
+def naming(folder: Path, ids: Iterable[str]) -> list[str]:
+    """The files below a folder, of Parquet or of text, that have one of the ids."""
+    texts = {name: decoded(content) or _text(content) for name, content in files_below(f"file://{folder}").items()}
+    return [name for name, text in texts.items() if words(ids).search(text)]
+
+
+def _text(content: bytes) -> bytes:
+    """Nothing of what is no text: an id is so short that hashes may have its bytes."""
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return b""
+    return content
 
 
 def named_version(folder: Path, table: str) -> int:

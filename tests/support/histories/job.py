@@ -16,9 +16,9 @@ _OF_THE_TARGET = ("globalPosition", "retries", "error")
 """Fields that another stream assigns again."""
 
 
-def to_be_sent(rows: list[Message], sent: Records, erased: set[str]) -> list[Message]:
-    """Rows without those that were erased before they were sent."""
-    gone = erased - {record["messageId"] for record in sent}
+def to_be_sent(rows: list[Message], sent: Records, missed: set[str]) -> list[Message]:
+    """Rows without those that may be missed, unless they were sent."""
+    gone = missed - {record["messageId"] for record in sent}
     return [row for row in rows if row.message_id not in gone]
 
 
@@ -31,33 +31,75 @@ class ReplayJob:
     folder: Path
     job: Job = field(default_factory=Job)
     missed: set[str] = field(default_factory=set)
-    """The ids of messages that were erased before the replay ended."""
+    """The ids of messages that it may pass over: those erased before it ended, and those that the store has lost."""
+    never: set[str] = field(default_factory=set)
+    """The ids of messages that were erased to the last byte before they were sent."""
+    since: dict[int, list[Message]] | None = None
+    """Later states of messages, by global position, once an erasure has removed the past; then it sends the newest."""
 
     def is_under_way(self) -> bool:
         """Whether it has selected what it sends, and not sent all of it."""
         return self.job.sends is not None and not self.job.ended
 
+    def lose_the_past(self, messages: list[Message], erased: set[str], looks: bool) -> None:
+        """An erasure has left only the newest versions of the tables, with these messages.
+
+        ``looks`` tells whether the replay looks at the tombstones before it sends anything else.
+        """
+        selected = {row.message_id for row in self.job.sends or []}
+        self.since = self.since or {}
+        self.missed |= selected - {message.message_id for message in messages}
+        if looks:
+            self.never |= (selected & erased) - {record["messageId"] for record in self.sent()}
+
+    def note_states(self, messages: list[Message]) -> None:
+        """Note the present state of messages, if that may be sent."""
+        if self.since is not None and not self.job.ended:
+            for message in messages:
+                self.since.setdefault(message.global_position, []).append(message)
+
     def has_ended(self, outcome: ReplayOutcome) -> None:
         """It has sent all that it selected, but for what was erased."""
         told, selected = outcome.progress, len(self.job.sends or [])
         assert (outcome.complete, outcome.selection.messages) == (True, selected)
-        assert (told.replayed + told.erased, told.failed, told.lost) == (selected, 0, 0)
+        assert (told.replayed + told.erased + told.lost, told.failed) == (selected, 0)
+        assert told.lost == 0 or self.since is not None
         assert told.replayed == len(self.sent())
         self.job.end()
+
+    def sent_later(self) -> int:
+        """How many messages it sent in a later state than they were selected in."""
+        sent = self.sent()
+        return sum(self._as_it_was(row, sent) is not row for row in self.job.sends or [])
 
     def sent(self) -> Records:
         """The records that have arrived so far."""
         return found.sent_to_files(self.folder) if self.what.to == "files" else found.sent_to_stream(self.folder)
 
-    def expected(self, erased: set[str]) -> Records:
-        """The records that arrive in the end; erased ones only if they were sent before."""
+    def expected(self, missed: set[str]) -> Records:
+        """The records that arrive in the end; those that may be missed only if they were sent.
+
+        Files are final with their manifest.
+        """
         sent = self.sent()
-        rows = to_be_sent(self.job.sends or [], sent, erased)
+        never = self.never if self.job.ended or self.what.to == "stream" else set()
+        rows = [row for row in to_be_sent(self.job.sends or [], sent, missed) if row.message_id not in never]
+        rows = [self._as_it_was(row, sent) for row in rows]
         if self.what.order == "None":
             # Any order is right.
             places = {record["messageId"]: place for place, record in enumerate(sent)}
             rows.sort(key=lambda row: places.get(row.message_id, len(places)))
         return [self._marked(row) for row in rows] if self.what.to == "files" else self._in_stream(rows)
+
+    def _as_it_was(self, row: Message, sent: Records) -> Message:
+        """The message as it was selected, or in the later state that was sent."""
+        names = ("status", "retries", "error", "payload") if self.what.to == "files" else ("status", "payload")
+        later = (self.since or {}).get(row.global_position, [])
+        for record in sent:
+            if record["messageId"] == row.message_id:
+                states = (one for one in (row, *later) if all(one.as_sent()[name] == record[name] for name in names))
+                return next(states, row)
+        return row
 
     def _marked(self, row: Message, **more: str) -> dict[str, Any]:
         return row.as_sent(**{"x-job": self.folder.name, "x-place": f"{row.stream_name}/{row.position}", **more})

@@ -1,11 +1,10 @@
 """A purge run of the model."""
 
-import re
 from collections import Counter
 from datetime import datetime
 
 from support.histories.state import Message, Plan, Store, Writes
-from support.histories.steps import HOUR, Purge, scrubbed
+from support.histories.steps import HOUR, Purge, scrubbed, words
 
 
 def purge(store: Store, run: str, what: Purge, now: datetime) -> Writes:
@@ -86,8 +85,17 @@ def _remember_erased(store: Store, plan: Plan) -> Writes:
         yield "tombstones"
         store.erased |= ids
         store.waiting = [one for one in store.waiting if one.told.message_id not in ids]
-    word = re.compile(rb"(?<![\w-])(" + b"|".join(one.encode() for one in ids) + rb")(?![\w-])") if ids else None
-    copies = [place for place, letter in store.letters.items() if word and word.search(letter.raw)]
+    yield from _forget_copies(store, ids)
+
+
+def erase(store: Store) -> Writes:
+    """Remove what came after the erasures; all else that an erasing run removes is of the past."""
+    yield from _forget_copies(store, store.erased)
+
+
+def _forget_copies(store: Store, ids: set[str]) -> Writes:
+    """Remove dead letters of erased messages."""
+    copies = [place for place, letter in store.letters.items() if words(ids).search(letter.raw)]
     exhausted = [one for one in store.exhausted if one.message.message_id in ids]
     if copies or exhausted:
         yield "erase-dead-letters"

@@ -1,6 +1,8 @@
 """The possible steps of a history."""
 
 import json
+import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
@@ -158,6 +160,13 @@ class GoOn(NamedTuple):
     """Continue all interrupted replays."""
 
 
+class Erasure(NamedTuple):
+    """A message that other runs erase, to its last byte, at a moment of a replay's run that has selected."""
+
+    number: int
+    moment: int
+
+
 class Step(NamedTuple):
     """One step, some hours after the one before.
 
@@ -173,6 +182,13 @@ class Step(NamedTuple):
     """Whether a lost answer interrupts it: the write succeeded, and the run gets an error."""
     gone: bool = False
     """Whether after each interruption of an ingest the next file that it would read is deleted."""
+    erases: Erasure | None = None
+    """What is erased while a replay runs."""
+
+
+def words(ids: Iterable[str]) -> re.Pattern[bytes]:
+    """A pattern for some ids as whole words; without any it matches nothing."""
+    return re.compile(rb"(?<![\w-])(" + (b"|".join(one.encode() for one in ids) or rb"(?!)") + rb")(?![\w-])")
 
 
 def scrubbed(payload: bytes) -> bytes:

@@ -11,8 +11,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import EraseTask, FilesDestination, MaintainTask, ReplayTask, RunDocument
-from messagestore_core.contract.run_report import IngestOutcome, PurgeOutcome
+from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, PurgeOutcome, ReplayOutcome
 from messagestore_core.store import handle
+from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.repair import steps
 from messagestore_core.store.schemas import TABLES
@@ -20,6 +21,7 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs import context
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
+from messagestore_jobs.purge.erase import run_erase
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
 from support.crash import forget_tables
@@ -30,12 +32,13 @@ from support.histories.ingest import ingest
 from support.histories.job import Records, ReplayJob, to_be_sent
 from support.histories.lifecycle import RETRY
 from support.histories.others import damaged, maintained_by_others
-from support.histories.purge import purge
+from support.histories.purge import erase, purge
 from support.histories.replay import redeliver, replay
 from support.histories.state import File, Store, Writes
 from support.histories.steps import (
     HOUR,
     Damaged,
+    Erasure,
     Foreign,
     GoOn,
     Growth,
@@ -51,7 +54,7 @@ from support.ingests import START, lines
 from support.lifecycles import Updated
 from support.local_runs import tree
 from support.maintenance import RESOURCE, maintain
-from support.purges import POLICY, archived_positions
+from support.purges import POLICY, archived_positions, erase_document
 from support.replays import Crash, replay_document
 
 NOWHERE = FilesDestination(uri="file:///nowhere")
@@ -64,6 +67,7 @@ FOLLOWED = {
         "freeze-plan", "tombstones", "tombstones-withdrawn", "erase-dead-letters", "purged-ids", "delete-days",
         "delete-rows", "scrub-rows", "forget-plan",
     },
+    Erasure: {"erase-dead-letters"},
     Replay: {"replay-frozen"},
     Redeliver: {"lifecycle"},
     Maintain: set(),
@@ -84,6 +88,8 @@ class Run:
     model: Callable[[], Writes]
     ended: Callable[[Any], None] = lambda outcome: None
     """Called with that outcome, once the model has followed."""
+    replays: ReplayJob | None = None
+    """The job of a replay's run."""
 
 
 @dataclass
@@ -106,6 +112,12 @@ class World:
     remember_purged: timedelta | None = None
     life: int = 1
     """How often the store was made."""
+    run: Run | None = None
+    """The one under way."""
+    sending: ReplayJob | None = None
+    """The replay that is under way during an erasure."""
+    erases: Erasure | None = None
+    """What is to be erased while a replay runs."""
     keeps_copies: bool = False
     """Whether the store is copied before each step, for a rollback."""
 
@@ -138,6 +150,7 @@ class World:
             self._copy()
         self.now += step.hours * HOUR
         self.steps += 1
+        self.erases = step.erases
         for run in self._runs(step.does):
             self._carry_on(run, step)
 
@@ -165,11 +178,18 @@ class World:
         """Run to the end, or to a moment; returns whether it reached the end."""
         writes: list[str] = []
         self._may_be_missed()
-        left = [-1 if moment is None else moment]
+        left, model = [-1 if moment is None else moment], run.model()
 
         def observer(name: str, when: str) -> None:
+            if self.run is not run:
+                return
             if when == "after" and name in FOLLOWED[run.kind]:
                 writes.append(name)
+            if run.replays and self._is_to_erase(run.replays, writes):
+                follow(model, writes, ended=False)
+                writes.clear()
+                self._erase_meanwhile(run.replays, name)
+                self.run = run
             if unheard and when == "before":
                 return
             left[0] -= 1
@@ -178,11 +198,12 @@ class World:
                 raise UnheardError("connection reset by peer") if unheard else Crash
 
         ended, outcome = False, None
+        self.run = run
         # Whatever else a run raises fails the history, an error of ours as well.
         with observing(observer), suppress(Crash, UnheardError):
             outcome = run.product()
             ended = True
-        follow(run.model(), writes, ended)
+        follow(model, writes, ended)
         if ended:
             self.cut_off.discard(run.kind)
         else:
@@ -261,8 +282,46 @@ class World:
         self.arrived[file.name] = file
         self.model.unread.append(file)
 
-    def _purge(self, what: Purge) -> Run:
-        document = purge_of(self.stream.table, f"purge-{self.steps}", what, self.now, self.archive)
+    def _is_to_erase(self, one: ReplayJob, writes: list[str]) -> bool:
+        """Whether this moment of a replay's run is that of an erasure; rounds that were cut off would lose messages."""
+        begun = one.job.sends is not None or "replay-frozen" in writes
+        if self.erases is None or not begun or Redeliver in self.cut_off:
+            return False
+        self.erases = self.erases._replace(moment=self.erases.moment - 1)
+        return self.erases.moment < 0
+
+    def _erase_meanwhile(self, running: ReplayJob, write: str) -> None:
+        """Erase a message, by a purge and the run after it; then nothing in the store names an erased message.
+
+        Only what the destination's stream is taking in at this moment is sent in spite of that.
+        """
+        assert self.erases
+        number, self.erases, self.sending = self.erases.number, None, running
+        there = self.model.plan is None and self.model.find(f"m{number}") is not None
+        self._try(self._purge(Purge(erased=number), timedelta(0)), None)
+        erasing: list[EraseOutcome] = []
+        run = Run(
+            Erasure,
+            lambda: run_erase(context.Run.of(erase_document(self.stream.table, self.now), self.spark, Silent())),
+            lambda: erase(self.model),
+            erasing.append,
+        )
+        self._try(run, None)
+        self.sending = None
+        (outcome,) = erasing
+        assert outcome.erased_at or not there
+        if outcome.erased_at is None:
+            return
+        assert found.naming(self.store, self.model.erased) == []
+        for one in self.replays:
+            if one.is_under_way():
+                looks = one is not running or write.startswith("replay-")
+                one.lose_the_past(self.model.by_position(), self.model.erased, looks)
+        self.model.seen["erased under a replay"] += there
+        self.model.seen["erased before it was sent"] += f"m{number}" in running.never
+
+    def _purge(self, what: Purge, erase_within: timedelta = 10_000 * HOUR) -> Run:
+        document = purge_of(self.stream.table, f"purge-{self.steps}", what, self.now, self.archive, erase_within)
         return Run(
             Purge,
             lambda: run_purge(context.Run.of(document, self.spark, Silent())),
@@ -287,10 +346,25 @@ class World:
     def _replay(self, one: ReplayJob) -> Run:
         return Run(
             Replay,
-            lambda: run_replay(context.Run.of(one.document, self.spark, Silent())),
+            lambda: self._replayed(one.document),
             lambda: replay(self.model, one.job, one.what),
-            one.has_ended,
+            lambda outcome: self._has_replayed(one, outcome),
+            one,
         )
+
+    def _replayed(self, document: RunDocument) -> ReplayOutcome:
+        """The outcome of a replay's run, also if it fails at its end as messages are lost."""
+        try:
+            return run_replay(context.Run.of(document, self.spark, Silent()))
+        except RunFailedError as error:
+            if error.reason != "MessagesLost" or not isinstance(error.outcome, ReplayOutcome):
+                raise
+            return error.outcome
+
+    def _has_replayed(self, one: ReplayJob, outcome: ReplayOutcome) -> None:
+        one.has_ended(outcome)
+        self.model.seen["lost by an erasure"] += outcome.progress.lost
+        self.model.seen["sent as it was later"] += one.sent_later()
 
     def _redeliver(self) -> Run:
         document = redelivery_of(self.stream.table, self.now, self.again)
@@ -390,6 +464,10 @@ class World:
         if model.plan is None:
             assert archived_positions(f"file://{self.archive}") == sorted(model.archived)
         for one in self.replays:
+            one.note_states(model.by_position())
+            if one is self.sending:
+                # Its objects move at the same time, in any order.
+                continue
             sent, expected = one.sent(), one.expected(one.missed if one.job.ended else one.missed | model.erased)
             # A replay in progress has sent the beginning of it.
             assert sent == (expected if one.job.ended else expected[: len(sent)])
