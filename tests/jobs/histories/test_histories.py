@@ -25,6 +25,7 @@ from support.histories.steps import (
     Purge,
     Record,
     Redeliver,
+    Redrive,
     Replay,
     Step,
     Told,
@@ -47,6 +48,7 @@ KINDS = (
     "comes after its purge", "told after its purge",
     "to files", "to stream", "in order of sequences", "replay went on", "sent again",
     "erased under a replay", "erased before it was sent", "lost by an erasure", "sent as it was later",
+    "redriven", "failed again", "redriven again", "Redrive cut off", "Redrive unheard",
     "maintained", "maintained under a replay",
     "MissingField", "Unselected", "filtered", "judged anew", "updates judged anew", "withdrawn",
     "optimize", "optimize without statistics", "vacuum", "compact", "others under a purge", "others under a replay",
@@ -110,12 +112,14 @@ foreign = st.builds(
     st.sampled_from([None, "messages", "messages", "dead_letters", "files", "heads", "tombstones"]),
 )
 damaged = st.builds(Damaged, st.sampled_from(["restored", "rolled back", "lost"]), st.sampled_from(sorted(TABLES)))
+redrives = st.builds(Redrive, st.sampled_from(["takes all", "stores expired"]))
 steps = st.builds(
     Step,
     st.one_of(
         *[ingests] * 3,
         *[purges] * 2,
         replays,
+        redrives,
         foreign,
         damaged,
         *map(st.just, (Redeliver(), Maintain(), MakeAgain(), GoOn())),
@@ -239,6 +243,16 @@ ERASED_MEANWHILE = [
     Step(Replay("stream"), erases=Erasure(4, 5)),
     Step(GoOn(), erases=Erasure(7, 2)),
 ]
+REDRIVEN = [
+    Step(Ingest((FIVE, MIXED), spec="asks for groups")),
+    Step(Ingest(((Record(8, "b", expects=0), Record(9, expects=9), Record(9, garbage=True)),))),
+    Step(Redrive(), cuts=(4, 9), unheard=True),
+    Step(Redrive("stores expired"), cuts=(3, 11, 15), left=True),
+    Step(Purge(erased=9)),
+    # A dead letter that names an erased message is not sent.
+    Step(Ingest((FIVE, (Record(9, garbage=True),)), again=(0, 1))),
+    Step(Redrive()),
+]
 JUDGED_ANEW = [
     # A file is gone, of which an earlier try set a record aside.
     Step(Ingest((MIXED, FIVE), spec="asks for groups"), cuts=(4,), left=True, gone=True),
@@ -267,6 +281,7 @@ KNOWN = {
     "retried": RETRIED, "exhausted": EXHAUSTED, "purged": PURGED, "cut off": CUT_OFF, "unheard": UNHEARD, "gone": GONE,
     "not erased": NOT_ERASED, "remembered": REMEMBERED, "judged anew": JUDGED_ANEW, "damaged": DAMAGED,
     "maintained by others": MAINTAINED_BY_OTHERS, "erased meanwhile": ERASED_MEANWHILE,
+    "redriven": REDRIVEN,
 }  # fmt: skip
 EIGHT_HOURS = timedelta(hours=8)
 

@@ -11,6 +11,7 @@ from messagestore_core.contract.run_document import (
     IngestTask,
     Match,
     ReplayTask,
+    Resource,
     Rule,
     RunDocument,
     Scrub,
@@ -75,6 +76,14 @@ def replay_of(table: Table, job: str, what: Replay, at: datetime, folder: Path) 
     taken = IngestTask(source_id="own", source=FilesSource(uri="file:///none"), on_arrival_expired="Store")
     to = StreamDestination(table=target, ingest=taken)
     return replay_document(table, ReplayTask(**task, destination=to)).model_copy(update={"at": at})
+
+
+def redrive_of(table: Table, job: str, ingest: IngestTask, at: datetime) -> RunDocument:
+    """A redrive of all open dead letters into their own store."""
+    to = StreamDestination(table=table, ingest=ingest)
+    task = ReplayTask(job_id=job, origin="DeadLetters", destination=to)
+    resource = Resource(kind="ReplayJob", namespace="default", name=job)
+    return replay_document(table, task).model_copy(update={"at": at, "resource": resource})
 
 
 def redelivery_of(table: Table, at: datetime, folder: Path) -> RunDocument:

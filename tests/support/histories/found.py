@@ -33,9 +33,15 @@ def _message(row: Row) -> Message:
 def letters(uri: str) -> dict[Place, Letter]:
     """All dead letters; fails if there is one twice."""
     rows = [row for row in _letters(uri) if row["reason"] != EXHAUSTED]
-    found = {_place(row): Letter(row["reason"], row["raw"], row["batch"]) for row in rows}
+    found = {_place(row): _letter(row) for row in rows}
     assert len(found) == len(rows), "a record was set aside twice"
     return found
+
+
+def _letter(row: Row) -> Letter:
+    earlier = tuple((one["reason"], one["batch"]) for one in row["earlier"] or ())
+    redriven = (row["redriven_at"], row["redriven_by"]) if row["redriven_at"] else None
+    return Letter(row["reason"], row["raw"], row["batch"], row["failed_at"], row["tries"] or 1, earlier, redriven)
 
 
 def exhausted(uri: str) -> dict[tuple[str, int], dict[str, Any]]:

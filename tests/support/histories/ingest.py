@@ -1,13 +1,13 @@
 """An ingest run of the model."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from support.histories.lifecycle import expire, settle, take_in_updates, update_batch_anew, withdraw
-from support.histories.state import Batch, File, Letter, Message, Place, Store, Writes
-from support.histories.steps import Record, Spec
+from support.histories.state import Batch, File, Letter, Message, Place, RedriveJob, Store, Writes
+from support.histories.steps import Record, Spec, Told, words
 
 
 def ingest(store: Store, now: datetime, files_in_a_batch: int, spec: Spec) -> Writes:
@@ -73,37 +73,98 @@ def _take_in(store: Store) -> Writes:
     yield from _without_gone(store)
     if store.batch is None:
         return
-    outcome = _judge(store, store.batch)
+    records = (one for file in store.batch.files for one in file.places("files"))
+    outcome = _judge(store, store.batch, records)
     gone = store.gone_letters(store.batch)
     outcome.counts += Counter(received=gone, dead_lettered=gone)
     yield from store.set_aside(outcome.letters)
     yield "messages"
+    _commit(store, outcome)
+    store.batch = None
+
+
+def _commit(store: Store, outcome: _Outcome) -> None:
     store.messages += outcome.stored
     store.next_global += len(outcome.stored)
     for message in outcome.stored:
         store.heads[message.stream_name] = message.position + 1
     store.totals += outcome.counts
     store.seen += outcome.counts
-    store.batch = None
 
 
-def _judge(store: Store, batch: Batch) -> _Outcome:
+def _judge(store: Store, batch: Batch, records: Iterable[tuple[Place, Record | Told]]) -> _Outcome:
     outcome = _Outcome()
-    for file in batch.files:
-        for place, record in file.places("files"):
-            assert isinstance(record, Record)
-            outcome.counts["received"] += 1
-            outcome.counts[_placed(store, batch, outcome, place, record)] += 1
+    for place, record in records:
+        assert isinstance(record, Record)
+        outcome.counts["received"] += 1
+        outcome.counts[_placed(store, batch, outcome, place, record)] += 1
     return outcome
+
+
+def redrive(store: Store, job: RedriveJob, now: datetime, spec: Spec, record_at: Callable[[Place], Record]) -> Writes:
+    """Take in the records of all open dead letters, as they came; then settle and expire, as after any batch.
+
+    ``record_at`` finds the record of a place.
+    """
+    if job.letters is None:
+        chosen = open_letters(store)
+        yield "replay-frozen"
+        job.letters = chosen
+        store.seen["redriven again"] += sum(store.letters[place].tries > 1 for place in chosen)
+    if not job.letters:
+        return
+    if store.settling:
+        yield from settle(store, now)
+    if not job.stored:
+        yield from _take_in_again(store, job, now, spec, record_at)
+    yield from settle(store, now)
+    yield from expire(store, now)
+
+
+def open_letters(store: Store) -> list[Place]:
+    """The places of messages' dead letters that no redrive took out, in order of failure."""
+    places = [place for place, one in store.letters.items() if place.kind == "files" and one.redriven is None]
+    return sorted(places, key=lambda place: (store.letters[place].at, place.file, place.offset))
+
+
+def to_be_redriven(store: Store, job: RedriveJob) -> list[Place]:
+    """The places of the dead letters that a redrive sends: all but those of erased messages."""
+    gone = words(store.erased)
+    return [place for place in job.letters or [] if not gone.search(store.letters[place].raw)]
+
+
+def _take_in_again(
+    store: Store, job: RedriveJob, now: datetime, spec: Spec, record_at: Callable[[Place], Record]
+) -> Writes:
+    sent = to_be_redriven(store, job)
+    if not sent:
+        return
+    if job.batch is None:
+        yield "plan"
+        job.batch = Batch(job.own, now, (), spec, redrives=True)
+    outcome = _judge(store, job.batch, [(place, record_at(place)) for place in sent])
+    if outcome.letters:
+        yield "dead-letters"
+        store.letters |= {place: _again(store.letters[place], letter) for place, letter in outcome.letters.items()}
+    yield "messages"
+    _commit(store, outcome)
+    job.stored = True
+
+
+def _again(before: Letter, letter: Letter) -> Letter:
+    """A dead letter that failed again; a batch that is repeated counts as one try."""
+    if before.batch == letter.batch:
+        return letter._replace(tries=before.tries, earlier=before.earlier)
+    return letter._replace(tries=before.tries + 1, earlier=(*before.earlier, (before.reason, before.batch)))
 
 
 def _placed(store: Store, batch: Batch, outcome: _Outcome, place: Place, record: Record) -> str:
     """Classify one record; returns the name of its count."""
-    before = store.letters.get(place)
+    before = None if batch.redrives else store.letters.get(place)
     earlier = before if before and before.batch != batch.name else None
 
     def aside(reason: str) -> str:
-        outcome.letters[place] = Letter(reason, record.line(), batch.name)
+        outcome.letters[place] = Letter(reason, record.line(), batch.name, batch.at)
         return "duplicates" if earlier else "dead_lettered"
 
     if reason := _unfit(record, batch.spec):
@@ -114,7 +175,7 @@ def _placed(store: Store, batch: Batch, outcome: _Outcome, place: Place, record:
         # An earlier try of the batch made it a dead letter.
         return "dead_lettered"
     known = store.erased | {message.message_id for message in (*store.messages, *outcome.stored)}
-    if record.message_id in known or _is_purged(store, record, batch.at):
+    if record.message_id in known or (not batch.redrives and _is_purged(store, record, batch.at)):
         return "duplicates"
     if earlier and earlier.reason == "WrongExpectedVersion":
         return "duplicates"

@@ -134,7 +134,7 @@ def _set_exhausted_aside(store: Store, messages: list[Message], batch: str) -> W
 
 def _no_updates(batch: Batch, told: list[tuple[Place, object]]) -> dict[Place, Letter]:
     return {
-        place: Letter("Unparseable", one.line(), batch.name)
+        place: Letter("Unparseable", one.line(), batch.name, batch.at)
         for place, one in told
         if isinstance(one, Told) and one.status is None
     }
@@ -166,7 +166,7 @@ def settle(store: Store, now: datetime) -> Writes:
         return
     yield "pending-taken"
     store.settling = True
-    letters = {one.place: Letter("UnknownMessage", one.told.line(), store.settled_by) for one in over}
+    letters = {one.place: Letter("UnknownMessage", one.told.line(), store.settled_by, now) for one in over}
     yield from store.set_aside(letters)
     ended = _ended_by(store, [one.told for one in late], now)
     yield from _set_exhausted_aside(store, ended, store.settled_by)

@@ -102,7 +102,7 @@ def _forget_copies(store: Store, ids: set[str]) -> Writes:
         store.exhausted = [one for one in store.exhausted if one not in exhausted]
         for place in copies:
             letter = store.letters.pop(place)
-            store.erased_letters += not store.is_open(letter.batch)
+            store.erased_letters += 0 if store.is_open(letter.batch) else letter.tries
 
 
 def _remember_purged(store: Store, plan: Plan) -> Writes:

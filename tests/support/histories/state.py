@@ -63,11 +63,17 @@ class Place(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """One dead letter, written by ``batch``."""
+    """One dead letter, written by ``batch``, or refused by it again."""
 
     reason: str
     raw: bytes
     batch: str
+    at: datetime
+    tries: int = 1
+    earlier: tuple[tuple[str, str], ...] = ()
+    """Reason and batch of the refusals before."""
+    redriven: tuple[datetime, str] | None = None
+    """When the redrive began that took it out, and by which resource."""
 
 
 class Exhausted(NamedTuple):
@@ -106,6 +112,8 @@ class Batch(NamedTuple):
     at: datetime
     files: tuple[File, ...]
     spec: Spec
+    redrives: bool = False
+    """Whether its records are dead letters."""
     lacks: bool = False
     """Whether a file of the plan is gone, and no run has noted that."""
 
@@ -131,6 +139,26 @@ class Job:
 
     def end(self) -> None:
         self.ended = True
+
+
+@dataclass
+class RedriveJob:
+    """A redrive; the dead letters that it sends are frozen when it begins."""
+
+    name: str
+    letters: list[Place] | None = None
+    batch: Batch | None = None
+    stored: bool = False
+    """Whether its batch is committed."""
+
+    @property
+    def by(self) -> str:
+        return f"default/{self.name}"
+
+    @property
+    def own(self) -> str:
+        """The name of its only batch."""
+        return f"replay:{self.name}/1"
 
 
 @dataclass

@@ -134,6 +134,12 @@ class Redeliver(NamedTuple):
     """One more run of the job that sends messages due for a retry."""
 
 
+class Redrive(NamedTuple):
+    """A new replay job that sends all open dead letters of messages to their own stream; it is never left undone."""
+
+    spec: Spec = "takes all"
+
+
 class Maintain(NamedTuple):
     """A maintenance that keeps only still needed parts of the past, as after half a year."""
 
@@ -174,7 +180,7 @@ class Step(NamedTuple):
     as it is.
     """
 
-    does: Ingest | Purge | Replay | Redeliver | Maintain | Foreign | Damaged | MakeAgain | GoOn
+    does: Ingest | Purge | Replay | Redrive | Redeliver | Maintain | Foreign | Damaged | MakeAgain | GoOn
     hours: int = 1
     cuts: tuple[int, ...] = ()
     left: bool = False

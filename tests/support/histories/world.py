@@ -7,10 +7,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import EraseTask, FilesDestination, MaintainTask, ReplayTask, RunDocument
+from messagestore_core.contract.run_document import (
+    EraseTask,
+    FilesDestination,
+    IngestTask,
+    MaintainTask,
+    ReplayTask,
+    RunDocument,
+)
 from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, PurgeOutcome, ReplayOutcome
 from messagestore_core.store import handle
 from messagestore_core.store.errors import RunFailedError
@@ -23,18 +31,19 @@ from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.erase import run_erase
 from messagestore_jobs.purge.job import run_purge
+from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
 from support.crash import forget_tables
 from support.external_writes import UnheardError, observing
 from support.histories import found
-from support.histories.documents import JUDGES, purge_of, redelivery_of, replay_of
-from support.histories.ingest import ingest
+from support.histories.documents import JUDGES, purge_of, redelivery_of, redrive_of, replay_of
+from support.histories.ingest import ingest, redrive, to_be_redriven
 from support.histories.job import Records, ReplayJob, to_be_sent
 from support.histories.lifecycle import RETRY
 from support.histories.others import damaged, maintained_by_others
 from support.histories.purge import erase, purge
 from support.histories.replay import redeliver, replay
-from support.histories.state import File, Store, Writes
+from support.histories.state import File, Letter, Place, RedriveJob, Store, Writes
 from support.histories.steps import (
     HOUR,
     Damaged,
@@ -46,7 +55,9 @@ from support.histories.steps import (
     Maintain,
     MakeAgain,
     Purge,
+    Record,
     Redeliver,
+    Redrive,
     Replay,
     Step,
 )
@@ -58,17 +69,19 @@ from support.purges import POLICY, archived_positions, erase_document
 from support.replays import Crash, replay_document
 
 NOWHERE = FilesDestination(uri="file:///nowhere")
+_OF_INGEST = {
+    "plan", "take-out", "dead-letters-withdrawn", "plan-anew", "dead-letters", "messages", "pending-taken", "lifecycle",
+    "expire",
+}  # fmt: skip
 FOLLOWED = {
-    Ingest: {
-        "plan", "take-out", "dead-letters-withdrawn", "plan-anew", "dead-letters", "messages", "pending-taken",
-        "lifecycle", "expire",
-    },
+    Ingest: _OF_INGEST,
     Purge: {
         "freeze-plan", "tombstones", "tombstones-withdrawn", "erase-dead-letters", "purged-ids", "delete-days",
         "delete-rows", "scrub-rows", "forget-plan",
     },
     Erasure: {"erase-dead-letters"},
     Replay: {"replay-frozen"},
+    Redrive: _OF_INGEST | {"replay-frozen"},
     Redeliver: {"lifecycle"},
     Maintain: set(),
     Foreign: set(),
@@ -171,7 +184,7 @@ class World:
                 return
             if step.gone and run.kind is Ingest and (name := self.model.lose_next_file()):
                 (self.stream.landing / name).unlink()
-        if not step.left:
+        if not step.left or run.kind is Redrive:
             self._try(run, None)
 
     def _try(self, run: Run, moment: int | None, *, unheard: bool = False) -> bool:
@@ -221,6 +234,9 @@ class World:
                 return [self._purge(does)]
             case Replay():
                 return [self._replay(self._new_replay(does))]
+            case Redrive():
+                # It would send what an interrupted batch has set aside, too.
+                return [] if Ingest in self.cut_off else [self._redrive(does)]
             case Redeliver():
                 return [self._redeliver()]
             case Maintain():
@@ -366,6 +382,41 @@ class World:
         self.model.seen["lost by an erasure"] += outcome.progress.lost
         self.model.seen["sent as it was later"] += one.sent_later()
 
+    def _redrive(self, what: Redrive) -> Run:
+        job, table = RedriveJob(f"redrive-{self.steps}"), self.stream.table
+        task = self.stream.document(self.now, retry=RETRY, **JUDGES[what.spec]).task
+        assert isinstance(task, IngestTask)
+        document = redrive_of(table, job.name, task, self.now)
+
+        def redriven() -> ReplayOutcome:
+            with patch.multiple(chunks, _CHUNK_ROWS=100, _OBJECT_ROWS=100):
+                return run_replay(context.Run.of(document, self.spark, Silent()))
+
+        return Run(
+            Redrive,
+            redriven,
+            lambda: redrive(self.model, job, self.now, what.spec, self._record_at),
+            lambda outcome: self._has_redriven(job, outcome),
+        )
+
+    def _record_at(self, place: Place) -> Record:
+        (record,) = (one for at, one in self.arrived[place.file].places("files") if at == place)
+        assert isinstance(record, Record)
+        return record
+
+    def _has_redriven(self, job: RedriveJob, outcome: ReplayOutcome) -> None:
+        """What it sent either failed again or is taken out, and the run tells how many; see ``RedriveJob``."""
+        sent, letters, told = to_be_redriven(self.model, job), self.model.letters, outcome.progress
+        failed = [place for place in sent if letters[place].batch == job.own]
+        for place in set(sent) - set(failed):
+            letters[place] = letters[place]._replace(redriven=(self.now, job.by))
+        self.model.seen["redriven"] += len(sent) - len(failed)
+        self.model.seen["failed again"] += len(failed)
+        assert (outcome.complete, outcome.selection.messages) == (True, len(job.letters or []))
+        assert (told.replayed, told.erased + told.lost) == (len(sent), len(job.letters or []) - len(sent))
+        assert told.dead_lettered == len(failed)
+        assert (told.stored or 0) + (told.duplicates or 0) == len(sent) - len(failed)
+
     def _redeliver(self) -> Run:
         document = redelivery_of(self.stream.table, self.now, self.again)
         return Run(
@@ -452,7 +503,7 @@ class World:
         uri, model = self.stream.table.uri, self.model
         assert found.changed_without_note(self.store) == []
         assert found.messages(uri) == model.by_position()
-        assert found.letters(uri) == model.letters
+        assert self._letters() == model.letters
         assert found.exhausted(uri) == {
             (one.batch, one.message.global_position): one.message.as_sent() for one in model.exhausted
         }
@@ -473,12 +524,21 @@ class World:
             assert sent == (expected if one.job.ended else expected[: len(sent)])
         self._compare_rounds()
 
+    def _letters(self) -> dict[Place, Letter]:
+        """The dead letters; an interrupted redrive has marked some of those that it marks in the end."""
+        letters = found.letters(self.stream.table.uri)
+        if Redrive not in self.cut_off:
+            return letters
+        before = self.model.letters
+        return {p: one._replace(redriven=before[p].redriven if p in before else None) for p, one in letters.items()}
+
     def _all_is_counted(self) -> None:
         """Law 1: each record is counted once, and all counted dead letters exist."""
         counted = dict(self.model.totals)
         assert counted.pop("received", 0) == sum(counted.values())
         set_aside = self.model.totals["dead_lettered"] + self.model.updates["dead_lettered"]
-        assert set_aside == len(self.model.letters) + self.model.erased_letters
+        tries = sum(letter.tries for letter in self.model.letters.values())
+        assert set_aside == tries + self.model.erased_letters
 
     def _compare_rounds(self, *, ended: bool = False) -> None:
         for number, rows in enumerate(self.model.rounds, 1):
