@@ -282,25 +282,25 @@ class Sending:
     def _staged_chunk(self, chunk_range: ChunkRange) -> Chunk:
         # Records of dead letters are held against the tombstones once they are staged.
         tombstones = self._tombstones.look() if self.source.task.origin == "Messages" else ""
-        try:
-            staged = self._stage(chunk_range)
-        except Exception as error:
-            if not is_gone(error):
-                raise
-            self.progress.say("the frozen version can't be read any more; what is left of the selection is sent")
-            self.source.use_what_is_left(self.frozen)
-            staged = self._stage(chunk_range)
-        chunk = self._chunk(chunk_range, staged, self._missing(chunk_range, staged))
-        return chunk.model_copy(update={"tombstones": tombstones})
+        staged, lacks = self._stage_what_is_left(chunk_range)
+        return self._chunk(chunk_range, staged, lacks).model_copy(update={"tombstones": tombstones})
 
-    def _missing(self, chunk_range: ChunkRange, staged: Staged) -> Missing:
-        short = chunk_range.messages - sum(staged.messages.values()) - staged.failed
-        return missing(self.source, self.frozen, self._next_grain(), chunk_range, short, self.delivery.state)
+    def _stage_what_is_left(self, chunk_range: ChunkRange) -> tuple[Staged, Missing]:
+        """Stage a chunk, again from the newest version as often as an erasure removes the one that is read."""
+        while True:
+            try:
+                return self._stage(chunk_range)
+            except Exception as error:
+                if not is_gone(error) or not self.source.use_what_is_left(self.frozen):
+                    raise
+                self.progress.say("the frozen version can't be read any more; what is left of the selection is sent")
 
-    def _stage(self, chunk_range: ChunkRange) -> Staged:
-        folder = self.delivery.state.staging_uri
+    def _stage(self, chunk_range: ChunkRange) -> tuple[Staged, Missing]:
+        folder, form = self.delivery.state.staging_uri, self.delivery.form
         sort = self.source.task.order != "None"
-        return stage(self._records(chunk_range), self.source.order, chunk_range, self.delivery.form, folder, sort=sort)
+        staged = stage(self._records(chunk_range), self.source.order, chunk_range, form, folder, sort=sort)
+        short = chunk_range.messages - sum(staged.messages.values()) - staged.failed
+        return staged, missing(self.source, self.frozen, self._next_grain(), chunk_range, short, self.delivery.state)
 
     def _records(self, chunk_range: ChunkRange) -> DataFrame:
         if self.source.task.origin == "Messages":

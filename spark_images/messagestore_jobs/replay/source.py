@@ -69,14 +69,16 @@ class Source:
         """Use the written positions as the selection."""
         self._selected = self.spark.read.schema("global_position bigint").parquet(uri)
 
-    def use_what_is_left(self, frozen: Frozen) -> None:
-        """Read the newest version from now on, without what came after the frozen one."""
+    def use_what_is_left(self, frozen: Frozen) -> bool:
+        """Read the newest version from now on, without what came after the frozen one; false if it is so already."""
+        before = self.version if self._left is not None else None
         self.version = self.store.table(self.table).version()
         self.__dict__.pop("_table", None)
         if self.task.origin == "DeadLetters":
             self._left = F.col("failed_at") <= instant(frozen.at)
         else:
             self._left = F.col("global_position") <= F.lit(frozen.selection.last_global_position)
+        return self.version != before
 
     def current(self) -> DataFrame:
         """All rows of the table as it is now."""

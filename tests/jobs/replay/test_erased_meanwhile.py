@@ -60,7 +60,7 @@ def erase(spark: SparkSession, table: Table, *numbers: int) -> Act:
 
     def act() -> None:
         rule = Rule(name="erased", match=Match(message_ids=ids), erase=True)
-        purges.purge(spark, table, AT, rules=(rule,), erase_within=timedelta(0))
+        purges.purge(spark, table, AT, run=f"purge-{ids}", rules=(rule,), erase_within=timedelta(0))
         assert purges.erase(spark, table, AT).erased_at == AT
 
     return act
@@ -167,6 +167,20 @@ def test_into_its_own_stream_an_erased_message_becomes_no_dead_letter(spark: Spa
     assert Store(table.uri).table("dead_letters").count() == 0
     assert [row["message_id"] for row in stored(table.uri)] == ["m2", "m3", "m4", "m5", "m7", "m8"]
     assert (outcome.progress.replayed, outcome.progress.erased) == (6, 2)
+
+
+def test_it_is_known_what_a_chunk_lacks_if_the_past_is_removed_once_it_is_staged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The first erasure is why the chunk is short, the second removes the version that it was staged from."""
+    table = make_store(tmp_path / "store", some())
+    acts: dict[Moment, Act] = {
+        ("replay-frozen", "after", 1): erase(spark, table, 1),
+        ("replay-staging", "after", 1): erase(spark, table, 3),
+    }
+    outcome = replayed(spark, files_replay(table, tmp_path / "out"), acts)
+    assert ids(tmp_path / "out") == ["m2", "m4", "m5", "m6", "m7", "m8"]
+    assert (outcome.progress.replayed, outcome.progress.erased, outcome.progress.lost) == (6, 2, 0)
 
 
 def add_letters(table: Table, *raws: bytes) -> None:
