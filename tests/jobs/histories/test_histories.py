@@ -48,6 +48,7 @@ KINDS = (
     "comes after its purge", "told after its purge",
     "to files", "to stream", "in order of sequences", "replay went on", "sent again",
     "erased under a replay", "erased before it was sent", "lost by an erasure", "sent as it was later",
+    "asked for something else", "refused in another's folder",
     "redriven", "failed again", "redriven again", "Redrive cut off", "Redrive unheard",
     "maintained", "maintained under a replay",
     "MissingField", "Unselected", "filtered", "judged anew", "updates judged anew", "withdrawn",
@@ -105,6 +106,7 @@ replays = st.builds(
     st.sampled_from([None, *STREAMS]),
     st.sampled_from([None, None, "RECEIVED", "FAILED"]),
     st.sampled_from([None, 3]),
+    st.booleans(),
 )
 foreign = st.builds(
     Foreign,
@@ -243,11 +245,18 @@ ERASED_MEANWHILE = [
     Step(Replay("stream"), erases=Erasure(4, 5)),
     Step(GoOn(), erases=Erasure(7, 2)),
 ]
+MADE_AGAIN = [
+    Step(Ingest((FIVE,))),
+    Step(Replay("stream", stream="a-1"), cuts=(40,), left=True),
+    Step(Replay(limit=3, remade=True), cuts=(11,)),
+    Step(Replay("files", limit=3)),
+    Step(Replay(remade=True)),
+]
 REDRIVEN = [
     Step(Ingest((FIVE, MIXED), spec="asks for groups")),
     Step(Ingest(((Record(8, "b", expects=0), Record(9, expects=9), Record(9, garbage=True)),))),
-    Step(Redrive(), cuts=(4, 9), unheard=True),
-    Step(Redrive("stores expired"), cuts=(3, 11, 15), left=True),
+    Step(Redrive(), cuts=(4,), unheard=True),
+    Step(Redrive("stores expired"), cuts=(3, 11)),
     Step(Purge(erased=9)),
     # A dead letter that names an erased message is not sent.
     Step(Ingest((FIVE, (Record(9, garbage=True),)), again=(0, 1))),
@@ -281,7 +290,7 @@ KNOWN = {
     "retried": RETRIED, "exhausted": EXHAUSTED, "purged": PURGED, "cut off": CUT_OFF, "unheard": UNHEARD, "gone": GONE,
     "not erased": NOT_ERASED, "remembered": REMEMBERED, "judged anew": JUDGED_ANEW, "damaged": DAMAGED,
     "maintained by others": MAINTAINED_BY_OTHERS, "erased meanwhile": ERASED_MEANWHILE,
-    "redriven": REDRIVEN,
+    "redriven": REDRIVEN, "made again": MADE_AGAIN,
 }  # fmt: skip
 EIGHT_HOURS = timedelta(hours=8)
 

@@ -62,14 +62,14 @@ def purge_of(
     return purge_document(table, at, run=run, **task)
 
 
-def replay_of(table: Table, job: str, what: Replay, at: datetime, folder: Path) -> RunDocument:
-    """A replay by a new job; if the destination is a stream, into a new one."""
+def replay_of(table: Table, job: str, asked: str, what: Replay, at: datetime, folder: Path) -> RunDocument:
+    """A replay by a job; if the destination is a stream, into the one in this folder."""
     select = Selection(
         stream_names=(what.stream,) if what.stream else (),
         statuses=(what.status,) if what.status else (),
         limit=what.limit,
     )
-    task: dict[str, Any] = {"job_id": job, "select": select, "order": what.order, "mark_headers": MARKS}
+    task: dict[str, Any] = {"job_id": job, "asked": asked, "select": select, "order": what.order, "mark_headers": MARKS}
     if what.to == "files":
         return files_replay(table, folder, **task).model_copy(update={"at": at})
     target = Table(uri=f"file://{folder}", owner=Owner(namespace="default", name=job))

@@ -128,6 +128,8 @@ class Replay(NamedTuple):
     stream: str | None = None
     status: str | None = None
     limit: int | None = None
+    remade: bool = False
+    """Whether it asks for something else under the name of the replay before, with the same destination."""
 
 
 class Redeliver(NamedTuple):

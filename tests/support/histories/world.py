@@ -22,7 +22,7 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, PurgeOutcome, ReplayOutcome
 from messagestore_core.store import handle
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.folder import open_folder
+from messagestore_core.store.folder import open_folder, store_id
 from messagestore_core.store.repair import steps
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.storage import Storage
@@ -33,6 +33,7 @@ from messagestore_jobs.purge.erase import run_erase
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.replay.state import asked_of
 from support.crash import forget_tables
 from support.external_writes import UnheardError, observing
 from support.histories import found
@@ -233,7 +234,7 @@ class World:
             case Purge():
                 return [self._purge(does)]
             case Replay():
-                return [self._replay(self._new_replay(does))]
+                return self._replays_of(does)
             case Redrive():
                 # It would send what an interrupted batch has set aside, too.
                 return [] if Ingest in self.cut_off else [self._redrive(does)]
@@ -352,12 +353,42 @@ class World:
         assert done >= outcome.preview.messages
         assert outcome.preview.undecided == 0
 
-    def _new_replay(self, what: Replay) -> ReplayJob:
-        name = f"job-{self.steps}"
-        folder = self.folder / "replays" / name
-        one = ReplayJob(what, replay_of(self.stream.table, name, what, self.now, folder), folder)
+    def _replays_of(self, what: Replay) -> list[Run]:
+        """The run of a replay; one that is made again is refused where the other has sent files."""
+        before = self.replays[-1] if what.remade and self.replays else None
+        if before is None or before.job.sends is None:
+            name = f"job-{self.steps}"
+            one = self._new_replay(what, name, name)
+        elif before.what.to == "files":
+            self._is_refused_after(before, what)
+            return []
+        else:
+            one = self._remade_replay(before, what._replace(to="stream"))
         self.replays.append(one)
+        return [self._replay(one)]
+
+    def _new_replay(self, what: Replay, name: str, job_id: str) -> ReplayJob:
+        folder = self.folder / "replays" / name
+        document = replay_of(self.stream.table, name, f"asked {self.steps}", what, self.now, folder)
+        return ReplayJob(what, document, folder, job_id)
+
+    def _remade_replay(self, before: ReplayJob, what: Replay) -> ReplayJob:
+        """A replay under the name of one before, which never goes on; it leaves what that one has sent."""
+        self.replays.remove(before)
+        one = self._new_replay(what, before.folder.name, "")
+        assert isinstance(one.document.task, ReplayTask)
+        asked = asked_of(one.document.task, store_id(handle.Store(self.stream.table.uri)))
+        one.job_id, one.found = f"{before.folder.name}.{(asked or '')[:8]}", before.sent()
+        self.model.seen["asked for something else"] += bool(one.found)
         return one
+
+    def _is_refused_after(self, before: ReplayJob, what: Replay) -> None:
+        """A folder is that of one replay."""
+        content = tree(before.folder)
+        other = self._new_replay(what._replace(to="files"), before.folder.name, "")
+        assert self._error(other.document) == "DestinationNotEmpty"
+        assert tree(before.folder) == content
+        self.model.seen["refused in another's folder"] += 1
 
     def _replay(self, one: ReplayJob) -> Run:
         return Run(
