@@ -27,6 +27,7 @@ from support.histories.steps import (
     Redeliver,
     Redrive,
     Replay,
+    RestoreAll,
     Step,
     Told,
 )
@@ -53,7 +54,8 @@ KINDS = (
     "maintained", "maintained under a replay",
     "MissingField", "Unselected", "filtered", "judged anew", "updates judged anew", "withdrawn",
     "optimize", "optimize without statistics", "vacuum", "compact", "others under a purge", "others under a replay",
-    "restored", "rolled back", "lost", "made again",
+    "restored", "rolled back", "lost", "all restored", "stored after a repair",
+    "made again",
     "Ingest cut off", "Purge cut off", "Replay cut off", "Redeliver cut off", "Maintain cut off",
     "file gone", "file grows", "file grows in its batch",
     "Ingest unheard", "Purge unheard", "Replay unheard", "Redeliver unheard", "Maintain unheard",
@@ -124,7 +126,7 @@ steps = st.builds(
         redrives,
         foreign,
         damaged,
-        *map(st.just, (Redeliver(), Maintain(), MakeAgain(), GoOn())),
+        *map(st.just, (Redeliver(), Maintain(), RestoreAll(), MakeAgain(), GoOn())),
     ),
     st.sampled_from([0, 1, 1, 3, 13, HALF_A_YEAR]),
     st.lists(st.integers(0, 30), max_size=2).map(tuple),
@@ -234,7 +236,9 @@ DAMAGED = [
     Step(MakeAgain()),
     Step(Ingest(((Record(8),),)), hours=2),
     Step(Redeliver(), hours=2),
-    Step(Purge(older=1)),
+    Step(Purge(stream="b")),
+    Step(Ingest(((Record(9), Record(2, "b")), FIVE)), hours=2),
+    Step(RestoreAll()),
 ]
 ERASED_MEANWHILE = [
     Step(Ingest(((*FIVE, Record(5, lasts=2), Record(6), Record(7)),))),

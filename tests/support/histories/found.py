@@ -109,6 +109,12 @@ def _text(content: bytes) -> bytes:
     return content
 
 
+def versions(folder: Path) -> dict[str, int]:
+    """The newest version of each table."""
+    logs = folder.glob("*/_delta_log")
+    return {log.parent.name: max(int(path.stem) for path in log.glob("[0-9]*.json")) for log in logs}
+
+
 def named_version(folder: Path, table: str) -> int:
     """The newest version of a table that the last notes in the logs of others name."""
     named = []

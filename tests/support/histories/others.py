@@ -1,7 +1,7 @@
 """What others do to the tables of a store."""
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -64,12 +64,28 @@ def _restored(store: Store, name: str) -> bool:
     """RESTORE the newest earlier version with other files, if there is one."""
     table = store.read(name)
     for version in range(table.version() - 1, 0, -1):
-        try:
-            files = set(store.read(name, version).file_uris())
-        except DeltaError:
-            # Maintenance has removed this part of the log.
-            break
-        if files != set(table.file_uris()) and all(Path(file).exists() for file in files):
+        if _can_be_restored(store, name, version):
             table.restore(version)
             return True
     return False
+
+
+def restore_all(spark: SparkSession, store: Store, versions: Mapping[str, int]) -> bool:
+    """RESTORE tables to earlier versions; returns whether ``messages`` changed, else nothing was done."""
+    if not _can_be_restored(store, "messages", versions["messages"]):
+        return False
+    for name, version in versions.items():
+        if _can_be_restored(store, name, version):
+            store.read(name).restore(version)
+    forget_tables(spark)
+    return True
+
+
+def _can_be_restored(store: Store, name: str, version: int) -> bool:
+    """Whether a version has other files than the newest, and all are there."""
+    try:
+        files = set(store.read(name, version).file_uris())
+    except DeltaError:
+        # Maintenance or an erasure has removed this part of the log.
+        return False
+    return files != set(store.read(name).file_uris()) and all(Path(file).exists() for file in files)

@@ -160,6 +160,10 @@ class Damaged(NamedTuple):
     table: str
 
 
+class RestoreAll(NamedTuple):
+    """A RESTORE of all tables to the moment before the last step, which somebody accepts; a history ends with it."""
+
+
 class MakeAgain(NamedTuple):
     """The store's folder is removed, and the next run makes another store under its name."""
 
@@ -182,7 +186,7 @@ class Step(NamedTuple):
     as it is.
     """
 
-    does: Ingest | Purge | Replay | Redrive | Redeliver | Maintain | Foreign | Damaged | MakeAgain | GoOn
+    does: Ingest | Purge | Replay | Redrive | Redeliver | Maintain | Foreign | Damaged | RestoreAll | MakeAgain | GoOn
     hours: int = 1
     cuts: tuple[int, ...] = ()
     left: bool = False

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import (
     EraseTask,
-    FilesDestination,
     IngestTask,
     MaintainTask,
     ReplayTask,
@@ -23,7 +22,7 @@ from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, P
 from messagestore_core.store import handle
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import open_folder, store_id
-from messagestore_core.store.repair import steps
+from messagestore_core.store.repair import repair, steps
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.storage import Storage
 from messagestore_jobs import context
@@ -41,10 +40,10 @@ from support.histories.documents import JUDGES, purge_of, redelivery_of, redrive
 from support.histories.ingest import ingest, redrive, to_be_redriven
 from support.histories.job import Records, ReplayJob, to_be_sent
 from support.histories.lifecycle import RETRY
-from support.histories.others import damaged, maintained_by_others
+from support.histories.others import damaged, maintained_by_others, restore_all
 from support.histories.purge import erase, purge
 from support.histories.replay import redeliver, replay
-from support.histories.state import File, Letter, Place, RedriveJob, Store, Writes
+from support.histories.state import File, Letter, Message, Place, RedriveJob, Store, Writes
 from support.histories.steps import (
     HOUR,
     Damaged,
@@ -60,6 +59,7 @@ from support.histories.steps import (
     Redeliver,
     Redrive,
     Replay,
+    RestoreAll,
     Step,
 )
 from support.ingests import START, lines
@@ -67,9 +67,8 @@ from support.lifecycles import Updated
 from support.local_runs import tree
 from support.maintenance import RESOURCE, maintain
 from support.purges import POLICY, archived_positions, erase_document
-from support.replays import Crash, replay_document
+from support.replays import Crash, files_replay
 
-NOWHERE = FilesDestination(uri="file:///nowhere")
 _OF_INGEST = {
     "plan", "take-out", "dead-letters-withdrawn", "plan-anew", "dead-letters", "messages", "pending-taken", "lifecycle",
     "expire",
@@ -132,6 +131,10 @@ class World:
     """The replay that is under way during an erasure."""
     erases: Erasure | None = None
     """What is to be erased while a replay runs."""
+    before: dict[str, int] = field(default_factory=dict)
+    """The versions of the tables before the last step; empty if there is no such step of this store."""
+    over: bool = False
+    """Whether the history has ended, whatever steps are left."""
     keeps_copies: bool = False
     """Whether the store is copied before each step, for a rollback."""
 
@@ -160,13 +163,17 @@ class World:
 
     def happen(self, step: Step) -> None:
         """Do one step; the store is compared with the model after each try of it."""
+        if self.over:
+            return
         if not isinstance(step.does, Damaged):
             self._copy()
         self.now += step.hours * HOUR
         self.steps += 1
         self.erases = step.erases
+        before = found.versions(self.store)
         for run in self._runs(step.does):
             self._carry_on(run, step)
+        self.before = {} if isinstance(step.does, MakeAgain) else before
 
     def _copy(self) -> None:
         if self.keeps_copies:
@@ -244,13 +251,21 @@ class World:
                 return [self._maintain()]
             case Foreign():
                 return [self._foreign(does)]
+            case RestoreAll() | MakeAgain() | Damaged():
+                return self._by_hand(does)
+        left = [one for one in self.replays if not one.job.ended]
+        self.model.seen["replay went on"] += sum(one.job.sends is not None for one in left)
+        return [self._replay(one) for one in left]
+
+    def _by_hand(self, does: RestoreAll | MakeAgain | Damaged) -> list[Run]:
+        """What somebody does to the store's folder and tables."""
+        match does:
             case MakeAgain():
                 return [Run(MakeAgain, self._make_again, lambda: iter(()))]
             case Damaged():
                 return [Run(Damaged, lambda: self._is_refused(does), lambda: iter(()))]
-        left = [one for one in self.replays if not one.job.ended]
-        self.model.seen["replay went on"] += sum(one.job.sends is not None for one in left)
-        return [self._replay(one) for one in left]
+        self._restore_all()
+        return []
 
     def _ingest(self, what: Ingest) -> Run:
         for content in what.files:
@@ -494,6 +509,31 @@ class World:
         seen["made again"] += 1
         self._copy()
 
+    def _restore_all(self) -> None:
+        """Runs refuse the store until a repair; then they go on, and only the laws are left to hold."""
+        under_way = self.cut_off or self.model.plan or any(one.is_under_way() for one in self.replays)
+        store = handle.Store(self.stream.table.uri)
+        if under_way or not self.before or not restore_all(self.spark, store, self.before):
+            return
+        self.model.seen["all restored"] += 1
+        assert {self._error(document) for document in self._one_of_each()} == {"TableRefused"}
+        repair(handle.Store(store.uri), self.now, "somebody")
+        assert steps(handle.Store(store.uri)) == []
+        left = {message.global_position for message in found.messages(store.uri)}
+        for document in self._one_of_each():
+            assert self._error(document) is None
+            self._laws_hold(found.messages(store.uri), left)
+        assert steps(handle.Store(store.uri)) == []
+        self.over = True
+
+    def _laws_hold(self, messages: list[Message], left: set[int]) -> None:
+        """No id and no position is there twice, and none that was ever given is given again."""
+        places = [(message.stream_name, message.position) for message in messages]
+        assert len({message.message_id for message in messages}) == len(set(places)) == len(messages)
+        new = {message.global_position for message in messages} - left
+        assert all(position >= self.model.next_global for position in new)
+        self.model.seen["stored after a repair"] += len(new)
+
     def _is_refused(self, what: Damaged) -> None:
         """Each kind of run refuses the store, and changes nothing, where the damage can be noticed."""
         store = handle.Store(self.stream.table.uri)
@@ -512,12 +552,12 @@ class World:
 
     def _one_of_each(self) -> list[RunDocument]:
         """A document of each kind of run."""
-        table, at, task = self.stream.table, self.now, ReplayTask(job_id="refused", destination=NOWHERE)
+        table, at, elsewhere = self.stream.table, self.now, self.folder / "elsewhere"
         return [
             self.stream.document(at),
             purge_of(table, "refused", Purge(older=0), at, self.archive),
-            replay_document(table, task),
-            redelivery_of(table, at, self.again),
+            files_replay(table, elsewhere, job_id="refused"),
+            redelivery_of(table, at, elsewhere / "again"),
             RunDocument(run="refused", resource=POLICY, table=table, at=at, task=EraseTask()),
             RunDocument(run="refused", resource=RESOURCE, table=table, at=at, task=MaintainTask()),
         ]
