@@ -34,7 +34,7 @@ from support.histories.steps import (
 from support.histories.world import World
 from support.indexes import OFTEN
 
-HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "5"))
+HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "2"))
 """How many random histories (`make test-histories`)."""
 SEED = int(os.environ.get("MESSAGESTORE_HISTORIES_SEED", "20261123"))
 """`make test` always has the same, so that only a change can make it fail; `make test-histories` tries others."""
