@@ -156,6 +156,8 @@ def stream_from_files() -> Document:
                     "uri": "s3a://landing/invoice-status/",
                     "maxBytesPerBatch": "1Gi",
                     "afterIngest": "Archive",
+                    "format": "JSONLines",
+                    "lastLineAfter": "PT5M",
                     "archiveUri": "s3a://landing/statuses-taken-in",
                 }
             },
