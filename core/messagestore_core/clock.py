@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 from messagestore_core.bounds import FIRST_MOMENT, LAST_MOMENT
 from messagestore_core.contract.run_document import RunDocument
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 def now(document: RunDocument) -> datetime:
     """The time that every time rule of the run sees, in UTC."""
@@ -34,4 +36,13 @@ def in_utc(time: datetime | str) -> datetime:
 
 def microseconds(moment: datetime) -> int:
     """Return whole microseconds since 1970, without rounding by floats."""
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def from_microseconds(since_1970: int) -> datetime:
+    """The time, in UTC, of microseconds since 1970, without rounding by floats.
+
+    Raises:
+        OverflowError: it is before year 1 or after 9999.
+    """
+    return _EPOCH + timedelta(microseconds=since_1970)

@@ -1,7 +1,7 @@
 """Which version of a store a call reads: the newest, or a chosen one."""
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -13,6 +13,7 @@ from messagestore.errors import StoreUnreadableError, VersionNotFoundError
 from messagestore.location import Location, refusals
 from messagestore.reads import of_stream
 from messagestore.snapshot import Snapshot
+from messagestore_core.clock import from_microseconds
 from messagestore_core.contract.records import Translator
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.folder import FORMAT_VERSION, MARKER
@@ -21,8 +22,6 @@ from messagestore_core.store.objects import LARGEST_DOCUMENT, first_link
 from messagestore_core.store.schemas import HEADS
 from messagestore_core.versions.rules import NAME as DECLARATION
 from messagestore_core.versions.rules import declared
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Versions:
@@ -82,7 +81,7 @@ class Versions:
             commit = log.read(f"{self._messages.version():020}.json")
         actions = map(json.loads, (commit or b"").splitlines())
         moments = [action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action]
-        return _EPOCH + timedelta(milliseconds=moments[0]) if moments else None
+        return from_microseconds(moments[0] * 1000) if moments else None
 
     def translators(self) -> list[Translator]:
         """The translators to the current envelope version, as the store declares them now.

@@ -3,13 +3,14 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from messagestore_core.clock import from_microseconds
 from messagestore_core.contract.run_document import PurgeTask, Rule
 from messagestore_core.contract.run_report import Preview
 from messagestore_core.store.delta_log import files_of
@@ -34,7 +35,6 @@ NARROW = (
 )
 """The columns of a message in a selection; never its content."""
 _NEWER = {"metadata_paths", "result_paths", "error", "dead_letters"}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -206,4 +206,4 @@ def _digest(value: object) -> str:
 
 
 def _time(micros: int | None) -> datetime | None:
-    return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+    return None if micros is None else from_microseconds(micros)

@@ -2,17 +2,17 @@
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from messagestore_core.clock import from_microseconds
 from messagestore_core.contract.records import KafkaCluster, KafkaSource
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.offsets import OffsetRange, Partition
 from messagestore_jobs.source.plan import Listed
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DENIED = ("SaslAuthenticationException", "AuthorizationException", "there are no credentials for Kafka")
 _ADVICE = {
     "KafkaDenied": "the brokers at {servers} refuse the credentials: check the keys username and password of the "
@@ -66,7 +66,7 @@ def oldest_record(spark: SparkSession, source: KafkaSource, waiting: Sequence[Of
     places = [{"topic": r.partition.topic, "partition": r.partition.number, "offset": r.start} for r in waiting]
     offsets = spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
     milliseconds = offsets.oldest(json.dumps(access(source.cluster)), json.dumps(places))
-    return None if milliseconds < 0 else _EPOCH + timedelta(milliseconds=milliseconds)
+    return None if milliseconds < 0 else from_microseconds(milliseconds * 1000)
 
 
 def kafka_failure(error: Exception, cluster: KafkaCluster) -> RunFailedError:
