@@ -16,7 +16,7 @@ TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 
 .PHONY: help install tools images cluster cluster-down demo demo-cluster test test-all test-quick test-unit test-jobs \
-	test-hostile test-documents test-operator test-e2e test-histories test-faults fuzz fuzz-records mutants bench bench-large docs lint format crds lock \
+	test-hostile test-documents test-operator test-e2e test-long test-histories test-faults fuzz fuzz-records mutants bench bench-large docs lint format crds lock \
 	sbom clean
 
 help: ## This list
@@ -60,7 +60,10 @@ demo: install ## Ingest, purge and replay real webhooks on this machine
 test: install tools ## All tests; deletes the cluster that they create
 	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) --take-down tests/e2e tests/jobs tests/operator tests/chart tests/unit
 
-test-all: test test-histories test-hostile test-documents test-faults fuzz fuzz-records ## All tests, then those that `make test` leaves out; some hours
+test-all: test test-long test-histories test-hostile test-documents test-faults fuzz fuzz-records ## All tests, then those that `make test` leaves out; some hours
+
+test-long: install tools ## The tests that take long, of all kinds
+	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) -m long tests/jobs tests/operator tests/e2e
 
 test-unit: install ## Tests of pure parts, in milliseconds
 	$(PYTEST) $(TWO_AT_ONCE) tests/unit
@@ -110,7 +113,7 @@ HISTORIES ?= 200
 
 test-histories: install ## Compare random histories of a store with a model; HISTORIES is their number, SEED the seed
 	@echo "test-histories: $(HISTORIES) histories of seed $(SEED)"
-	MESSAGESTORE_HISTORIES=$(HISTORIES) MESSAGESTORE_HISTORIES_SEED=$(SEED) $(PYTEST) $(TWO_AT_ONCE) --timeout 0 \
+	MESSAGESTORE_HISTORIES=$(HISTORIES) MESSAGESTORE_HISTORIES_SEED=$(SEED) $(PYTEST) $(TWO_AT_ONCE) --timeout 0 -m '' \
 		tests/jobs/histories
 
 test-faults: install tools ## A hundred streams while operators are killed, API servers restarted and leaders doubled; SEED is the seed

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from support.local_runs import AT, arrive, record, replay, stream
+from support.long import few
 from support.waiting import scaled, wait_until
 
 COMMAND = Path(sys.executable).parent / "messagestore"
@@ -77,7 +78,10 @@ def test_the_locale_does_not_decide_which_files_there_are(tmp_path: Path) -> Non
     assert "\\xff.jsonl has a name that is not UTF-8" in ready["message"]
 
 
-@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+
+
+@pytest.mark.parametrize(("number", "exit_code"), few(SIGNALS, SIGNALS[1]))
 def test_a_signal_ends_it_and_the_next_run_goes_on(tmp_path: Path, number: signal.Signals, exit_code: int) -> None:
     arrive(tmp_path, "a.jsonl", map(record, range(1, 7)))
     slow = {"rateLimit": {"messagesPerSecond": 1}} if number is signal.SIGINT else {}

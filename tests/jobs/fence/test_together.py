@@ -30,6 +30,7 @@ from messagestore_operator.cli.main import app
 from support.crash import forget_tables
 from support.ingests import OWNER, RESOURCE, START, lines, record, write_file
 from support.local_runs import tree
+from support.long import few
 from support.stores import positions
 
 OLD = Rule(name="old", max_age=timedelta(days=400))
@@ -101,7 +102,7 @@ def site(made: Site, tmp_path: Path) -> Site:
     return copy
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", few(TABLES, "messages", "tombstones"))
 def test_no_run_goes_on_without_a_table(site: Site, name: str) -> None:
     shutil.rmtree(site.store / name)
     assert all(f"{site.store}/{name} is missing" in words for words in site.refuses_all())
@@ -133,6 +134,7 @@ def test_no_run_goes_on_after_a_change_by_spark(site: Site, change: str, operati
     assert all(f"was changed by another writer: {operation} at version" in told for told in words)
 
 
+@pytest.mark.long
 def test_runs_go_on_after_spark_has_merged_files_and_removed_old_ones(site: Site) -> None:
     for name in ("messages", "dead_letters", "files"):
         site.spark.sql(f"OPTIMIZE {site.path(name)}")

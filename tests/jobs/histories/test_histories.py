@@ -34,7 +34,7 @@ from support.histories.steps import (
 from support.histories.world import World
 from support.indexes import OFTEN
 
-HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "2"))
+HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "1"))
 """How many random histories (`make test-histories`)."""
 SEED = int(os.environ.get("MESSAGESTORE_HISTORIES_SEED", "20261123"))
 """`make test` always has the same, so that only a change can make it fail; `make test-histories` tries others."""
@@ -311,7 +311,13 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "_OBJECT_ROWS", 1)
 
 
-def test_a_store_is_what_its_history_makes_it(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["retried", "not erased", "maintained by others", "made again"])
+def test_a_store_is_what_its_history_makes_it(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    lived(KNOWN[name], spark, tmp_path)
+
+
+@pytest.mark.long
+def test_all_histories_together_meet_everything_there_is(spark: SparkSession, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     for name, history in KNOWN.items():
         seen.update(lived(history, spark, tmp_path / name, EIGHT_HOURS if name == "remembered" else None))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from deltalake.exceptions import TableNotFoundError
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -26,6 +26,7 @@ from messagestore_jobs.index import store_index
 from messagestore_jobs.purge.job import run_purge
 from support.indexes import OFTEN
 from support.ingests import START, Row, Stream, lines, received, record
+from support.long import few
 
 HOUR = timedelta(hours=1)
 STREAMS = ("a-1", "a-2", "b")
@@ -250,28 +251,40 @@ EXPECTING = (
 MIXED = (*KEPT[2:4], Sent("garbage", 1), Sent("passed over", 7), Sent("expiring", 8), Sent("kept", 9, "b"))
 
 
-@given(st.lists(rounds, min_size=3, max_size=4))
-@example(
-    [
+KNOWN = {
+    "all": [
         Round((KEPT[:4], MIXED), files_in_a_batch=1),
         Round((MIXED, KEPT[2:]), purged="b"),
         Round((KEPT, (Sent("expiring", 11, "a-2"),)), touched=(0, 1), on_expired="Discard"),
         Round((KEPT[:2],), lost=True, files_in_a_batch=3),
-    ]
-)
-@example([Round((KEPT, MIXED), window=1), Round((KEPT,), window=1), Round(), Round((KEPT, MIXED), window=2)])
-@example([Round((EXPECTING, KEPT)), Round((EXPECTING,), touched=(0,)), Round(purged="a-2", lost=True)])
-@example([Round((MIXED,)), Round(purged="a-1"), Round(purged="b"), Round((KEPT,), purged="a-2", touched=(0,))])
+    ],
+    "windows": [Round((KEPT, MIXED), window=1), Round((KEPT,), window=1), Round(), Round((KEPT, MIXED), window=2)],
+    "expecting": [Round((EXPECTING, KEPT)), Round((EXPECTING,), touched=(0,)), Round(purged="a-2", lost=True)],
+    "purged": [Round((MIXED,)), Round(purged="a-1"), Round(purged="b"), Round((KEPT,), purged="a-2", touched=(0,))],
+}
+
+
+@pytest.mark.parametrize("name", few(KNOWN, "all"))
+def test_every_record_is_in_one_place_and_no_position_is_given_twice(
+    spark: SparkSession, folders: Iterator[Path], name: str
+) -> None:
+    lived(spark, folders, KNOWN[name])
+
+
+@pytest.mark.long
+@given(st.lists(rounds, min_size=3, max_size=4))
 @settings(
     # Shrinking would run for an hour; a failed example is printed whole. More random ones: `make test-histories`.
-    max_examples=1,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    max_examples=3,
+    phases=[Phase.reuse, Phase.generate],
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-def test_every_record_is_in_one_place_and_no_position_is_given_twice(
-    spark: SparkSession, folders: Iterator[Path], happened: list[Round]
-) -> None:
+def test_so_it_is_whatever_happens(spark: SparkSession, folders: Iterator[Path], happened: list[Round]) -> None:
+    lived(spark, folders, happened)
+
+
+def lived(spark: SparkSession, folders: Iterator[Path], happened: list[Round]) -> None:
     folder = next(folders)
     in_memory = Stream(spark, folder)
     in_table = Stream(spark, folder, {"memory": Memory(index_bytes=0)}, store="looked up")

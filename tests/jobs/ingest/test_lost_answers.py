@@ -154,6 +154,7 @@ def test_of_files_that_change_before_the_next_try_each_record_is_stored_once(
     assert positions_have_no_gap(stream.messages())
 
 
+@pytest.mark.long
 def test_whatever_answer_is_lost_and_however_its_input_changes_each_record_ends_in_one_place(
     spark: SparkSession, tmp_path: Path
 ) -> None:

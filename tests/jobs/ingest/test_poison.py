@@ -6,6 +6,7 @@ import sys
 import zlib
 from pathlib import Path
 
+import pytest
 import yaml
 from deltalake import DeltaTable
 
@@ -18,6 +19,7 @@ DRIVER = ["--driver-memory", "1g", "--cores", "1"]
 LINE = 700_000_000
 
 
+@pytest.mark.long
 def test_a_line_of_700_mb_in_a_gzip_of_3_mb_is_set_aside_and_the_rest_is_stored(tmp_path: Path) -> None:
     arrive(tmp_path, "a.jsonl", [record(1)])
     around = [json.dumps(record(n)).encode() + b"\n" for n in (2, 3)]

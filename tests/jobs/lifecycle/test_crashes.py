@@ -19,6 +19,7 @@ from support.crash import crash_run, forget_tables
 from support.external_writes import observing
 from support.ingests import START, lines, record
 from support.lifecycles import Updated, update
+from support.long import few
 from support.replays import Crash
 
 VARYING = {"inserted_at", "inserted_date", "failed_at", "at", "run", "updated_at", "next_retry_at", "received_at"}
@@ -128,7 +129,12 @@ def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Begu
 
 
 # The state after one write is that before the next; the last write is "expire".
-@pytest.mark.parametrize(("name", "moment"), [*((name, "before") for name in WRITES), ("expire", "after")])
+CRASHES = [*((name, "before") for name in WRITES), ("expire", "after")]
+
+
+@pytest.mark.parametrize(
+    ("name", "moment"), few(CRASHES, ("messages", "before"), ("lifecycle", "before"), ("expire", "after"))
+)
 def test_cut_off_at_a_write_of_the_second_run(
     begun: Begun, name: str, moment: str, uninterrupted: tuple[Any, Counter[str]]
 ) -> None:
@@ -159,6 +165,7 @@ KILLS = [
 """In the order of the run, each in the next process: first pending updates meet their message, then a batch follows."""
 
 
+@pytest.mark.long
 def test_killed_at_every_write_it_ends_with_the_same_store(
     spark: SparkSession, tmp_path: Path, uninterrupted: tuple[Any, Counter[str]]
 ) -> None:

@@ -129,48 +129,49 @@ def test_an_update_waits_for_a_day_and_is_then_a_dead_letter(stream: Updated) ->
     assert letter["detail"] == "of a status update, no message with this messageId came within 24 hours"
 
 
-@pytest.mark.parametrize(
-    ("raw", "reason", "detail"),
-    [
-        (b"{", "Unparseable", None),
-        (b'["m1", "COMPLETED"]', "Unparseable", None),
-        (b'{"messageId": "m1", "messageId": "m2", "status": "FAILED"}', "Unparseable", None),
-        (b'{"status": "FAILED"}', "MissingField", "of a status update, messageId is absent or null"),
-        (b'{"messageId": "m1", "status": null}', "MissingField", "of a status update, status is absent or null"),
-        (update("", "FAILED"), "InvalidField", "of a status update, messageId is empty"),
-        (
-            update("m1", "failed"),
-            "InvalidField",
-            "of a status update, status is none of RECEIVED, PROCESSING, COMPLETED, FAILED, EXPIRED, RETRY",
-        ),
-        (
-            update("m1", "FAILED", time="yesterday"),
-            "InvalidField",
-            "of a status update, time is no RFC 3339 time in the years 1 to 9999",
-        ),
-        (
-            update("m1", "FAILED", attempt=0),
-            "InvalidField",
-            "of a status update, attempt is no whole number from 1 to 1000000",
-        ),
-        (
-            update("m1", "FAILED", attempt="1.5"),
-            "InvalidField",
-            "of a status update, attempt is no whole number from 1 to 1000000",
-        ),
-        (
-            update("m1", "FAILED", error="e" * 32_769),
-            "InvalidField",
-            "of a status update, error is longer than 32768 characters",
-        ),
-    ],
-)
-def test_what_is_no_update_is_a_dead_letter(stream: Updated, raw: bytes, reason: str, detail: str | None) -> None:
-    stream.tell(raw, update("m1", "COMPLETED", attempt=None))
-    assert stream.told().counts == UpdateCounts(received=2, applied=1, dead_lettered=1)
-    (letter,) = stream.dead_letters()
-    assert (letter["reason"], letter["raw"], letter["source"]["kind"]) == (reason, raw, "lifecycle")
-    assert detail is None or letter["detail"] == detail
+NO_UPDATES: list[tuple[bytes, str, str | None]] = [
+    (b"{", "Unparseable", None),
+    (b'["m1", "COMPLETED"]', "Unparseable", None),
+    (b'{"messageId": "m1", "messageId": "m2", "status": "FAILED"}', "Unparseable", None),
+    (b'{"status": "FAILED"}', "MissingField", "of a status update, messageId is absent or null"),
+    (b'{"messageId": "m1", "status": null}', "MissingField", "of a status update, status is absent or null"),
+    (update("", "FAILED"), "InvalidField", "of a status update, messageId is empty"),
+    (
+        update("m1", "failed"),
+        "InvalidField",
+        "of a status update, status is none of RECEIVED, PROCESSING, COMPLETED, FAILED, EXPIRED, RETRY",
+    ),
+    (
+        update("m1", "FAILED", time="yesterday"),
+        "InvalidField",
+        "of a status update, time is no RFC 3339 time in the years 1 to 9999",
+    ),
+    (
+        update("m1", "FAILED", attempt=0),
+        "InvalidField",
+        "of a status update, attempt is no whole number from 1 to 1000000",
+    ),
+    (
+        update("m1", "FAILED", attempt="1.5"),
+        "InvalidField",
+        "of a status update, attempt is no whole number from 1 to 1000000",
+    ),
+    (
+        update("m1", "FAILED", error="e" * 32_769),
+        "InvalidField",
+        "of a status update, error is longer than 32768 characters",
+    ),
+]
+
+
+def test_what_is_no_update_is_a_dead_letter(stream: Updated) -> None:
+    stream.tell(*(raw for raw, _, _ in NO_UPDATES), update("m1", "COMPLETED", attempt=None))
+    number = len(NO_UPDATES)
+    assert stream.told().counts == UpdateCounts(received=number + 1, applied=1, dead_lettered=number)
+    letters = sorted(stream.dead_letters(), key=lambda letter: letter["source"]["offset"])
+    for letter, (raw, reason, detail) in zip(letters, NO_UPDATES, strict=True):
+        assert (letter["reason"], letter["raw"], letter["source"]["kind"]) == (reason, raw, "lifecycle")
+        assert detail is None or letter["detail"] == detail
 
 
 def test_messages_count_apart_from_updates(stream: Updated) -> None:

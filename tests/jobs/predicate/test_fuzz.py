@@ -23,7 +23,7 @@ from support.sparksql import sql
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
-COUNT = int(os.environ.get("MESSAGESTORE_FUZZ", "2000"))
+COUNT = int(os.environ.get("MESSAGESTORE_FUZZ", "800"))
 SEED = int(os.environ.get("MESSAGESTORE_FUZZ_SEED", "16"))
 AT_ONCE = 40
 

@@ -89,7 +89,7 @@ OLD, OLDER = Rule(name="", max_age=2 * DAY), Rule(name="", max_age=3 * DAY)
 
 # An example takes seconds: a failure is printed as found, as shrinking it would take an hour.
 @settings(
-    max_examples=12,
+    max_examples=6,
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=list(HealthCheck),
