@@ -325,6 +325,7 @@ def forgotten(**task: Any) -> MaintainTask:
     return MaintainTask(log_retention=timedelta(0), deleted_file_retention=timedelta(0), **task)
 
 
+@pytest.mark.long
 def test_each_run_of_a_store_that_grows_old_ends_as_if_no_answer_had_been_lost_and_nothing_removed(
     spark: SparkSession, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,6 +336,7 @@ def test_each_run_of_a_store_that_grows_old_ends_as_if_no_answer_had_been_lost_a
     assert {one.replace("\\", "") for one in missed} == ELSEWHERE | OF_WHAT_WAS_CUT_OFF
 
 
+@pytest.mark.long
 def test_each_run_that_goes_on_where_another_was_cut_off_ends_as_if_no_answer_had_been_lost(
     spark: SparkSession, object_store: ObjectStore, tmp_path: Path
 ) -> None:
