@@ -1,9 +1,14 @@
 """With authentication, only users with the cluster's right to the URL get metrics, over TLS."""
 
 import ssl
+import threading
+import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,6 +16,7 @@ import pytest
 from support.apiserver import ApiServer
 from support.certificates import certify
 from support.installed import ACCOUNT, installed_chart
+from support.launches import stream
 from support.operators import FAST, Operator, eventually, running_operator
 from support.waiting import scaled
 
@@ -44,6 +50,45 @@ def test_figures_are_told_to_whom_a_role_allows_them(apiserver: ApiServer, opera
     others = (None, "Bearer ", "Bearer not-a-token", f"Basic {prometheus}", f"Bearer {stranger}")
     assert [_status(operator, one) for one in others] == [401, 401, 401, 401, 403]
     assert operator[0].get("/metrics")[0] == 0, "there is no way without TLS"
+
+
+def test_tokens_of_strangers_take_nothing_from_the_operators_own_work(
+    apiserver: ApiServer, operator: tuple[Operator, Path]
+) -> None:
+    ended = threading.Event()
+
+    def guess(guesser: int) -> list[int]:
+        answers = []
+        for number in count():
+            if ended.is_set():
+                return answers
+            answers.append(_status(operator, f"Bearer guess-{guesser}-{number}"))
+        raise AssertionError
+
+    with ThreadPoolExecutor(8) as pool:
+        guesses = [pool.submit(guess, guesser) for guesser in range(8)]
+        try:
+            until = time.monotonic() + 3
+            for number in count():
+                _is_reconciled(apiserver, f"during-{number}", operator[0])
+                if time.monotonic() > until:
+                    break
+        finally:
+            ended.set()
+    answers = Counter(status for one in guesses for status in one.result())
+    assert set(answers) == {401, 429}
+    assert answers[401] <= 10 + 5 * scaled(6), "a burst, and five a second"
+
+
+def _is_reconciled(server: ApiServer, name: str, operator: Operator) -> None:
+    """Create a stream, and wait until the operator has given it a status."""
+    document = stream(name, namespace=OWN, trigger={"schedule": {"cron": "0 0 1 1 *"}}).to_dict()
+    for given in ("uid", "generation"):
+        del document["metadata"][given]
+    streams = f"/apis/messagestore.dev/v1alpha1/namespaces/{OWN}/messagestreams"
+    answer = server.request("POST", streams, document)
+    assert answer.accepted, answer.body
+    eventually(lambda: server.request("GET", f"{streams}/{name}").body.get("status"), 5, operator)
 
 
 def _token(server: ApiServer, name: str) -> str:

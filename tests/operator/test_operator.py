@@ -2,9 +2,11 @@
 
 import random
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from messagestore_operator.cluster.scrapes import FRESH_SECONDS
 from support import sparkoperator
 from support.apiserver import ApiServer
 from support.definitions import no_spark_applications
@@ -102,9 +105,46 @@ def test_news_of_a_run_that_come_in_a_row_are_looked_at_together(
             "PATCH", sparkoperator.path(namespace, run.name), note, "application/merge-patch+json"
         )
         assert answer.accepted
-    time.sleep(1)
+    time.sleep(FRESH_SECONDS)
     looks = operator.figure("messagestore_operator_reconcile_seconds_count") - before
     assert 1 <= looks <= 15
+
+
+def test_many_scrapes_hold_up_neither_the_lead_nor_the_work(
+    apiserver: ApiServer, namespace: str, tmp_path: Path
+) -> None:
+    patient = {"leader": {"duration": 10.0, "renewDeadline": 8.0, "retry": 1.0}}
+    with running_operator(apiserver, tmp_path, {**_settings(namespace), **patient}) as operator:
+        _scrape_while_it_works(apiserver, namespace, operator)
+
+
+def _scrape_while_it_works(apiserver: ApiServer, namespace: str, operator: Operator) -> None:
+    for number in range(100):
+        _apply(apiserver, namespace, f"idle-{number}", trigger={"schedule": {"cron": "0 0 1 1 *"}})
+    eventually(lambda: _condition(_status(apiserver, namespace, "idle-99")), of=operator)
+    ended = threading.Event()
+
+    def scrape() -> list[int]:
+        answers = []
+        while not ended.is_set():
+            answers.append(operator.get("/metrics")[0])
+        return answers
+
+    with ThreadPoolExecutor(100) as pool:
+        scrapes = [pool.submit(scrape) for _ in range(100)]
+        try:
+            # Longer than a leader that can't renew its Lease leads.
+            until = time.monotonic() + 9
+            for number in count():
+                _apply(apiserver, namespace, f"busy-{number}", trigger={"schedule": {"cron": "0 0 1 1 *"}})
+                eventually(lambda name=f"busy-{number}": _condition(_status(apiserver, namespace, name)), 5, operator)
+                if time.monotonic() > until:
+                    break
+        finally:
+            ended.set()
+    assert 200 in {answer for one in scrapes for answer in one.result()}
+    assert operator.process.poll() is None
+    assert operator.figure("messagestore_operator_leading") == 1
 
 
 def test_what_a_run_is_made_of_belongs_to_it_and_its_driver_may_reach_its_own_report_only(

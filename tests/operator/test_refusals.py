@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from messagestore_operator.cluster.scrapes import FRESH_SECONDS
 from support import sparkoperator
 from support.apiserver import ApiServer
 from support.fakespark import FakeSpark, fake_spark
@@ -124,7 +125,7 @@ def test_a_resource_under_way_that_comes_to_be_refused_is_seen_to_its_end(cluste
     last = eventually(lambda: cluster.status("orders").get("lastRun"), of=cluster.operator)
     assert (last["name"], last["state"]) == (run.name, "Succeeded")
     eventually(lambda: cluster.holders() == [])
-    time.sleep(2)
+    time.sleep(FRESH_SECONDS)
     # Such a resource once cost 28 requests a second for ever; these are for its end and two seconds of rest.
     assert cluster.operator.figure("messagestore_operator_requests_total") - before < 40
     assert len(spark.launched("")) == 1

@@ -16,10 +16,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry
 
-from messagestore_operator.cluster.client import ApiError
-from messagestore_operator.cluster.visitors import OK, Visitors
+from messagestore_operator.cluster import scrapes
+from messagestore_operator.cluster.visitors import Visitors
 from messagestore_operator.settings import Settings, seconds
 
 
@@ -58,13 +58,16 @@ class Health:
         self._misses = self._misses + 1 if missed else 0
 
     def problems(self) -> list[str]:
-        """What is late, in words; empty if nothing is. A replica that waits for the lead has no work."""
+        """What is late, in words; empty if nothing is. A replica that waits for the lead has no work.
+
+        Metrics are rendered in another thread, so this may be called in any.
+        """
         if self.waiting_to_lead or self._synced is None:
             return []
         now, found = self._clock(), list[str]()
         if (late := self.lateness()) > self._stalled_after:
             found.append(f"a resource has been due for {late:.0f} s")
-        longest = max((now - since for since in self._busy.values()), default=0.0)
+        longest = max((now - since for since in list(self._busy.values())), default=0.0)
         if longest > self._stalled_after:
             found.append(f"reconciling a resource has lasted {longest:.0f} s")
         if now - self._synced > 2 * self._resync + self._stalled_after:
@@ -93,32 +96,19 @@ async def served(
 
         return respond
 
-    async def metrics(request: web.Request) -> web.StreamResponse:
-        if settings.metrics.authentication:
-            try:
-                status = await visitors.judge(request.headers.get("Authorization"), request.path)
-            except ApiError:
-                return web.Response(text="the API server can't be asked", status=503)
-            if status != OK:
-                return web.Response(status=status)
-        return web.Response(body=generate_latest(figures), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-    probes, numbers = web.Application(), web.Application()
+    probes = web.Application()
     probes.router.add_get("/healthz", _asynchronous(answer(list)))
     probes.router.add_get("/readyz", _asynchronous(answer(health.unready)))
-    numbers.router.add_get("/metrics", metrics)
-    runners = [web.AppRunner(probes, access_log=None), web.AppRunner(numbers, access_log=None)]
-    places = ((settings.health_port, None), (settings.metrics_port, _tls(settings)))
+    runner = web.AppRunner(probes, access_log=None)
+    allowed = visitors if settings.metrics.authentication else None
     try:
-        ports = []
-        for runner, (port, tls) in zip(runners, places, strict=True):
-            await runner.setup()
-            await web.TCPSite(runner, settings.listen, port, ssl_context=tls).start()
-            ports.append(int(runner.addresses[0][1]))
-        yield ports[0], ports[1]
+        await runner.setup()
+        await web.TCPSite(runner, settings.listen, settings.health_port).start()
+        place = (settings.listen, settings.metrics_port)
+        async with scrapes.served(figures, place, _tls(settings), allowed) as metrics_port:
+            yield int(runner.addresses[0][1]), metrics_port
     finally:
-        for runner in runners:
-            await runner.cleanup()
+        await runner.cleanup()
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:

@@ -6,6 +6,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -17,7 +18,9 @@ from messagestore_operator.cluster.backend.observe import app_state
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.health import Health
 from messagestore_operator.cluster.labels import RUN_KIND
+from messagestore_operator.decide.snapshot import RunKind
 
+_RUN_KINDS = frozenset(get_args(RunKind))
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
@@ -70,7 +73,7 @@ class Metrics:
         late.set_function(lateness)
 
     def watch_cache(self, cache: Cache) -> None:
-        """Add metrics of the cluster, computed at each scrape."""
+        """Add metrics of the cluster, computed when the page is rendered, in a thread of its own."""
         self.registry.register(_ClusterCollector(cache))
 
 
@@ -90,8 +93,10 @@ class _ClusterCollector(Collector):
         tally: Tally[tuple[str, str]] = Tally()
         for _, run in self._cache.all_runs():
             main = run.application or run.config_map or run.driver
-            if main is not None:
-                tally[labels_of(main).get(RUN_KIND, ""), app_state(run.application).value] += 1
+            kind = labels_of(main).get(RUN_KIND, "") if main is not None else ""
+            # Whoever may edit a ConfigMap can write any text there.
+            if kind in _RUN_KINDS:
+                tally[kind, app_state(run.application).value] += 1
         for labels, number in sorted(tally.items()):
             found.add_metric(labels, number)
         return found

@@ -106,15 +106,15 @@ class WorkQueue(Generic[K]):
 
     @property
     def depth(self) -> int:
-        """The number of due keys that no worker has."""
+        """The number of due keys that no worker has; may be read in any thread."""
         now = self._clock()
-        return sum(1 for key, when in self._due.items() if when <= now and key not in self._taken)
+        return sum(1 for key, when in list(self._due.items()) if when <= now and key not in self._taken)
 
     @property
     def lateness(self) -> float:
-        """How long the longest due key has waited for a worker, in seconds."""
+        """How long the longest due key has waited for a worker, in seconds; may be read in any thread."""
         now = self._clock()
-        waiting = (now - when for key, when in self._due.items() if key not in self._taken)
+        waiting = (now - when for key, when in list(self._due.items()) if key not in self._taken)
         return max(0.0, max(waiting, default=0.0))
 
     def _next(self, first: bool) -> tuple[K | None, float | None]:

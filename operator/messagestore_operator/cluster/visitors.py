@@ -8,24 +8,36 @@ from collections.abc import Callable
 
 from messagestore_operator.cluster.api_objects import at
 from messagestore_operator.cluster.client import KubeClient
+from messagestore_operator.cluster.ratelimit import TokenBucket
 
 _REMEMBERED_SECONDS = 60.0
 _MOST_REMEMBERED = 1000
+_STRANGERS_PER_SECOND, _STRANGERS_AT_ONCE = 5.0, 4
+_BURST = 10
 _REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-OK, UNAUTHORIZED, FORBIDDEN = 200, 401, 403
+_ANSWER_SECONDS = 5.0
+OK, UNAUTHORIZED, FORBIDDEN, TOO_MANY = 200, 401, 403, 429
 
 
 class Visitors:
-    """Checks tokens by TokenReview and SubjectAccessReview, and remembers the result for a while."""
+    """Checks tokens by TokenReview and SubjectAccessReview, and remembers the result for a while.
+
+    These requests have a rate of their own, so tokens of strangers delay no other work. A token that was allowed before
+    is checked again however many strangers ask.
+    """
 
     def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client = client
+        self._client = client.unlimited(_ANSWER_SECONDS)
         self._clock = clock
         self._judged: dict[bytes, tuple[float, int]] = {}
+        self._strangers = TokenBucket(_STRANGERS_PER_SECOND, _BURST, clock)
+        self._asking = 0
 
     async def judge(self, authorization: str | None, path: str) -> int:
         """The HTTP status of a GET request for a path, by the bearer token in its header.
+
+        It is TOO_MANY if too many unknown tokens came.
 
         Raises:
             ApiError: the API server could not be asked.
@@ -38,11 +50,22 @@ class Visitors:
         judged_at, status = self._judged.get(key, (-_REMEMBERED_SECONDS, UNAUTHORIZED))
         if now - judged_at < _REMEMBERED_SECONDS:
             return status
-        status = await self._ask(token.strip(), path)
+        if status != OK and (self._asking >= _STRANGERS_AT_ONCE or not self._strangers.take()):
+            return TOO_MANY
+        self._asking += 1
+        try:
+            status = await self._ask(token.strip(), path)
+        finally:
+            self._asking -= 1
+        self._remember(key, now, status)
+        return status
+
+    def _remember(self, key: bytes, now: float, status: int) -> None:
+        if len(self._judged) >= _MOST_REMEMBERED:
+            self._judged = {one: found for one, found in self._judged.items() if found[1] == OK}
         if len(self._judged) >= _MOST_REMEMBERED:
             self._judged.clear()
         self._judged[key] = now, status
-        return status
 
     async def _ask(self, token: str, path: str) -> int:
         found = await self._client.create(

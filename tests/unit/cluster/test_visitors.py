@@ -15,6 +15,10 @@ class Reviews:
         self.allowed = allowed
         self.asked: list[dict[str, Any]] = []
 
+    def unlimited(self, timeout: float) -> "Reviews":
+        """The same, without the rate of all other requests."""
+        return self
+
     async def create(self, collection: str, body: dict[str, Any]) -> dict[str, Any]:
         self.asked.append(body)
         if body["kind"] == "TokenReview":
@@ -56,3 +60,46 @@ def test_what_came_of_it_is_remembered_for_a_minute() -> None:
         asyncio.run(found.judge("Bearer known", "/metrics"))
         asked.append(len(reviews.asked))
     assert asked == [2, 2, 4]
+
+
+def test_strangers_have_few_reviews_and_hold_up_nobody_who_was_allowed() -> None:
+    found, reviews, clock = visitors()
+    assert asyncio.run(found.judge("Bearer known", "/metrics")) == 200
+    clock[0] = 61
+    asked = len(reviews.asked)
+    answers = [asyncio.run(found.judge(f"Bearer {number}", "/metrics")) for number in range(2000)]
+    assert (answers[0], answers[-1]) == (401, 429)
+    assert len(reviews.asked) - asked <= 20
+    assert asyncio.run(found.judge("Bearer known", "/metrics")) == 200
+    clock[0] = 63
+    assert asyncio.run(found.judge("Bearer other", "/metrics")) == 401, "the rate lets the next strangers ask"
+
+
+def test_only_a_few_strangers_are_asked_about_at_once() -> None:
+    found, reviews, _ = visitors()
+    answered = asyncio.Event()
+
+    async def slow(collection: str, body: dict[str, Any]) -> dict[str, Any]:
+        reviews.asked.append(body)
+        await answered.wait()
+        return {"status": {"authenticated": False}}
+
+    async def all_at_once() -> list[int]:
+        asking = [asyncio.create_task(found.judge(f"Bearer {number}", "/metrics")) for number in range(9)]
+        await asyncio.sleep(0)
+        answered.set()
+        return await asyncio.gather(*asking)
+
+    reviews.create = slow  # type: ignore[method-assign]
+    assert sorted(asyncio.run(all_at_once())) == [401] * 4 + [429] * 5
+
+
+def test_tokens_of_strangers_push_no_allowed_one_out_of_memory() -> None:
+    found, _, clock = visitors()
+    assert asyncio.run(found.judge("Bearer known", "/metrics")) == 200
+    for number in range(1100):
+        clock[0] += 0.2
+        assert asyncio.run(found.judge(f"Bearer {number}", "/metrics")) == 401
+    while asyncio.run(found.judge(f"Bearer more-{(number := number + 1)}", "/metrics")) != 429:
+        pass
+    assert asyncio.run(found.judge("Bearer known", "/metrics")) == 200

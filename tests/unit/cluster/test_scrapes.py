@@ -1,0 +1,136 @@
+"""Serving metrics: beside the event loop, seldom, and to a bounded number of connections."""
+
+import asyncio
+import functools
+import socket
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER, RUN, RUN_KIND
+from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.cluster.scrapes import FRESH_SECONDS, MOST_CONNECTIONS, Listener, Page, served
+from support.waiting import scaled
+
+
+class Slow(Collector):
+    """Figures that take a while."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.collected = seconds, 0
+
+    def collect(self) -> Iterator[Metric]:
+        self.collected += 1
+        time.sleep(self.seconds)
+        yield GaugeMetricFamily("collected", "How often.", self.collected)
+
+
+def in_a_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """The test, run by an event loop."""
+
+    @functools.wraps(test)
+    def run() -> None:
+        asyncio.run(test())
+
+    return run
+
+
+def slow(seconds: float = 0.0) -> tuple[CollectorRegistry, Slow]:
+    registry, collector = CollectorRegistry(), Slow(seconds)
+    registry.register(collector)
+    collector.collected = 0
+    return registry, collector
+
+
+@in_a_loop
+async def test_rendering_does_not_hold_up_the_event_loop() -> None:
+    registry, _ = slow(0.5)
+    rendering = asyncio.create_task(Page(registry).text())
+    longest = 0.0
+    while not rendering.done():
+        before = time.monotonic()
+        await asyncio.sleep(0.01)
+        longest = max(longest, time.monotonic() - before)
+    assert longest < 0.25
+
+
+@in_a_loop
+async def test_all_who_ask_within_some_seconds_get_one_page() -> None:
+    registry, collector = slow(0.05)
+    clock = [100.0]
+    page = Page(registry, lambda: clock[0])
+    pages = await asyncio.gather(*(page.text() for _ in range(100)))
+    assert len(set(pages)) == collector.collected == 1
+    clock[0] += FRESH_SECONDS
+    assert await page.text() not in pages
+    assert collector.collected == 2
+
+
+@in_a_loop
+async def test_one_who_leaves_takes_the_page_from_nobody() -> None:
+    page = Page(slow(0.2)[0])
+    leaving, staying = asyncio.create_task(page.text()), asyncio.create_task(page.text())
+    await asyncio.sleep(0.05)
+    leaving.cancel()
+    assert b"collected 1.0" in await staying
+
+
+@in_a_loop
+async def test_connections_that_say_nothing_are_few_and_end() -> None:
+    async def respond(request: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(text="figures")
+
+    listener = Listener(respond, seconds=0.4)
+    with socket.create_server(("127.0.0.1", 0), backlog=256) as listening:
+        listening.setblocking(False)
+        accepting = asyncio.create_task(listener.accept(listening))
+        address = listening.getsockname()
+        silent = [await asyncio.open_connection(*address) for _ in range(100)]
+        await asyncio.sleep(0.1)
+        assert listener.connections == MOST_CONNECTIONS
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: it\r\n\r\n")
+        async with asyncio.timeout(scaled(20)):
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200"), "after those before it"
+        for _, one in [*silent, (reader, writer)]:
+            one.close()
+        accepting.cancel()
+        await asyncio.gather(accepting, return_exceptions=True)
+    assert listener.connections == 0
+
+
+@in_a_loop
+async def test_only_metrics_are_served_and_each_answer_ends_its_connection() -> None:
+    async with served(slow()[0], ("127.0.0.1", 0), None, None) as port, aiohttp.ClientSession() as session:
+        told = {}
+        for method, path in (("GET", "/metrics"), ("HEAD", "/metrics"), ("POST", "/metrics"), ("GET", "/healthz")):
+            async with session.request(method, f"http://127.0.0.1:{port}{path}") as answer:
+                told[method, path] = answer.status, answer.headers.get("Connection")
+    assert told == {
+        ("GET", "/metrics"): (200, "close"),
+        ("HEAD", "/metrics"): (200, "close"),
+        ("POST", "/metrics"): (405, "close"),
+        ("GET", "/healthz"): (404, "close"),
+    }
+
+
+def test_runs_are_counted_by_known_kinds_alone() -> None:
+    cache, metrics = Cache("SparkApplication"), Metrics()
+    for number, kind in enumerate(["ingest", "ingest", "erase", "", None, *(f"free text {n}" for n in range(50))]):
+        cache.put(_config_map(f"orders-{number}", kind))
+    metrics.watch_cache(cache)
+    (runs,) = [one for one in metrics.registry.collect() if one.name == "messagestore_runs"]
+    assert {one.labels["kind"]: one.value for one in runs.samples} == {"ingest": 2, "erase": 1}
+
+
+def _config_map(name: str, kind: str | None) -> dict[str, Any]:
+    labels = {MANAGED_BY: MANAGER, RUN: name, **({RUN_KIND: kind} if kind is not None else {})}
+    metadata = {"namespace": "shop", "name": name, "uid": name, "resourceVersion": "1", "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
