@@ -28,6 +28,7 @@ from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.health import health_of, served
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, PODS, RESOURCES, Kind
 from messagestore_operator.cluster.leader import Leader, Timing
+from messagestore_operator.cluster.lines import log_deleted
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.cluster.old_leases import OldLeases
 from messagestore_operator.cluster.predicates import Predicates
@@ -180,9 +181,11 @@ class Service:
             self._queue.add(key, first=True)
 
     def _observed(self, event_type: str | None, document: ApiObject) -> None:
+        key = (str(document.get("kind")), namespace_of(document), name_of(document))
+        if event_type == "DELETED" and (gone := self._cache.resource(key)) is not None:
+            log_deleted(gone)
         keys = self._cache.remove(document) if event_type == "DELETED" else self._cache.put(document)
         self._enqueue_together(keys)
-        key = (str(document.get("kind")), namespace_of(document), name_of(document))
         if key in keys:
             # Resources that people have applied are reconciled at once, before changes of runs.
             self._enqueue_first([key])

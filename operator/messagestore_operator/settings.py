@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from messagestore_core.logs import LogFormat
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.scalars import Cron, Duration, Quantity, TimeZone
 from messagestore_operator.api.spark import DriverResources, ExecutorResources
@@ -194,6 +195,9 @@ class Settings(Model):
     )
     status_interval: Duration = Field(
         default=Duration("PT1M"), description="Minimum time between writes of a status in which only figures change."
+    )
+    log_format: LogFormat = Field(
+        default="text", description="Lines of the log, of the operator and of drivers: text, or json."
     )
     listen: str = Field(default="0.0.0.0", description="Address for probes and metrics.")
     health_port: Port = Field(default=8081, description="Port of /healthz and /readyz. 0 is any free port.")

@@ -333,3 +333,29 @@ class RunReport(ContractModel):
     """While the run lasts."""
     outcome: Outcome | None = None
     error: RunError | None = None
+
+
+def counts_of(outcome: Outcome | None) -> dict[str, int]:
+    """The counts of an outcome by name, for a line of a log."""
+    match outcome:
+        case IngestOutcome():
+            done = outcome.lifecycle.counts if outcome.lifecycle else UpdateCounts()
+            updates = {"updates": done.applied, "expired": done.expired} if outcome.lifecycle else {}
+            return {**outcome.counts.model_dump(by_alias=True), "batches": outcome.batches, **updates}
+        case PurgeOutcome():
+            names = {"purged", "archived", "scrubbed", "dead_letters"}
+            purged = outcome.purge.model_dump(by_alias=True, include=names) if outcome.purge else {}
+            return {"selected": outcome.preview.messages, "held": outcome.preview.held, **purged}
+        case EraseOutcome():
+            return {"erased": outcome.erased}
+        case ReplayOutcome():
+            names = {"replayed", "failed", "erased", "lost"}
+            progress = outcome.progress.model_dump(by_alias=True, include=names)
+            return {"selected": outcome.selection.messages, **progress}
+        case MaintainOutcome():
+            names = {"files_before", "files_after", "files_removed", "objects_removed"}
+            return outcome.model_dump(by_alias=True, include=names)
+        case DeleteOutcome():
+            return {"deleted": len(outcome.deleted)}
+        case None:
+            return {}

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from messagestore_core.logs import LineFormatter, LogFormat
 from messagestore_operator.settings import Settings, SettingsProblemError, load
 
 
@@ -22,6 +23,9 @@ def operator(
         list[str] | None,
         typer.Option("--namespace", "-n", metavar="NAME", help="Watch this namespace. Repeatable."),
     ] = None,
+    log_format: Annotated[
+        LogFormat | None, typer.Option("--log-format", help="Lines of the log, of drivers too. Default: text.")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log more.")] = False,
 ) -> None:
     """Run the operator against a cluster until it is stopped.
@@ -29,17 +33,17 @@ def operator(
     It finds the API server by KUBECONFIG or, in a pod, by its service account. Variables set settings too, such as
     MESSAGESTORE_OPERATOR_SPARK__IMAGE.
     """
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    if not verbose:
-        # Kopf logs each event that it passes on.
-        logging.getLogger("kopf").setLevel(logging.WARNING)
     try:
-        found = load(settings, os.environ, {"watchNamespaces": namespace or None})
+        found = load(settings, os.environ, {"watchNamespaces": namespace or None, "logFormat": log_format})
     except SettingsProblemError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
+    lines = logging.StreamHandler()
+    lines.setFormatter(LineFormatter(found.log_format))
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[lines])
+    if not verbose:
+        # Kopf logs each event that it passes on.
+        logging.getLogger("kopf").setLevel(logging.WARNING)
     raise typer.Exit(_serve(found))
 
 

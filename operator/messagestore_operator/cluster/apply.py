@@ -18,6 +18,7 @@ from messagestore_operator.cluster.kinds import CONFIG_MAPS, RESOURCES
 from messagestore_operator.cluster.labels import FINALIZER
 from messagestore_operator.cluster.launch import Launcher, LaunchRefusedError, control_text
 from messagestore_operator.cluster.lease import lease_name
+from messagestore_operator.cluster.lines import log_change, log_run
 from messagestore_operator.cluster.reports import CONTROL
 from messagestore_operator.decide import actions
 from messagestore_operator.decide.snapshot import ObservedRun
@@ -77,6 +78,7 @@ class Applier:
             changes.insert(0, version)
         self._put(await self._client.json_patch(_path(resource, "status"), changes))
         self._cache.note_written(resource.identity, self._cluster.now())
+        log_change(resource, action.status)
 
     @_do.register
     async def _(self, action: actions.AcquireLease, resource: Resource) -> None:
@@ -100,7 +102,9 @@ class Applier:
     async def _(self, action: actions.CreateRun, resource: Resource) -> None:
         try:
             settings = self._settings
-            launch = Launch(action, resource, settings.spark, settings.driver, settings.tenancy.labels)
+            launch = Launch(
+                action, resource, settings.spark, settings.driver, settings.tenancy.labels, settings.log_format
+            )
             await self._launcher.launch(launch)
         except LaunchRefusedError as error:
             _log.warning("%s was not launched: %s", action.run.holder, error)
@@ -126,6 +130,8 @@ class Applier:
 
     @_do.register
     async def _(self, action: actions.EmitEvent, resource: Resource) -> None:
+        if action.ended is not None:
+            log_run(resource, action.ended)
         await self._events.record(resource, NewEvent(action.type, str(action.reason), action.message))
 
     @_do.register

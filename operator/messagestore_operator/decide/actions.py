@@ -7,9 +7,9 @@ action is idempotent, so an operator that was killed between two of them continu
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, RetentionPolicyStatus
@@ -17,6 +17,9 @@ from messagestore_operator.api.spark import Spark
 from messagestore_operator.decide.run_queue import RunSlot
 from messagestore_operator.decide.snapshot import DriverControl, RunRef, TableKey
 from messagestore_operator.translate import SecretVariable, StorageAccess
+
+if TYPE_CHECKING:
+    from messagestore_operator.decide.run_lifecycle import EndedRun
 
 Status = MessageStreamStatus | RetentionPolicyStatus | ReplayJobStatus
 
@@ -105,11 +108,12 @@ class SetControl:
 
 @dataclass(frozen=True)
 class EmitEvent:
-    """Send an Event. `reason` is one of `reasons.Reason`."""
+    """Send an Event. `reason` is one of `reasons.Reason`; `ended` is the run whose end it tells, for the log."""
 
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
+    ended: EndedRun | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

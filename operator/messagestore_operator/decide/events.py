@@ -6,6 +6,7 @@ Their texts contain no run's name and no counts, which the status has: so Kubern
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from messagestore_operator.api.status import BaseStatus, CurrentRun
 from messagestore_operator.decide.actions import EmitEvent
@@ -46,7 +47,7 @@ def run_events(before: CurrentRun | None, stage: RunStage) -> Iterator[EmitEvent
     if run.stop_requested_at is not None and (before is None or before.stop_requested_at is None):
         yield EmitEvent("Normal", Reason.RUN_STOPPED, f"{run.kind} run stops after its batch")
     if stage.ended is not None:
-        yield _ending(stage.ended)
+        yield replace(_ending(stage.ended), ended=stage.ended)
 
 
 def condition_events(before: BaseStatus | None, after: BaseStatus) -> Iterator[EmitEvent]:

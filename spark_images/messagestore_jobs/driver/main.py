@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from messagestore_core.contract.run_document import ReplayTask, RunDocument
-from messagestore_core.contract.run_report import RunError, RunReport
+from messagestore_core.contract.run_report import RunError, RunReport, counts_of
+from messagestore_core.logs import LineFormatter, LogFormat, tell
 from messagestore_jobs.driver.configmap import ConfigMap
 from messagestore_jobs.driver.control import Commands, RunControl
 from messagestore_jobs.driver.execute import execute
@@ -43,6 +44,7 @@ class PodSettings:
     termination_log: Path
     grace_seconds: float
     """The time from SIGTERM until the pod is killed."""
+    log_format: LogFormat = "text"
 
     @staticmethod
     def of(environment: Mapping[str, str]) -> "PodSettings":
@@ -52,6 +54,7 @@ class PodSettings:
             config_map=environment.get("MESSAGESTORE_CONFIGMAP") or None,
             termination_log=Path(environment.get("MESSAGESTORE_TERMINATION_LOG", "/dev/termination-log")),
             grace_seconds=float(environment.get("MESSAGESTORE_GRACE_SECONDS", "30")),
+            log_format="json" if environment.get("MESSAGESTORE_LOG_FORMAT") == "json" else "text",
         )
 
 
@@ -65,7 +68,7 @@ def main() -> int:
         _write(settings.termination_log, f"the run document {settings.document} can't be read: {error}")
         sys.stderr.write(f"the run document {settings.document} can't be read: {error}\n")
         return 2
-    _log_to_stderr(secrets_of(document))
+    _log_to_stderr(settings.log_format, secrets_of(document))
     return Driver(document, settings).run()
 
 
@@ -89,6 +92,7 @@ class Driver:
     def run(self) -> int:
         """Carry the run out; return the exit code."""
         signal.signal(signal.SIGTERM, self._terminated)
+        self._tell("run started")
         if self._reporting is not None:
             self._reporting.start()
         report = execute(
@@ -119,11 +123,26 @@ class Driver:
             self._control.limit(commands.messages_per_second)
 
     def _end(self, report: RunReport) -> None:
-        """Report once how the run ended."""
+        """Report and log once how the run ended."""
         self._ending.acquire()
+        self._tell("run ended", report)
         if self._reporting is not None:
             report = self._reporting.finish(report, _LEFT_SECONDS if self._stopping else DELIVERY_SECONDS)
         _write(self._settings.termination_log, report_text(report, self._secrets, TERMINATION_BYTES))
+
+    def _tell(self, message: str, report: RunReport | None = None) -> None:
+        """A line of the log, with the fields that the operator's lines have."""
+        error = report.error if report else None
+        fields = {
+            **self._document.resource.model_dump(include={"kind", "namespace", "name"}),
+            "run": self._document.run,
+            "runKind": self._document.task.kind,
+            "result": report.state if report else None,
+            "reason": error.reason if error else None,
+            "seconds": self._tracker.seconds() if report else {},
+            "counts": counts_of(report.outcome if report else None),
+        }
+        tell(_log, logging.WARNING if error else logging.INFO, message, fields)
 
     def _terminated(self, number: int, frame: object) -> None:
         """Stop after the batch or chunk under way; if that takes too long, report so within the grace period."""
@@ -167,19 +186,8 @@ def _write(path: Path, text: str) -> None:
         _log.warning("the termination message can't be written: %s", error)
 
 
-class _Scrubbing(logging.Formatter):
-    """Removes secrets from the log, also from stack traces."""
-
-    def __init__(self, secrets: frozenset[str]) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
-        self._secrets = secrets
-
-    def format(self, record: logging.LogRecord) -> str:
-        return scrubbed(super().format(record), self._secrets)
-
-
-def _log_to_stderr(secrets: frozenset[str]) -> None:
+def _log_to_stderr(log_format: LogFormat, secrets: frozenset[str]) -> None:
     handler = logging.StreamHandler()
-    handler.setFormatter(_Scrubbing(secrets))
+    handler.setFormatter(LineFormatter(log_format, lambda text: scrubbed(text, secrets)))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("py4j").setLevel(logging.WARNING)

@@ -137,13 +137,26 @@ def _shortened(report: RunReport) -> Iterator[RunReport]:
 class Tracker:
     """The progress of a run, for other threads; each line for people goes to the log too."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.progress = RunProgress(step="start")
+        self._clock = clock
+        self._since = clock()
+        self._took: dict[str, float] = {}
+
+    def seconds(self) -> dict[str, float]:
+        """The seconds that each step took so far, over all its turns."""
+        return {name: round(seconds, 1) for name, seconds in self._with_current().items()}
 
     def step(self, name: str, total: int | None = None) -> None:
         """A new step begins."""
-        _log.info("%s", name)
+        if name != self.progress.step:
+            _log.info("%s", name)
+        self._took, self._since = self._with_current(), self._clock()
         self.progress = RunProgress(step=name, total=total, text=self.progress.text)
+
+    def _with_current(self) -> dict[str, float]:
+        step = self.progress.step
+        return {**self._took, step: self._took.get(step, 0.0) + self._clock() - self._since}
 
     def advance(self, done: int) -> None:
         """So much more of the current step is done."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from messagestore_core.logs import LogFormat
 from messagestore_jobs.driver.main import PodSettings
 from messagestore_jobs.session import JAVA_OPTIONS
 from messagestore_operator.api.scalars import Quantity
@@ -54,6 +55,15 @@ def test_a_pod_has_room_beside_its_heap_unless_a_setting_says_how_much(
 
     spark = {**conf(spark_conf), **({role: {"memory": memory}} if memory else {})}
     assert _spec(spark, **conf(settings_conf))[role].get("memoryOverhead") == beside
+
+
+def test_drivers_log_as_the_operator_does() -> None:
+    def variables(log_format: LogFormat) -> dict[str, str]:
+        spec = application(replace(launch(), log_format=log_format))["spec"]
+        return {one["name"]: one.get("value", "") for one in _container(spec, "driver")["env"]}
+
+    assert variables("json")["MESSAGESTORE_LOG_FORMAT"] == "json"
+    assert "MESSAGESTORE_LOG_FORMAT" not in variables("text")
 
 
 def test_an_empty_image_means_the_operators_own() -> None:

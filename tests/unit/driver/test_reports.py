@@ -176,6 +176,15 @@ def test_progress_counts_within_a_step() -> None:
     assert tracker.progress == RunProgress(step="audit", text="one file is gone")
 
 
+def test_the_seconds_of_a_step_are_summed_over_its_turns() -> None:
+    clock = [0.0]
+    tracker = Tracker(lambda: clock[0])
+    for clock[0], step in ((2.0, "open"), (5.0, "ingest"), (6.0, "updates"), (8.0, "ingest")):
+        tracker.step(step)
+    clock[0] = 12.0
+    assert tracker.seconds() == {"start": 2.0, "open": 3.0, "ingest": 5.0, "updates": 2.0}
+
+
 def test_a_run_is_stopped_paced_and_heard() -> None:
     clock = iter((0.0, 0.0, 1.0, 3.9, 4.0, 4.0))
     control = RunControl(5.0, lambda: next(clock))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from messagestore_core.logs import LogFormat
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.cluster.api_objects import ApiObject
 from messagestore_operator.cluster.kinds import Kind
@@ -17,7 +18,7 @@ from messagestore_operator.settings import DriverSettings, SparkSettings
 
 @dataclass(frozen=True)
 class Launch:
-    """A run to create: the decision's run, its resource, and labels from the settings."""
+    """A run to create: the decision's run, its resource, and what settings say of its application and its log."""
 
     run: CreateRun
     owner: Resource
@@ -25,6 +26,7 @@ class Launch:
     driver: DriverSettings
     passed_on: tuple[str, ...] = ()
     """Labels of the resource that its applications and pods get, too."""
+    log_format: LogFormat = "text"
 
     @property
     def labels(self) -> dict[str, str]:

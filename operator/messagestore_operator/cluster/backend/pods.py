@@ -22,6 +22,7 @@ DOCUMENT_FILE = "/etc/messagestore/run.json"
 DOCUMENT_VARIABLE = "MESSAGESTORE_RUN_DOCUMENT"
 CONFIG_MAP_VARIABLE = "MESSAGESTORE_CONFIGMAP"
 GRACE_VARIABLE = "MESSAGESTORE_GRACE_SECONDS"
+LOG_FORMAT_VARIABLE = "MESSAGESTORE_LOG_FORMAT"
 GRACE_SECONDS = 30
 """How long a driver has after SIGTERM to finish its work and to report."""
 TERMINATION_MESSAGE = "/dev/termination-log"
@@ -41,6 +42,7 @@ def driver_template(launch: Launch) -> dict[str, Any]:
         {"name": DOCUMENT_VARIABLE, "value": DOCUMENT_FILE},
         {"name": CONFIG_MAP_VARIABLE, "value": f"{run.namespace}/{run.name}"},
         {"name": GRACE_VARIABLE, "value": str(GRACE_SECONDS)},
+        *([{"name": LOG_FORMAT_VARIABLE, "value": launch.log_format}] if launch.log_format != "text" else []),
     ]
     container = {
         **_container(DRIVER, launch, environment),
