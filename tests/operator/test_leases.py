@@ -158,6 +158,29 @@ def test_the_leases_of_tables_that_are_gone_are_removed_and_no_others(apiserver:
     assert _with_leases(apiserver, scenario) == ["of-a-stream", "lately", "of-another-operator"]
 
 
+def test_the_lease_of_a_deleted_stream_names_no_run_that_is_gone(apiserver: ApiServer, table: TableKey) -> None:
+    async def scenario(leases: TableLeases, client: KubeClient) -> list[str | None]:
+        cache = Cache("SparkApplication")
+        cache.put(await leases.acquire(table, "default/dead", 41, None, NOW))
+        cluster = Cluster(
+            client,
+            KubeflowBackend(client),
+            cache,
+            leases,
+            Namespaces(client),
+            Starts(cache, RunBounds()),
+            lambda: NOW + timedelta(hours=1),
+        )
+        gatherer = Gatherer(cluster, Predicates(PredicateProcess(), list), Defaults())
+        await OldLeases(cluster, gatherer, ["default"], Defaults()).remove()
+        lease = await leases.read(table)
+        assert lease is not None
+        assert _epoch(lease) == 41
+        return [holder_of(lease), *(holder_of(one) for one in cache.leases())]
+
+    assert _with_leases(apiserver, scenario) == [None, None]
+
+
 def test_a_lease_that_was_taken_meanwhile_is_not_removed(apiserver: ApiServer, table: TableKey) -> None:
     async def scenario(leases: TableLeases, _: KubeClient) -> ApiObject | None:
         known = await leases.acquire(table, "default/first", 1, None, NOW)

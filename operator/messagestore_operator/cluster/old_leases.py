@@ -1,4 +1,4 @@
-"""Deletes the Leases of tables that no resource names any more, which would otherwise stay for ever."""
+"""Releases and deletes the Leases of tables that no resource names any more, which would otherwise stay for ever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.lease import TABLE
-from messagestore_operator.decide.leases import is_left_over
+from messagestore_operator.decide.leases import is_abandoned, is_left_over
 from messagestore_operator.decide.snapshot import Defaults, TableKey
 
 _log = logging.getLogger(__name__)
@@ -58,6 +58,12 @@ class OldLeases:
 
     async def _judge(self, table: TableKey, document: ApiObject) -> None:
         lease = await self._gatherer.lease(table)
-        if is_left_over(lease, bool(self._cache.interested(table)), self._now(), self._defaults):
+        named = bool(self._cache.interested(table))
+        if is_left_over(lease, named, self._now(), self._defaults):
             await self._leases.remove(document)
             self._cache.remove({**document, "kind": LEASES.name})
+        elif lease.holder is not None and not named and is_abandoned(lease, self._now(), self._defaults):
+            # Its resource went while the run was in progress, so no decision releases it.
+            released = await self._leases.release(table, lease.holder, self._now(), document)
+            if released is not None:
+                self._cache.put(released)

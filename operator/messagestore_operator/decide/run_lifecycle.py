@@ -275,11 +275,13 @@ def _outcome(
         return "Succeeded", None
     if (ending := _known_end(current)) is not None:
         return ("Cancelled" if ending.reason in CANCELLED else "Failed"), ending
-    if run is None or run.state is AppState.MISSING:
-        return "Failed", failure(run) if run and report and report.error else lost(launched=True)
+    if run is None or (run.state is AppState.MISSING and (report is None or report.error is None)):
+        return "Failed", lost(launched=True)
     if run.state is AppState.SUCCEEDED and (report is None or report.error is None):
         return "Failed", report_missing(run)
-    return "Failed", failure(run)
+    error = failure(run)
+    # Its pod was told to end, for example because its node is drained.
+    return ("Cancelled" if error.reason == Reason.RUN_STOPPED else "Failed"), error
 
 
 def _known_end(current: CurrentRun) -> RunError | None:

@@ -77,7 +77,10 @@ def execute(
     try:
         # Before Spark starts, so that problems with buckets show in seconds.
         _check_reachable(document)
-        outcome = _carry_out(document, spark(), progress, wait_seconds, control)
+        if isinstance(document.task, DeleteTask):
+            outcome = _delete(document, progress, wait_seconds)
+        else:
+            outcome = _carry_out(document, spark(), progress, wait_seconds, control)
     except BaseException as failure:
         if not isinstance(failure, Exception) and not is_panic(failure):
             raise
@@ -122,6 +125,23 @@ def _check_reachable(document: RunDocument) -> None:
         check_reachable(storage_uris(document), storage)
 
 
+def _delete(document: RunDocument, progress: ProgressListener, wait_seconds: float) -> Outcome:
+    """Delete a store, without Spark: its start would take longer than the deletion."""
+    from messagestore_core.store.fence import holding
+    from messagestore_core.store.handle import Store
+    from messagestore_core.store.storage import reaching
+    from messagestore_jobs.delete.job import check_deletion, run_delete
+    from messagestore_jobs.lock import writing
+
+    uri = document.table.uri
+    with reaching(document.storage) as storage, writing(uri, None, wait_seconds, progress.say):
+        store = Store.of(document.table, storage)
+        # Before the claim, which writes to the tables.
+        check_deletion(store, document)
+        with holding([store], document.run):
+            return run_delete(store, document, progress)
+
+
 def _carry_out(
     document: RunDocument,
     spark: "SparkSession",
@@ -154,7 +174,6 @@ def _carry_out(
 
 
 def _done(run: "Run", control: RunControl | None) -> Outcome:
-    from messagestore_jobs.delete.job import run_delete
     from messagestore_jobs.ingest.job import run_ingest
     from messagestore_jobs.maintain.job import run_maintain
     from messagestore_jobs.purge.erase import run_erase
@@ -176,7 +195,7 @@ def _done(run: "Run", control: RunControl | None) -> Outcome:
         case MaintainTask():
             return run_maintain(run)
         case DeleteTask():
-            return run_delete(run.store, run.document, run.progress)
+            raise TypeError("a deletion is carried out without Spark")
 
 
 def _maintenance(run: "Run") -> Maintenance:
@@ -199,11 +218,7 @@ def _maintenance(run: "Run") -> Maintenance:
 def _check(run: "Run", granted: Sequence["Store"]) -> None:
     """Check that the folders are the right ones, before anything is written to them."""
     from messagestore_core.store.folder import check_folder
-    from messagestore_jobs.delete.job import check_deletion
 
-    if isinstance(run.document.task, DeleteTask):
-        check_deletion(run.store, run.document)
-        return
     for store in (run.store, *granted):
         check_folder(store)
 
@@ -213,8 +228,6 @@ def _upgrade(document: RunDocument, granted: Sequence["Store"]) -> None:
     from messagestore_core.store.audit import note_holds
     from messagestore_core.store.folder import open_folder
 
-    if isinstance(document.task, DeleteTask):
-        return
     for store in granted:
         open_folder(store, document)
     if isinstance(document.task, IngestTask):

@@ -19,6 +19,7 @@ from messagestore_core.logs import LineFormatter, LogFormat, tell
 from messagestore_jobs.driver.configmap import ConfigMap
 from messagestore_jobs.driver.control import Commands, RunControl
 from messagestore_jobs.driver.execute import execute
+from messagestore_jobs.driver.failures import AS_OF_ENDING_PODS, RUN_STOPPED
 from messagestore_jobs.driver.reporting import TERMINATION_BYTES, Reporting, Tracker, report_text
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 
@@ -32,6 +33,8 @@ STOPPED = 143
 """The exit code of a process that SIGTERM ended, as shells have it."""
 _LEFT_SECONDS = 8.0
 """The part of the grace period that is kept for the last report."""
+_BROKE_OFF = "told to stop; what was under way broke off, and the next run does it again"
+_NOT_IN_TIME = "told to stop; what was under way did not end in time, and the next run does it again"
 _log = logging.getLogger(__name__)
 
 
@@ -98,6 +101,8 @@ class Driver:
         report = execute(
             self._document, _cluster_session, self._tracker, 0, lambda: datetime.now(UTC), self._control
         ).model_copy(update={"started_at": self._started_at})
+        if self._stopping and report.error is not None and report.error.reason in AS_OF_ENDING_PODS:
+            report = report.model_copy(update={"error": RunError(reason=RUN_STOPPED, message=_BROKE_OFF)})
         self._end(report)
         return 0 if report.state == "Succeeded" else 1
 
@@ -137,7 +142,7 @@ class Driver:
             **self._document.resource.model_dump(include={"kind", "namespace", "name"}),
             "run": self._document.run,
             "runKind": self._document.task.kind,
-            "result": report.state if report else None,
+            "result": _result(report) if report else None,
             "reason": error.reason if error else None,
             "seconds": self._tracker.seconds() if report else {},
             "counts": counts_of(report.outcome if report else None),
@@ -158,18 +163,22 @@ class Driver:
     def _give_up(self) -> None:
         if self._ending.locked():
             return
-        message = "told to stop; what was under way did not end in time, and the next run does it again"
         self._end(
             self._state().model_copy(
                 update={
                     "state": "Failed",
                     "finished_at": datetime.now(UTC),
                     "progress": None,
-                    "error": RunError(reason="RunStopped", message=message),
+                    "error": RunError(reason=RUN_STOPPED, message=_NOT_IN_TIME),
                 }
             )
         )
         os._exit(STOPPED)
+
+
+def _result(report: RunReport) -> str:
+    """How the run ended, in the words of a resource's status."""
+    return "Cancelled" if report.error and report.error.reason == RUN_STOPPED else report.state
 
 
 def _cluster_session() -> "SparkSession":

@@ -124,6 +124,10 @@ def test_cut_off_anywhere_it_is_carried_on(tmp_path: Path, table: Table) -> None
     assert delete(table).left == ("notes.txt",)
 
 
+def _no_spark() -> SparkSession:
+    raise AssertionError("a deletion needs no Spark")
+
+
 class Lake:
     """A store on S3, written and deleted by runs."""
 
@@ -136,7 +140,8 @@ class Lake:
         table = Table(uri=f"s3a://{self.bucket}/orders", owner=OWNER, epoch=epoch)
         storage = (self._store.entry(self.bucket),)
         document = RunDocument(run="run", resource=RESOURCE, table=table, at=AT, storage=storage, task=task)
-        return execute(document, lambda: self._spark, Silent(), 0, lambda: AT)
+        session = _no_spark if isinstance(task, DeleteTask) else lambda: self._spark
+        return execute(document, session, Silent(), 0, lambda: AT)
 
     def ingest(self, epoch: int) -> None:
         self._store.put(f"{self.bucket}/landing/a.jsonl", lines(record("m1"), b"garbage"))
@@ -165,3 +170,18 @@ def test_a_store_on_s3_is_deleted_under_its_epoch(spark: SparkSession, object_st
     again = lake.run(DeleteTask(), 7)
     assert isinstance(again.outcome, DeleteOutcome)
     assert again.outcome.deleted == ()
+
+
+def test_of_a_deleted_store_on_s3_not_even_its_folder_is_left(spark: SparkSession, object_store: ObjectStore) -> None:
+    lake = Lake(spark, object_store)
+    lake.ingest(epoch=5)
+    done = lake.run(DeleteTask(), 6)
+    assert isinstance(done.outcome, DeleteOutcome)
+    assert done.outcome.left == ()
+    assert lake.names() == []
+
+
+def test_a_store_on_this_machine_is_deleted_without_spark(table: Table) -> None:
+    document = RunDocument(run="delete-1", resource=RESOURCE, table=table, at=AT, task=DeleteTask())
+    done = execute(document, _no_spark, Silent(), 0, lambda: AT)
+    assert (done.error, files_below(table.uri)) == (None, {})

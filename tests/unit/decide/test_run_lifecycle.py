@@ -134,6 +134,7 @@ def test_what_has_no_config_map_is_told_nothing() -> None:
 
 GONE, FAILED = {"state": AppState.MISSING}, {"state": AppState.FAILED, "driver": DriverPod("Failed", exit_code=1)}
 SUCCEEDED = {"state": AppState.SUCCEEDED, "driver": DriverPod("Succeeded")}
+TOLD_TO_STOP = RunError(reason="RunStopped", message="told to stop")
 STOPPED = StatusError(reason="StopDeadlineExceeded", message="m")
 CHANGED = StatusError(reason="SpecChanged", message="m")
 
@@ -145,6 +146,9 @@ CHANGED = StatusError(reason="SpecChanged", message="m")
         (FAILED, report("Failed", DENIED), STOPPED, "Failed", "StopDeadlineExceeded"),
         (FAILED, None, CHANGED, "Cancelled", "SpecChanged"),
         (FAILED, report("Failed", DENIED), None, "Failed", "StorageDenied"),
+        (FAILED, report("Failed", TOLD_TO_STOP), None, "Cancelled", "RunStopped"),
+        (GONE, report("Failed", TOLD_TO_STOP), None, "Cancelled", "RunStopped"),
+        (FAILED, report("Failed", TOLD_TO_STOP), STOPPED, "Failed", "StopDeadlineExceeded"),
         (FAILED, report("Running"), None, "Failed", "RunFailed"),
         (SUCCEEDED, report("Failed", DENIED), None, "Failed", "StorageDenied"),
         (SUCCEEDED, report("Running"), None, "Failed", "ReportMissing"),

@@ -178,6 +178,15 @@ TROUBLES: list[tuple[Waiting, str, str]] = [
 ]
 
 
+def test_a_run_whose_pod_was_told_to_end_is_no_failure_and_the_next_goes_on_at_once(world: World) -> None:
+    stream = orders(world)
+    told = run_once(world, error=RunError(reason="RunStopped", message="told to stop"))
+    assert world.only_run().name != told
+    (ended,) = world.status(stream).recent_runs
+    assert (ended.name, ended.state) == (told, "Cancelled")
+    assert {event.type for about, event in world.events if about == stream} == {"Normal"}
+
+
 @pytest.mark.parametrize(("waiting", "reason", "words"), TROUBLES)
 def test_why_a_driver_waits_is_said_while_it_waits_and_a_change_of_the_spec_heals_it(
     world: World, waiting: Waiting, reason: str, words: str
