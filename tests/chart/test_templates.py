@@ -14,6 +14,7 @@ from messagestore_operator.api import crd
 from messagestore_operator.cluster.runref import run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from messagestore_operator.settings import Settings, load
+from messagestore_operator.tenancy.endpoints import METADATA
 from support.helm import CHART, KUBE_VERSION, REPOSITORY, HelmError, helm, rendered, template
 from support.launches import stream
 
@@ -214,4 +215,4 @@ def test_a_network_policy_of_runs_is_about_every_pod_of_a_run_and_no_other() -> 
     blocked = [
         address for to in policy["spec"]["egress"][2]["to"] for address in to.get("ipBlock", {}).get("except", [])
     ]
-    assert "169.254.0.0/16" in blocked
+    assert {"169.254.0.0/16", "fe80::/10", *map(str, METADATA)} == set(blocked)

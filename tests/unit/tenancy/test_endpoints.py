@@ -86,6 +86,14 @@ def test_every_endpoint_and_broker_of_every_kind_is_looked_at(found: Resource, f
         "Metadata.Google.Internal",
         # With bucket "metadata" before it, it is the service's own name.
         "google.internal",
+        "metadata",
+        "metadata.goog",
+        "instance-data",
+        "instance-data.ec2.internal",
+        "metadata.azure.internal",
+        "metadata.tencentyun.com",
+        "api.metadata.cloud.ibm.com",
+        "lake.metadata.goog",
         "127.0.0.1",
         "127.9.9.9",
         "0.0.0.0",
@@ -94,15 +102,28 @@ def test_every_endpoint_and_broker_of_every_kind_is_looked_at(found: Resource, f
         "169.254.170.23",
         "100.100.100.200",
         "168.63.129.16",
+        "192.0.0.192",
         "[::1]",
         "[::]",
         "[fe80::1]",
         "[fd00:ec2::254]",
         "[fd20:ce::254]",
+        "[fd00:c1::a9fe:a9fe]",
+        "[fd00:42::42]",
         "[::ffff:7f00:1]",
         "[::ffff:a9fe:a9fe]",
         "[0:0:0:0:0:0:7f00:1]",
         "[64:ff9b::a9fe:a9fe]",
+        "[64:ff9b::c000:c0]",
+        "[64:ff9b:1::a9fe:a9fe]",
+        "[64:ff9b:1:a9fe:a9:fe00::]",
+        "[64:ff9b:1:a9fe:a9:fe00:1:2]",
+        "[64:ff9b:1:a9:fe:a9fe::]",
+        "[64:ff9b:1:0:a9:fea9:fe00::]",
+        "[2001:0:5db8:d822::5601:5601]",
+        "[2001:0:a9fe:a9fe::f7f7:f7f7]",
+        "[2001:db8::5efe:a9fe:a9fe]",
+        "[2001:db8::200:5efe:7f00:1]",
         "[2002:7f00:1::]",
         "2130706433",
         "0x7f000001",
@@ -136,6 +157,12 @@ def test_a_dot_at_the_end_makes_no_other_host(host: str) -> None:
         "[fd12:3456::1]",
         "[2001:db8::1]",
         "[64:ff9b::808:808]",
+        "[64:ff9b:1::808:808]",
+        "[64:ff9b:1:808:8:800::]",
+        "[2001:0:5db8:d822::f7f7:f7f7]",
+        "[2001:db8::5efe:808:808]",
+        "instance-data.example.org",
+        "192.0.0.193",
         "minio",
         "localhosts.example.org",
         "0x7f.example.org",
@@ -154,7 +181,7 @@ def test_an_address_is_judged_alike_in_ipv4_and_mapped_into_ipv6(number: int) ->
     assert is_of_the_node(f"[{IPv6Address(0xFFFF00000000 | number)}]") is node
 
 
-METADATA = ("100.100.100.200", "168.63.129.16")
+METADATA = ("100.100.100.200", "168.63.129.16", "192.0.0.192")
 
 
 @given(last=st.integers(1, 2**24 - 1), form=st.sampled_from(["{}", "{:#x}", "{:#o}", "127.{}", "0x7f.{}", "0177.{}"]))
