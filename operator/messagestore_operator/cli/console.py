@@ -11,6 +11,7 @@ from rich.console import Console as RichConsole
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
+from messagestore_core.text import printable
 from messagestore_jobs.progress import ProgressListener
 from messagestore_operator.local import Console
 
@@ -28,7 +29,7 @@ class PlainConsole:
 
     def say(self, text: str) -> None:
         """Write a line."""
-        print(text, file=self._stream, flush=True)
+        print(printable(text), file=self._stream, flush=True)
 
     @contextmanager
     def progress(self, run: str) -> Iterator[ProgressListener]:
@@ -58,7 +59,7 @@ class TerminalConsole:
 
     def say(self, text: str) -> None:
         """Write a line, above the bars if there are any."""
-        self._rich.print(text, markup=False)
+        self._rich.print(printable(text), markup=False)
 
     @contextmanager
     def progress(self, run: str) -> Iterator[ProgressListener]:
@@ -93,7 +94,7 @@ class _Bars:
             self._bars.advance(self._task, done)
 
     def say(self, text: str) -> None:
-        self._bars.console.print(f"{self._run}: {text}", markup=False)
+        self._bars.console.print(printable(f"{self._run}: {text}"), markup=False)
 
     def end(self) -> None:
         """Fill the bar of the step that has ended."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, yaml_text
+from messagestore_operator.cli.output import Output, plain_json, yaml_text
 from messagestore_operator.cli.tables import Column, print_table, shown_bytes
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def print_rows(messages: Iterable[Message], form: Output, *, header: bool) -> No
 def print_dead_letters(letters: Iterable[DeadLetter], form: Output) -> None:
     """Print dead letters: a table, a JSON array, or a YAML list."""
     if form is Output.JSON:
-        _print_array(json.dumps(_letter(letter), ensure_ascii=False) for letter in letters)
+        _print_array(plain_json(json.dumps(_letter(letter), ensure_ascii=False)) for letter in letters)
     elif form is Output.YAML:
         typer.echo(yaml_text({"deadLetters": [_letter(letter) for letter in letters]}), nl=False)
     else:
@@ -96,7 +96,7 @@ def _letter_cells(letter: DeadLetter, *, wide: bool) -> tuple[object, ...]:
 def _records(messages: Iterable[Message]) -> Iterator[str]:
     from messagestore.native import native_record
 
-    return (native_record(message).decode() for message in messages)
+    return (plain_json(native_record(message).decode()) for message in messages)
 
 
 def _print_array(lines: Iterable[str]) -> None:

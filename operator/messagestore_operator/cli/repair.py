@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from messagestore_operator.cli.output import echo
 from messagestore_operator.cli.store import FAILED, Store
 from messagestore_operator.cli.validate import BAD_INPUT
 
@@ -48,7 +49,8 @@ def repair(
             typer.echo("nothing is wrong with the tables")
             return
         for step in steps:
-            typer.echo(f"{step.wrong}\n  {_does(step, accept=accept)}")
+            echo(step.wrong)
+            echo(f"  {_does(step, accept=accept)}")
         epoch = repairs.newest_epoch(handle)
         if any(step.does is None for step in steps):
             raise typer.Exit(FAILED)
@@ -88,5 +90,5 @@ def _held(uri: str) -> Iterator[Handle]:
             with reaching(entries_of(place.uri, os.environ)) as storage, locked:
                 yield Handle(place.uri, storage)
     except MessageStoreError as error:
-        typer.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         raise typer.Exit(FAILED) from None

@@ -11,7 +11,7 @@ import typer
 
 from messagestore_operator.cli.interrupts import InterruptedRunError, interruptible
 from messagestore_operator.cli.options import memory, moment, seconds
-from messagestore_operator.cli.output import Output, printed
+from messagestore_operator.cli.output import Output, echo, printed
 from messagestore_operator.cli.validate import BAD_INPUT, Filenames
 from messagestore_operator.manifests import LoadResult, load
 
@@ -77,9 +77,9 @@ def _checked(filename: list[str]) -> LoadResult:
     problems = [*result.problems, *local_problems(result)]
     for warning in result.warnings:
         if warning not in problems:
-            typer.echo(f"warning: {warning}", err=True)
+            echo(f"warning: {warning}", err=True)
     for problem in problems:
-        typer.echo(str(problem), err=True)
+        echo(str(problem), err=True)
     if problems:
         raise typer.Exit(BAD_INPUT)
     return result

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, yaml_text
+from messagestore_operator.cli.output import Output, json_text, yaml_text
 from messagestore_operator.cli.store import At, Store, Version, opened
 from messagestore_operator.cli.tables import Column, print_table, shown_time
 
@@ -28,7 +27,7 @@ def stats(
     with opened(store, version, at) as reader:
         figures = reader.statistics()
     if output is Output.JSON:
-        typer.echo(json.dumps(_document(figures), indent=4, ensure_ascii=False))
+        typer.echo(json_text(_document(figures)))
     elif output is Output.YAML:
         typer.echo(yaml_text(_document(figures)), nl=False)
     else:

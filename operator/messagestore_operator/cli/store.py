@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messagestore_operator.cli.options import moment
+from messagestore_operator.cli.output import echo
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
@@ -53,16 +54,16 @@ def opened(uri: str, version: int | None = None, at: datetime | None = None) -> 
 
     def report_broken(error: BrokenMessageError) -> None:
         broken.append(error)
-        typer.echo(f"broken: {error}", err=True)
+        echo(f"broken: {error}", err=True)
 
     try:
         with Reader(uri, version=version, at=at, on_broken=report_broken) as store:
             yield store
     except ArgumentError as error:
-        typer.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
     except MessageStoreError as error:
-        typer.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
         raise typer.Exit(FAILED) from None
     if broken:
         raise typer.Exit(FAILED)

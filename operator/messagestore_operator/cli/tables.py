@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from messagestore_core.text import clipped
+from messagestore_core.text import clipped, printable
 
 LONGEST_CELL = 60
 _UNBOUNDED = 10_000
@@ -39,20 +39,18 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]], *, 
             overflow="ellipsis" if terminal else "ignore",
         )
     for row in rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_row(*(Text(shown(cell)) for cell in row))
     console = Console(file=sys.stdout, highlight=False, width=None if terminal else _UNBOUNDED)
     with console.capture() as printed:
         console.print(table)
     typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
-def printable(value: object) -> str:
-    """A cell's text, without control characters, which a terminal would interpret."""
+def shown(value: object) -> str:
+    """A cell's text."""
     if value is None:
         return ""
-    if isinstance(value, datetime):
-        return shown_time(value)
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value))
+    return shown_time(value) if isinstance(value, datetime) else printable(str(value))
 
 
 def shown_time(moment: datetime) -> str:

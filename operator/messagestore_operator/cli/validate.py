@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from messagestore_operator.cli.output import echo
 from messagestore_operator.manifests import load
 
 BAD_INPUT = 2
@@ -27,12 +28,12 @@ def validate(filename: Filenames) -> None:
     """
     result = load(filename)
     for warning in result.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     problems = [*result.problems, *(problem for item in result.loaded for problem in item.unsupported())]
     for problem in problems:
-        typer.echo(str(problem), err=True)
+        echo(str(problem), err=True)
     if problems:
         raise typer.Exit(BAD_INPUT)
     for item in result.loaded:
         kind, _, name = item.resource.identity
-        typer.echo(f"{item.document.file}: {kind}/{name} is valid")
+        echo(f"{item.document.file}: {kind}/{name} is valid")

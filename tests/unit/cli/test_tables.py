@@ -6,14 +6,14 @@ import pytest
 import typer
 
 from messagestore_operator.cli.options import moment
-from messagestore_operator.cli.tables import printable
+from messagestore_operator.cli.tables import shown
 
 
 @pytest.mark.parametrize(
-    ("year", "shown"), [(1, "0001-01-05T00:00:00Z"), (999, "0999-01-05T00:00:00Z"), (9999, "9999-01-05T00:00:00Z")]
+    ("year", "told"), [(1, "0001-01-05T00:00:00Z"), (999, "0999-01-05T00:00:00Z"), (9999, "9999-01-05T00:00:00Z")]
 )
-def test_a_time_has_four_digits_of_its_year(year: int, shown: str) -> None:
-    assert printable(datetime(year, 1, 5, 0, 0, 0, 999_999, tzinfo=UTC)) == shown
+def test_a_time_has_four_digits_of_its_year(year: int, told: str) -> None:
+    assert shown(datetime(year, 1, 5, 0, 0, 0, 999_999, tzinfo=UTC)) == told
 
 
 @pytest.mark.parametrize("text", ["2026-01-05", "2026-01-05T00:00:00", "0001-01-01T00:00:00+05:00", "now"])
