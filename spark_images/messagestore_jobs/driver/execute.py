@@ -22,7 +22,6 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.driver.control import Maintenance, RunControl, Steps
 from messagestore_jobs.driver.failures import error_of, is_panic
 from messagestore_jobs.driver.folders import granted_tables, storage_uris, written_tables
-from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 from messagestore_jobs.progress import ProgressListener
 
 if TYPE_CHECKING:
@@ -86,8 +85,7 @@ def execute(
             raise
         _log.info("run %s failed", document.run, exc_info=True)
         outcome = failure.outcome if isinstance(failure, RunFailedError) else None
-        said = error_of(failure, document)
-        error = said.model_copy(update={"message": scrubbed(said.message, secrets_of(document))})
+        error = error_of(failure, document)
     return _report(document, started_at, clock(), outcome, error)
 
 
@@ -208,11 +206,7 @@ def _maintenance(run: "Run") -> Maintenance:
         own = document.model_copy(update={"task": task})
         return maintaining(replace(run, document=own, as_of=now(own)))
 
-    def explained(failure: Exception) -> RunError:
-        said = error_of(failure, document)
-        return said.model_copy(update={"message": scrubbed(said.message, secrets_of(document))})
-
-    return Maintenance(begin, explained)
+    return Maintenance(begin, lambda failure: error_of(failure, document))
 
 
 def _check(run: "Run", granted: Sequence["Store"]) -> None:

@@ -1,4 +1,4 @@
-"""Why a run failed: a constant reason, and a message that says what to do."""
+"""Why a run failed: a constant reason, and a message that says what to do, without secrets or values of records."""
 
 import re
 from collections.abc import Iterator
@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.run_report import RunError
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.text import clipped
+from messagestore_core.text import clipped, printable
 from messagestore_jobs.driver.folders import storage_uris
+from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 
 RUN_FAILED = "RunFailed"
 STORAGE_DENIED = "StorageDenied"
@@ -62,10 +63,12 @@ _STORAGE = (
 
 def error_of(failure: BaseException, document: RunDocument) -> RunError:
     """The reason and the message of any failure."""
+    # Before anything is cut, because a part of a secret would not be recognised.
+    text = scrubbed(str(failure), secrets_of(document))
     if isinstance(failure, RunFailedError):
-        return RunError(reason=failure.reason, message=clipped(str(failure)))
+        return RunError(reason=failure.reason, message=clipped(printable(text)))
     reason, advice = _cause("\n".join(_texts(failure)), document)
-    said = words(failure)
+    said = _words(type(failure).__name__, text)
     return RunError(reason=reason, message=clipped(f"{advice} ({said})" if advice else said))
 
 
@@ -74,16 +77,16 @@ def is_panic(failure: BaseException) -> bool:
     return type(failure).__name__ == "PanicException"
 
 
-def words(failure: BaseException) -> str:
-    """The failure in one line."""
-    lines = [line.strip(" \t↳") for line in _COLOURS.sub("", str(failure)).splitlines() if line.strip(" \t↳")]
+def _words(kind: str, text: str) -> str:
+    """A failure in one line."""
+    lines = [line.strip(" \t↳") for line in _COLOURS.sub("", text).splitlines() if line.strip(" \t↳")]
     # py4j first says which call failed; Java's message follows after a colon. Other errors begin a list with one.
     java = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
     # The answer of an S3 server is at the very end, as XML.
-    answer = _S3_ANSWER.search(str(failure))
+    answer = _S3_ANSWER.search(text)
     said = java or _said(lines, last=answer is None)
     told = f": {answer[1]}: {answer[2]}" if answer and answer[1] not in said else ""
-    return clipped(f"{type(failure).__name__}: {said}{told}")
+    return clipped(printable(f"{kind}: {said}{told}"))
 
 
 def _said(lines: list[str], *, last: bool) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any, Protocol
 
 from messagestore_core.contract.run_report import PurgeOutcome, RunProgress, RunReport
-from messagestore_core.text import clipped
+from messagestore_core.text import clipped, printable
 from messagestore_jobs.driver.configmap import CONTROL, ConfigMapGoneError
 from messagestore_jobs.driver.control import Commands, read_commands
 from messagestore_jobs.driver.secrets import scrubbed
@@ -116,10 +116,10 @@ def report_text(report: RunReport, secrets: Collection[str], limit: int = REPORT
 def _clean(report: RunReport, secrets: Collection[str]) -> RunReport:
     changes: dict[str, Any] = {}
     if report.error is not None:
-        message = clipped(scrubbed(report.error.message, secrets))
+        message = clipped(printable(scrubbed(report.error.message, secrets)))
         changes["error"] = report.error.model_copy(update={"message": message})
     if report.progress is not None and report.progress.text is not None:
-        text = clipped(scrubbed(report.progress.text, secrets), _TEXT)
+        text = clipped(printable(scrubbed(report.progress.text, secrets)), _TEXT)
         changes["progress"] = report.progress.model_copy(update={"text": text})
     return report.model_copy(update=changes)
 

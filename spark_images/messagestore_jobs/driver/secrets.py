@@ -1,7 +1,10 @@
-"""Keep secrets of a run's environment out of logs and reports."""
+"""Keep secrets of a run's environment, and values of records, out of logs and reports."""
 
+import base64
 import os
+import re
 from collections.abc import Collection, Iterator
+from functools import cache
 
 from messagestore_core.contract.records import Integrity, KafkaCluster, KafkaSource
 from messagestore_core.contract.run_document import (
@@ -14,6 +17,21 @@ from messagestore_core.contract.run_document import (
 )
 
 _IN_ITS_PLACE = "…"
+_LEAST_BASE64 = 8
+"""Shorter pieces of base64 are parts of many other texts."""
+_NAMED_IN_XML = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos"}
+_VALUES = (
+    # Spark's errors about data (SQLSTATE 22), which may have a record in them, over several lines.
+    (re.compile(r"(\[[A-Z][A-Z0-9_.]*\]) (?:(?!SQLSTATE: ).)*(SQLSTATE: 22[0-9A-Z]{3})", re.DOTALL), r"\1 … \2"),
+    (
+        re.compile(
+            r"((?:java\.lang\.NumberFormat|java\.time\.(?:\w+\.)*DateTime(?:Parse)?|java\.net\.URISyntax"
+            r"|com\.fasterxml\.jackson\.(?:\w+\.)*\w+)Exception: )[^\n]*(?:\n at \[Source: [^\n]*)*"
+        ),
+        r"\1…",
+    ),
+)
+"""What Java says about a value that it can't read: each has the value itself in it."""
 
 
 def secrets_of(document: RunDocument) -> frozenset[str]:
@@ -22,10 +40,40 @@ def secrets_of(document: RunDocument) -> frozenset[str]:
 
 
 def scrubbed(text: str, secrets: Collection[str]) -> str:
-    """Remove all secrets from a text, longest first, as one may contain another."""
+    """Remove all secrets from a text, longest first, as one may contain another; also values of records."""
     for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, _IN_ITS_PLACE)
+        text = _forms(secret).sub(_IN_ITS_PLACE, text)
+    for pattern, instead in _VALUES:
+        text = pattern.sub(instead, text)
     return text
+
+
+@cache
+def _forms(secret: str) -> re.Pattern[str]:
+    """A secret as it is or with characters escaped for URLs, JSON or XML, and in base64 at any place of other bytes."""
+    plain = (secret, *_in_base64(secret.encode()))
+    return re.compile("|".join("".join(map(_spellings, text)) for text in plain))
+
+
+def _spellings(character: str) -> str:
+    """A pattern for a character and its escapes."""
+    percent = "".join(f"%{byte:02x}" for byte in character.encode())
+    name = f"|&{_NAMED_IN_XML[character]};" if character in _NAMED_IN_XML else ""
+    blank = r"|\+" if character == " " else ""
+    backslash = r"|\\" + re.escape(character) if character in "\"\\/'" else ""
+    unicode = rf"|\\u(?i:{ord(character):04x})|&#(?:{ord(character)}|x(?i:{ord(character):x}));"
+    return rf"(?:{re.escape(character)}|(?i:{percent}){unicode}{name}{blank}{backslash})"
+
+
+def _in_base64(secret: bytes) -> Iterator[str]:
+    """What of its base64 depends on the secret alone, in both alphabets, by what precedes it: 0, 1 or 2 bytes."""
+    for before in range(3):
+        length = (before + len(secret)) * 8 // 6
+        first = -(-before * 8 // 6)
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            own = encode(bytes(before) + secret).decode()[first:length]
+            if len(own) >= _LEAST_BASE64:
+                yield own
 
 
 def _variables(document: RunDocument) -> Iterator[str]:

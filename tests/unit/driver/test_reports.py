@@ -1,7 +1,12 @@
 """What a driver reports and reads: limited in size, without secrets, and whether or not the API answers."""
 
+import json
+import re
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from urllib.parse import quote, quote_plus
+from xml.sax.saxutils import escape
 
 import pytest
 
@@ -126,6 +131,87 @@ def test_secrets_of_the_environment_are_scrubbed(monkeypatch: pytest.MonkeyPatch
         secrets,
     )
     assert "AKIA123" not in told
+
+
+SECRET = "wJalr XUtn/FEMI+K7MDENG&bPx=é<RfiCY"
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "URL": lambda text: quote(text, safe=""),
+    "URL in small letters": lambda text: re.sub("%..", lambda found: found[0].lower(), quote(text, safe="")),
+    "path": quote,
+    "form": quote_plus,
+    "JSON": lambda text: json.dumps(text).replace("/", r"\/"),
+    "XML": lambda text: escape(text),
+    "base64": lambda text: b64encode(text.encode()).decode(),
+    "base64 for URLs": lambda text: urlsafe_b64encode(text.encode()).decode(),
+    "header of one's login": lambda text: b64encode(f"u:{text}".encode()).decode(),
+    "of another's": lambda text: b64encode(f"user:{text}@".encode()).decode(),
+    "base64 in a URL": lambda text: quote(b64encode(text.encode()).decode(), safe=""),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_secrets_are_scrubbed_however_they_are_written(spelling: str) -> None:
+    written = SPELLINGS[spelling](SECRET)
+    left = scrubbed(f"GET /?key={written} refused", {SECRET})
+    # The first characters may be of what precedes it.
+    pieces = {written[start : start + 6] for start in range(7, len(written) - 5)}
+    assert left.endswith(" refused")
+    assert not [piece for piece in pieces if piece in left]
+
+
+def test_a_short_secret_takes_nothing_else_with_it() -> None:
+    assert scrubbed("a b%20c eW91 pass", {"you"}) == "a b%20c eW91 pass"
+
+
+def test_a_secret_is_scrubbed_before_a_message_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_SECRET_KEY", "k" * 40)
+    for kind in (OSError, lambda text: RunFailedError("TableRefused", text)):
+        assert "kkk" not in error_of(kind("x" * 980 + "k" * 40), document()).message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'java.lang.NumberFormatException: For input string: "CARD"',
+        "java.time.format.DateTimeParseException: Text 'CARD' could not be parsed at index 0",
+        "java.time.DateTimeException: Invalid date 'CARD'",
+        "java.net.URISyntaxException: Illegal character in path at index 3: CARD",
+        "com.fasterxml.jackson.core.JsonParseException: Unexpected 'CARD'\n at [Source: (byte[])'CARD'; line: 1]",
+        "org.apache.spark.SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'CARD' of the type \"STRING\" "
+        'cannot be cast to "INT" because it is malformed. SQLSTATE: 22018',
+        "org.apache.spark.SparkException: [MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records are "
+        'detected in record parsing: {"a":\n"CARD"}\nParse Mode: FAILFAST. SQLSTATE: 22023',
+    ],
+)
+def test_values_of_records_in_errors_of_java_are_not_told(text: str) -> None:
+    name = re.split(r"[:\[]", text)[0]
+    for said in (text, f"An error occurred while calling o1.save.\n: {text}\n\tat a.b.C(C.java)\n"):
+        message = error_of(OSError(said), document()).message
+        assert name in message
+        assert "CARD" not in message + scrubbed(said, ())
+    if "SQLSTATE" in text:
+        assert "SQLSTATE: 22" in message
+
+
+def test_other_errors_of_spark_are_told_whole() -> None:
+    text = "[TABLE_OR_VIEW_NOT_FOUND] The table `messages` cannot be found. SQLSTATE: 42P01"
+    assert error_of(OSError(text), document()).message == f"OSError: {text}"
+
+
+def test_a_failure_has_nothing_for_a_terminal_to_interpret() -> None:
+    text = "a\x1b[31mred\x1b]0;title\x07\x9b2J\u202eb"
+    for failure in (OSError(text), RunFailedError("TableRefused", text)):
+        assert error_of(failure, document()).message.isprintable()
+    told = report(
+        state="Failed",
+        error=RunError(reason="RunFailed", message=text),
+        progress=RunProgress(step="ingest", text=text),
+    )
+    read = RunReport.model_validate_json(report_text(told, ()))
+    assert read.error is not None
+    assert read.progress is not None
+    assert read.error.message.isprintable()
+    assert (read.progress.text or "").isprintable()
 
 
 @pytest.mark.parametrize(("limit", "place"), [(REPORT_BYTES, 64 * 1024), (TERMINATION_BYTES, 4096)])
