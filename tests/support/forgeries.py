@@ -7,8 +7,6 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from messagestore_core.store import foreign
-
 Action = dict[str, Any]
 
 
@@ -72,7 +70,6 @@ def in_sums(path: Path, **said: Any) -> None:
 
 
 def forget_logs(spark: SparkSession) -> None:
-    """Make Spark and this process read all logs again: versions have changed under the same numbers."""
+    """Make Spark read all logs again: versions have changed under the same numbers."""
     assert spark._jvm is not None
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-    foreign._looked_at.clear()

@@ -28,8 +28,6 @@ _INTERVAL = re.compile(r"interval [0-9]{1,12} (second|minute|hour|day|week)s?")
 PATH = r"^((inserted|purged)_date=[0-9]{4}-[0-9]{2}-[0-9]{2}/)?[A-Za-z0-9][A-Za-z0-9._-]*$"
 """The paths of data files that Spark and delta-rs write: below the table, with one spelling."""
 _SHOWN = 200
-_looked_at: dict[str, int] = {}
-"""For each table the version whose files were checked last, so that a version is checked once."""
 
 
 class TableSays(NamedTuple):
@@ -51,11 +49,8 @@ def refuse_foreign(uri: str, name: str, table: DeltaTable) -> None:
         TableRefusedError: its log has something that no run of ours writes.
     """
     told = says(table)
-    refuse(uri, name, told.version, not_ours(name, told))
-    place = join(uri, name)
-    if _looked_at.get(place) != told.version:
-        refuse(uri, name, told.version, outside(table))
-        _looked_at[place] = told.version
+    # Each time: what was found in a version may have been replaced under the same number.
+    refuse(uri, name, told.version, not_ours(name, told) or outside(table))
 
 
 def refuse(uri: str, name: str, version: int, what: str | None) -> None:

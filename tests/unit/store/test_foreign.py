@@ -1,5 +1,6 @@
 """A table with a log that our runs would not write is refused before use; a table that we wrote is not."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -147,6 +148,19 @@ def test_a_reader_that_is_open_looks_at_each_new_version(table: Table, messages:
 
     with pytest.raises(StoreUnreadableError, match=r"elsewhere\.parquet"):
         list(reader.get_messages())
+
+
+@pytest.mark.parametrize("entry", [0, 1])
+def test_an_entry_that_is_replaced_after_it_was_looked_at_is_looked_at_again(
+    table: Table, messages: Path, entry: int
+) -> None:
+    Store(table.uri).table("messages")
+    file = messages / "_delta_log" / f"{entry:020}.json"
+    with file.open("a") as log:
+        log.write(json.dumps(forgeries.with_file(messages, "../../elsewhere.parquet")) + "\n")
+
+    with pytest.raises(TableRefusedError, match=r"it has the file \.\./\.\./elsewhere\.parquet"):
+        Store(table.uri).table("messages")
 
 
 def test_every_table_is_looked_at(table: Table, tmp_path: Path) -> None:
