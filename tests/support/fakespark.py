@@ -96,11 +96,13 @@ class FakeSpark:
         ]
         self.runs[uid] = run
         template = app["spec"]["driver"]["template"]
+        owner = {"apiVersion": app["apiVersion"], "kind": app["kind"], "name": run.name, "uid": uid}
         pod = {
             "metadata": {
                 "name": f"{run.name}-driver",
                 "labels": {**template["metadata"]["labels"], "spark-role": "driver"},
                 "annotations": template["metadata"]["annotations"],
+                "ownerReferences": [owner],
             },
             "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]},
         }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import singledispatchmethod
 from typing import Any
 
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.cluster.api_objects import ApiObject
 from messagestore_operator.cluster.backend import Launch
-from messagestore_operator.cluster.client import NotFoundError
+from messagestore_operator.cluster.client import ConflictError, NotFoundError
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.events import Events, NewEvent
@@ -116,15 +117,24 @@ class Applier:
 
     @_do.register
     async def _(self, action: actions.DeleteRun, resource: Resource) -> None:
-        if not await self._cluster.backend.delete(action.namespace, action.name):
-            # The run was never launched, so no application owns its ConfigMap.
-            await self._client.delete(CONFIG_MAPS.path(action.namespace, action.name))
+        key, backend = (action.namespace, action.name), self._cluster.backend
+        application, config_map = (self._cache.uid(kind.name, key) for kind in (backend.kind, CONFIG_MAPS))
+        # Another object of the name is not this run's, and stays.
+        with suppress(ConflictError):
+            if application and await backend.delete(*key, application):
+                return
+        with suppress(ConflictError):
+            if config_map:
+                # The run was never launched, so no application owns its ConfigMap.
+                await self._client.delete(CONFIG_MAPS.path(*key), config_map)
 
     @_do.register
     async def _(self, action: actions.SetControl, resource: Resource) -> None:
-        path = CONFIG_MAPS.path(action.namespace, action.name)
+        key = (action.namespace, action.name)
+        path, uid = CONFIG_MAPS.path(*key), self._cache.uid(CONFIG_MAPS.name, key)
+        body = {"metadata": {"uid": uid}, "data": {CONTROL: control_text(action.control)}}
         try:
-            self._put(await self._client.merge_patch(path, {"data": {CONTROL: control_text(action.control)}}))
+            self._put(await self._client.merge_patch(path, body))
         except NotFoundError:
             return
 

@@ -15,6 +15,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -29,10 +30,11 @@ from messagestore_operator.cluster.lease import TABLE, holder_of
 from messagestore_operator.cluster.references import References, ResourceKey, refers_to, streams_named
 from messagestore_operator.cluster.resources import read
 from messagestore_operator.cluster.run_objects import RunKey, RunObjects, reduced, run_key, shared
-from messagestore_operator.cluster.runref import UID, owner_key, run_ref
+from messagestore_operator.cluster.runref import owner_key, run_ref
 from messagestore_operator.decide.run_queue import RunSlot
 from messagestore_operator.decide.snapshot import AppState, Claim, ObservedRun, RunRef, TableKey
 from messagestore_operator.decide.tables import claims_of, current_runs, slots_of, table_key
+from messagestore_operator.translate import numbered_run_name
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +62,8 @@ class Cache:
         self._problems: dict[ResourceKey, str] = {}
         self._written: dict[ResourceKey, datetime] = {}
         self._slots: dict[ResourceKey, tuple[RunSlot, ...]] = {}
+        self._named: dict[RunKey, ResourceKey] = {}
+        """The current runs of all statuses."""
         self._streams: dict[str, dict[str, MessageStream]] = defaultdict(dict)
         self._references = References()
         self._runs: dict[RunKey, RunObjects] = {}
@@ -144,9 +148,12 @@ class Cache:
         return self._runs.get(key) or RunObjects()
 
     def runs_of(self, resource: Resource) -> list[RunKey]:
-        """The runs of a resource, only in its namespace: elsewhere anybody may put its uid into a label."""
-        _, namespace, _ = resource.identity
-        return sorted(key for key in self._runs_by_uid.get(resource.metadata.uid or "", ()) if key[0] == namespace)
+        """The runs of a resource that have objects."""
+        return sorted(self._runs_by_uid.get(resource.metadata.uid or "", ()))
+
+    def uid(self, kind: str, key: RunKey) -> str:
+        """The uid of a run's application or ConfigMap; empty if it is not known."""
+        return _uid(self._versions.get((kind, *key), ""))
 
     def has_runs(self, namespace: str) -> bool:
         """Whether a namespace has objects of any run."""
@@ -189,17 +196,21 @@ class Cache:
         if not self.is_newer(document):
             return set()
         uid, version = (at(document, "metadata", key) for key in ("uid", "resourceVersion"))
-        self._versions[shared((kind, namespace_of(document), name_of(document)))] = f"{uid} {version}"
+        identity = shared((kind, namespace_of(document), name_of(document)))
+        before = _uid(self._versions.get(identity, ""))
+        self._versions[identity] = f"{uid} {version}"
         if kind in KINDS:
             return self._put_resource(document)
         if kind == LEASES.name:
             return self._put_lease(document)
-        return self._put_part(kind, document)
+        return self._put_part(kind, document, another=before != uid)
 
     def remove(self, document: ApiObject) -> set[ResourceKey]:
         """Remove an object, and return the resources that this may affect."""
         kind, uid = str(document.get("kind")), str(at(document, "metadata", "uid"))
         identity = (kind, namespace_of(document), name_of(document))
+        if self._is_foreign(document):
+            return set()
         self._deleted[uid] = self._clock()
         if _uid(self._versions.get(identity, uid)) != uid:
             # Another object has the same name now.
@@ -235,9 +246,9 @@ class Cache:
     def is_newer(self, document: ApiObject) -> bool:
         """Whether an object was not deleted, and is newer than the cached one of its name, whatever its uid.
 
-        Events about two objects of one name may come in any order.
+        Events about two objects of one name may come in any order. An object that is no part of a run is never newer.
         """
-        if str(at(document, "metadata", "uid")) in self._deleted:
+        if str(at(document, "metadata", "uid")) in self._deleted or self._is_foreign(document):
             return False
         known = self._versions.get((str(document.get("kind")), namespace_of(document), name_of(document)))
         if known is None:
@@ -274,6 +285,7 @@ class Cache:
         # The change also affects resources that its old state affected.
         affected = {key} | (self._dependents(before) if before is not None and changed else set())
         self._resources[key] = resource
+        self._note_named(key, before, resource)
         self._note_problem(key, problem)
         if before is not None:
             self._references.remove(before)
@@ -291,6 +303,7 @@ class Cache:
             return set()
         affected = self._dependents(resource) | {key}
         del self._resources[key]
+        self._note_named(key, resource, None)
         self._note_problem(key, None)
         self._written.pop(key, None)
         self._slots.pop(key, None)
@@ -298,6 +311,12 @@ class Cache:
             self._streams[key[1]].pop(key[2], None)
         self._references.remove(resource)
         return affected
+
+    def _note_named(self, key: ResourceKey, before: Resource | None, after: Resource | None) -> None:
+        for run, _ in current_runs(before) if before is not None else ():
+            self._named.pop((key[1], run.name), None)
+        for run, _ in current_runs(after) if after is not None else ():
+            self._named[key[1], run.name] = key
 
     def _note_problem(self, key: ResourceKey, problem: str | None) -> None:
         if problem is None:
@@ -314,20 +333,56 @@ class Cache:
 
     # Runs.
 
-    def _put_part(self, kind: str, document: ApiObject) -> set[ResourceKey]:
-        key = run_key(document)
-        if key is None:
-            return set()
-        key = cast(RunKey, shared(key))
-        run = self._runs.setdefault(key, RunObjects())
-        if uid := labels_of(document).get(UID):
-            run.uid = sys.intern(uid)
-            self._runs_by_uid[run.uid].add(key)
+    def _is_foreign(self, document: ApiObject) -> bool:
+        """Whether an object is no resource, no Lease and no part of a run.
+
+        Anybody in its namespace may give an object any label and any owner. So a run is what a status or a Lease names,
+        or has the name that its resource and number give it, and its objects belong together by uid.
+        """
+        kind = str(document.get("kind"))
+        if kind in KINDS or kind == LEASES.name:
+            return False
+        known = self._versions.get((kind, namespace_of(document), name_of(document)))
+        if known is not None and _uid(known) == str(at(document, "metadata", "uid")):
+            return False
+        key = run_key(kind, document)
+        run = self._run_named(key, document) if key else None
+        return key is None or run is None or not run.owns(kind, document, self.uid(self._application_kind, key))
+
+    def _run_named(self, key: RunKey, document: ApiObject) -> RunObjects | None:
+        """The run of a name, maybe without objects yet; None if there is no such run.
+
+        The labels of an object only say at which resource to look.
+        """
+        if (known := self._runs.get(key)) is not None and known.uid:
+            return known
+        owner = self._resources.get(self._named.get(key) or owner_key(document) or _NOBODY)
+        if owner is not None and (key in self._named or _has_numbered(owner, run_ref(document, key[1]))):
+            return replace(known or RunObjects(), uid=sys.intern(owner.metadata.uid or ""))
+        return (known or RunObjects()) if known is not None or "/".join(key) in self._held else None
+
+    def _put_part(self, kind: str, document: ApiObject, *, another: bool) -> set[ResourceKey]:
+        """Put an object of a run.
+
+        Args:
+            kind: of the object.
+            document: the object.
+            another: whether none of this uid was known.
+        """
+        key = cast(RunKey, shared(run_key(kind, document)))
+        known, run = self._runs.get(key), self._run_named(key, document) or RunObjects()
+        if known is not None:
+            self._runs_by_uid[known.uid].discard(key)
+        self._runs[key] = run
+        self._runs_by_uid[run.uid].add(key)
+        if another and kind == self._application_kind:
+            for dropped, name in run.drop_others(self.uid(kind, key)):
+                self._versions.pop((dropped, key[0], name), None)
         run.put(kind, document)
         if self._is_past(key, run):
             # At its start an operator finds thousands of these: reduce them before their resources are reconciled.
             run.settle(self._application_kind)
-        return self._owner(document)
+        return self._owner(key, document)
 
     def _is_past(self, key: RunKey, run: RunObjects) -> bool:
         """Whether a run is over and its resource's status has recorded its end.
@@ -337,7 +392,7 @@ class Cache:
         if not run.is_over or run.application is None:
             return False
         resource = self._resources.get(owner_key(run.application) or _NOBODY)
-        ref = run_ref(run.application)
+        ref = run_ref(run.application, key[1])
         if resource is None or resource.metadata.uid != run.uid or ref is None:
             return False
         status: BaseStatus | None = getattr(resource, "status", None)
@@ -346,7 +401,7 @@ class Cache:
         return all(current.name != key[1] for current, _ in current_runs(resource))
 
     def _remove_part(self, kind: str, document: ApiObject) -> set[ResourceKey]:
-        key = run_key(document)
+        key = run_key(kind, document)
         run = self._runs.get(key) if key else None
         if key is None or run is None:
             return set()
@@ -356,15 +411,13 @@ class Cache:
             self._runs_by_uid[run.uid].discard(key)
             if not self._runs_by_uid[run.uid]:
                 del self._runs_by_uid[run.uid]
-        return self._owner(document)
+        return self._owner(key, document)
 
-    def _owner(self, document: ApiObject) -> set[ResourceKey]:
+    def _owner(self, run: RunKey, document: ApiObject) -> set[ResourceKey]:
         """The resource of a run, and those that wait for the tables that it holds."""
-        key = owner_key(document)
-        found = {key} if key is not None else set()
-        if run := run_key(document):
-            for name in self._held.get("/".join(run), ()):
-                found |= self._of_lease(self._leases[name])
+        found = {key for key in (self._named.get(run), owner_key(document)) if key is not None}
+        for name in self._held.get("/".join(run), ()):
+            found |= self._of_lease(self._leases[name])
         return {key for key in found if key in self._resources}
 
     def _put_lease(self, document: ApiObject) -> set[ResourceKey]:
@@ -396,6 +449,14 @@ def _matters(resource: Resource) -> Any:
     runs += [entry.current_run for entry in getattr(status, "streams", ())]
     current = [(run.name, run.launched_at) for run in runs if run is not None]
     return meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, meta.annotations, current
+
+
+def _has_numbered(resource: Resource, run: RunRef | None) -> bool:
+    """Whether a resource has reserved a run of this name."""
+    status: BaseStatus | None = getattr(resource, "status", None)
+    if run is None or status is None or not 0 < run.number <= (status.run_number or 0):
+        return False
+    return run.name == numbered_run_name(resource, run.kind, run.number)
 
 
 def _uid(version: str) -> str:

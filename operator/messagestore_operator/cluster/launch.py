@@ -16,7 +16,7 @@ from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, KubeClient, NotFoundError
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.kinds import CONFIG_MAPS
-from messagestore_operator.cluster.owners import belongs_to, document_reference, owner_reference
+from messagestore_operator.cluster.owners import belongs_to, document_reference, owner_reference, owner_uids
 from messagestore_operator.cluster.reports import CONTROL, DOCUMENT
 from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import DriverControl, ObservedRun
@@ -57,12 +57,14 @@ class Launcher:
             raise LaunchRefusedError(str(error)) from error
         try:
             await self._drivers.prepare(namespace)
-            return await self._config_map(launch), await self._backend.submit(application)
+            config_map, made = await self._config_map(launch), await self._backend.submit(application)
         except ApiError as error:
             # An earlier request may have arrived late, and its application may now fill the quota.
             if not error.refused or await self._client.find(self._backend.kind.path(namespace, name)) is not None:
                 raise
             raise LaunchRefusedError(error.message) from error
+        _check_owner(made, self._backend.kind.name, launch)
+        return config_map, made
 
     async def hand_over(self, config_map: ApiObject, application: ApiObject) -> None:
         """Make the application the owner of its run's ConfigMap."""
@@ -70,7 +72,8 @@ class Launcher:
         owner["kind"] = self._backend.kind.name
         path = CONFIG_MAPS.path(namespace_of(config_map), name_of(config_map))
         try:
-            changed = await self._client.merge_patch(path, {"metadata": {"ownerReferences": [owner]}})
+            uid = at(config_map, "metadata", "uid")
+            changed = await self._client.merge_patch(path, {"metadata": {"uid": uid, "ownerReferences": [owner]}})
         except NotFoundError:
             return
         self._cache.put({**changed, "kind": CONFIG_MAPS.name})
@@ -111,19 +114,32 @@ class Launcher:
         try:
             made = await self._client.create(CONFIG_MAPS.path(run.namespace), document)
         except AlreadyExistsError:
-            made = await self._same_config_map(run.namespace, run.name, data)
+            made = await self._same_config_map(launch, data)
         self._cache.put({**made, "kind": CONFIG_MAPS.name})
         return made
 
-    async def _same_config_map(self, namespace: str, name: str, data: dict[str, str]) -> ApiObject:
+    async def _same_config_map(self, launch: Launch, data: dict[str, str]) -> ApiObject:
         """The ConfigMap that a killed operator left; it is updated, such as its epoch, as no driver has read it yet."""
+        namespace, name = launch.run.run.namespace, launch.run.run.name
         path = CONFIG_MAPS.path(namespace, name)
-        known = await self._client.get(path)
-        if at(known, "data", DOCUMENT) == data[DOCUMENT]:
+        known, application = (
+            await self._client.get(path),
+            await self._client.find(self._backend.kind.path(namespace, name)),
+        )
+        if application is not None:
+            _check_owner(application, self._backend.kind.name, launch)
+        _check_owner(known, CONFIG_MAPS.name, launch, application)
+        if application is not None or at(known, "data", DOCUMENT) == data[DOCUMENT]:
             return known
-        if await self._client.find(self._backend.kind.path(namespace, name)) is not None:
-            return known
-        return await self._client.merge_patch(path, {"data": data})
+        return await self._client.merge_patch(path, {"metadata": {"uid": at(known, "metadata", "uid")}, "data": data})
+
+
+def _check_owner(found: ApiObject, kind: str, launch: Launch, application: ApiObject | None = None) -> None:
+    """Raise LaunchRefusedError if an object that has the run's name is not the run's, by the uid of its owner."""
+    if not owner_uids(found) & {launch.owner.metadata.uid or "", str(at(application, "metadata", "uid"))}:
+        raise LaunchRefusedError(
+            f"there is a {kind} {name_of(found)} that this run did not make: delete it, or ask whoever made it"
+        )
 
 
 def control_text(control: DriverControl) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.cluster.api_objects import ApiObject, at, name_of
+from messagestore_operator.cluster.api_objects import ApiObject, at, metadata, name_of
 
 
 def owner_reference(resource: Resource) -> dict[str, Any]:
@@ -23,6 +23,12 @@ def owner_reference(resource: Resource) -> dict[str, Any]:
 def belongs_to(document: ApiObject, kind: str) -> bool:
     """Whether an object's owner is of a kind."""
     return bool(at(document, "metadata", "ownerReferences", 0, "kind") == kind)
+
+
+def owner_uids(document: ApiObject) -> frozenset[str]:
+    """The uids of an object's owners."""
+    owners = metadata(document).get("ownerReferences") or ()
+    return frozenset(str(at(owner, "uid")) for owner in owners)
 
 
 def document_reference(document: ApiObject) -> dict[str, Any]:

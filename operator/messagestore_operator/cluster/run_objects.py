@@ -11,9 +11,10 @@ from typing import Any, TypeAlias, cast
 
 from messagestore_operator.cluster.api_objects import ApiObject, labels_of, metadata, name_of, namespace_of
 from messagestore_operator.cluster.backend.observe import ENDED_BY, app_state, driver_of, loss_of
+from messagestore_operator.cluster.backend.pods import DRIVER_ENDING
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, PODS
 from messagestore_operator.cluster.labels import RUN
-from messagestore_operator.cluster.owners import belongs_to
+from messagestore_operator.cluster.owners import belongs_to, owner_uids
 from messagestore_operator.cluster.reports import CONTROL, REPORT
 
 RunKey: TypeAlias = tuple[str, str]
@@ -36,7 +37,7 @@ _SETTLED_STATUS = (*ENDED_BY, "phase")
 
 @dataclass(slots=True)
 class RunObjects:
-    """The objects of one run, and the uid of its resource."""
+    """The objects of one run, and the uid of its resource, empty if only a Lease names the run."""
 
     uid: str = ""
     application: ApiObject | None = None
@@ -58,6 +59,40 @@ class RunObjects:
             return (self.config_map,)
         return (self.driver, *self.executors.values()) if kind == PODS.name else (self.application,)
 
+    def owns(self, kind: str, document: ApiObject, application: str) -> bool:
+        """Whether an object with a name of this run belongs to it, by uid from the resource down.
+
+        A pod of the driver's name that has no owners counts: it may be the driver, and may still write.
+
+        Args:
+            kind: of the object.
+            document: the object.
+            application: uid of the run's application; empty if that is not known.
+        """
+        owners = owner_uids(document)
+        if kind not in (CONFIG_MAPS.name, PODS.name):
+            return not self.uid or self.uid in owners
+        if not application:
+            return True
+        if kind == CONFIG_MAPS.name:
+            return bool(owners & {application, self.uid})
+        if is_driver(document):
+            return not owners or application in owners
+        driver = str(metadata(self.driver or {}).get("uid") or application)
+        return bool(owners & {application, driver})
+
+    def drop_others(self, application: str) -> list[tuple[str, str]]:
+        """After another application has come, drop what belongs to the one before; returns kind and name of each."""
+        dropped = [
+            (kind, part)
+            for kind in (PODS.name, CONFIG_MAPS.name)
+            for part in self.parts(kind)
+            if part is not None and (self.settled or not self.owns(kind, part, application))
+        ]
+        for kind, part in dropped:
+            self.remove(kind, part)
+        return [(kind, name_of(part)) for kind, part in dropped]
+
     def put(self, kind: str, document: ApiObject) -> None:
         """Replace an object by a newer one."""
         self.settled = False
@@ -71,7 +106,7 @@ class RunObjects:
 
     def _put_pod(self, document: ApiObject) -> None:
         pod = reduced(document, "status")
-        if labels_of(document).get("spark-role") == "executor":
+        if not is_driver(document):
             self.executors[name_of(document)] = pod
             # The driver deletes the pods of failed executors, so the cause is kept as soon as it is seen.
             if loss := loss_of(document):
@@ -85,8 +120,10 @@ class RunObjects:
             self.config_map = None
         elif kind != PODS.name:
             self.application = None
-        elif self.executors.pop(name_of(document), None) is None:
+        elif is_driver(document):
             self.driver = None
+        else:
+            self.executors.pop(name_of(document), None)
 
     @property
     def is_over(self) -> bool:
@@ -111,9 +148,16 @@ class RunObjects:
         self.settled = True
 
 
-def run_key(document: ApiObject) -> RunKey | None:
-    """The run of an object, by its labels."""
-    run = labels_of(document).get(RUN)
+def is_driver(pod: ApiObject) -> bool:
+    """Whether a pod has a driver's name."""
+    return name_of(pod).endswith(DRIVER_ENDING)
+
+
+def run_key(kind: str, document: ApiObject) -> RunKey | None:
+    """The run that an object may belong to: by its name, which nobody else can take; of an executor, by its label."""
+    if kind != PODS.name:
+        return namespace_of(document), name_of(document)
+    run = name_of(document).removesuffix(DRIVER_ENDING) if is_driver(document) else labels_of(document).get(RUN)
     return (namespace_of(document), run) if run else None
 
 

@@ -1,4 +1,4 @@
-"""The run that an object belongs to, in the object's labels and annotations."""
+"""What labels and annotations say about the run of an object; anybody may write them."""
 
 from __future__ import annotations
 
@@ -40,16 +40,21 @@ def run_annotations(ref: RunRef) -> dict[str, str]:
     }
 
 
-def run_ref(document: ApiObject) -> RunRef | None:
-    """The run that an object belongs to; None if its labels or annotations are missing or invalid."""
+def run_ref(document: ApiObject, name: str) -> RunRef | None:
+    """A run as its object describes it; None if the labels or annotations are missing or invalid.
+
+    Args:
+        document: one of its objects.
+        name: of the run, as the names of its objects give it: a label may name anything.
+    """
     found, notes = labels_of(document), metadata(document).get("annotations") or {}
     kind: Any = found.get(RUN_KIND)
-    if kind not in get_args(RunKind) or RUN not in found:
+    if kind not in get_args(RunKind):
         return None
     try:
         return RunRef(
             namespace=namespace_of(document),
-            name=found[RUN],
+            name=name,
             number=int(notes[_NUMBER]),
             kind=kind,
             generation=int(notes.get(_GENERATION, 1)),

@@ -14,11 +14,15 @@ from messagestore_operator.cluster.backend.observe import app_state
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.runref import UID, run_ref
 from messagestore_operator.decide.snapshot import AppState, TableKey
+from messagestore_operator.translate import numbered_run_name
 from support.launches import UID as UID_OF_ORDERS
 from support.launches import launch, stream
 
 TABLE = TableKey("default", "https://objects.example.org", "s3a://lake/orders")
-RUN = ("default", "orders-ingest-1")
+NAME = numbered_run_name(stream(), "ingest", 1)
+DRIVER = f"{NAME}-driver"
+RUN = ("default", NAME)
+APPLICATION = "SparkApplication"
 ORDERS = ("MessageStream", "default", "orders")
 REPLAY = ("ReplayJob", "default", "again")
 POLICY = ("RetentionPolicy", "default", "old")
@@ -29,10 +33,11 @@ def cache() -> Cache:
     return Cache("SparkApplication")
 
 
-def _stream(name: str = "orders", version: int = 1, uid: str = "u1", **metadata: Any) -> dict[str, Any]:
+def _stream(name: str = "orders", version: int = 1, uid: str = UID_OF_ORDERS, **metadata: Any) -> dict[str, Any]:
+    """A stream with a run."""
     document = stream(name).to_dict()
     document["metadata"] |= {"uid": uid, "resourceVersion": str(version), **metadata}
-    return document
+    return {**document, "status": {"runNumber": 1}}
 
 
 def _policy(**spec: Any) -> dict[str, Any]:
@@ -55,21 +60,22 @@ def _replay(version: int = 1, **status: Any) -> dict[str, Any]:
 
 
 def _application(version: int = 1, uid: str = "a1", state: str = "RUNNING") -> dict[str, Any]:
-    found = application(launch())
+    found = application(launch(name=NAME))
     found["metadata"] |= {"uid": uid, "resourceVersion": str(version)}
     return {**found, "status": {"applicationState": {"state": state}}}
 
 
 def _config_map(owner: str) -> dict[str, Any]:
-    found = {**_application(), "kind": "ConfigMap"}
-    found["metadata"]["ownerReferences"] = [{"kind": owner}]
+    found = {**_application(uid="c1"), "kind": "ConfigMap"}
+    found["metadata"]["ownerReferences"] = [{"kind": owner, "uid": "a1" if owner == APPLICATION else UID_OF_ORDERS}]
     return found
 
 
 def _pod(name: str, role: str, version: int = 1, **status: Any) -> dict[str, Any]:
-    labels = {**application(launch())["metadata"]["labels"], "spark-role": role}
+    labels = {**application(launch(name=NAME))["metadata"]["labels"], "spark-role": role}
     meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": str(version)}
-    return {"kind": "Pod", "metadata": {**meta, "labels": labels}, "status": status}
+    owners = [{"kind": APPLICATION, "uid": "a1"}]
+    return {"kind": "Pod", "metadata": {**meta, "labels": labels, "ownerReferences": owners}, "status": status}
 
 
 def _lease(holder: str | None, version: int = 1) -> dict[str, Any]:
@@ -119,18 +125,20 @@ def _ends_with_the_second(order: Sequence[tuple[str, str, int]]) -> bool:
 
 
 def test_a_run_is_found_by_the_uid_of_its_resource_until_nothing_is_left_of_it(cache: Cache) -> None:
+    cache.put(_stream())
     cache.put(_application())
-    cache.put(_pod("orders-ingest-1-driver", "driver", phase="Running"))
+    cache.put(_pod(DRIVER, "driver", phase="Running"))
     assert cache.runs_of(stream()) == [RUN]
     cache.remove(_application(version=2))
     assert cache.runs_of(stream()) == [RUN]
-    cache.remove(_pod("orders-ingest-1-driver", "driver", version=2))
+    cache.remove(_pod(DRIVER, "driver", version=2))
     assert cache.runs_of(stream()) == []
 
 
 def test_what_says_in_another_namespace_that_it_is_a_run_of_a_resource_is_none(cache: Cache) -> None:
-    forged = _pod("orders-ingest-1-driver", "driver", phase="Succeeded")
+    forged = _pod(DRIVER, "driver", phase="Succeeded")
     forged["metadata"]["namespace"] = "another"
+    cache.put(_stream())
     cache.put(forged)
     assert cache.runs_of(stream()) == []
 
@@ -142,6 +150,7 @@ def test_a_change_of_a_run_is_for_its_resource_to_look_at(cache: Cache) -> None:
 
 
 def test_why_an_executor_was_lost_is_remembered_after_its_pod_is_gone(cache: Cache) -> None:
+    cache.put(_stream())
     terminated = {"state": {"terminated": {"reason": "OOMKilled"}}}
     cache.put(_application())
     cache.put(_pod("exec-1", "executor", phase="Failed", containerStatuses=[terminated]))
@@ -152,14 +161,14 @@ def test_why_an_executor_was_lost_is_remembered_after_its_pod_is_gone(cache: Cac
 def test_a_freed_table_is_for_all_that_may_write_to_it_to_look_at(cache: Cache) -> None:
     cache.put(_stream())
     cache.put(_policy(streamRefs=[{"name": "orders"}]))
-    cache.put(_lease("default/orders-ingest-1"))
+    cache.put(_lease(f"default/{NAME}"))
     assert cache.put(_lease(None, version=2)) == {ORDERS, POLICY}
 
 
 def test_the_end_of_a_run_is_for_those_that_wait_for_its_table_to_look_at(cache: Cache) -> None:
     cache.put(_stream())
     cache.put(_policy(streamRefs=[{"name": "orders"}]))
-    cache.put(_lease("default/orders-ingest-1"))
+    cache.put(_lease(f"default/{NAME}"))
     assert cache.put(_application(state="COMPLETED")) == {ORDERS, POLICY}
 
 
@@ -220,7 +229,8 @@ def test_an_application_that_a_list_does_not_show_is_dropped_from_its_run(cache:
 
 
 def test_of_config_maps_only_what_is_looked_at_is_kept(cache: Cache) -> None:
-    config_map = {**_application(), "kind": "ConfigMap", "data": {"run.json": "{}", "control.json": "{}"}}
+    cache.put(_stream())
+    config_map = {**_config_map(APPLICATION), "data": {"run.json": "{}", "control.json": "{}"}}
     cache.put(config_map)
     kept = cache.run(RUN).config_map
     assert kept is not None
@@ -292,7 +302,8 @@ def test_a_spec_of_which_too_little_can_be_read_is_known_as_it_was_before_and_no
 
 
 def test_what_the_objects_of_a_run_have_in_common_is_held_once(cache: Cache) -> None:
-    for seen in (_application(), _pod("orders-ingest-1-driver", "driver", phase="Running")):
+    cache.put(_stream())
+    for seen in (_application(), _pod(DRIVER, "driver", phase="Running")):
         cache.put(json.loads(json.dumps(seen)))
     run = cache.run(RUN)
     assert run.application is not None
@@ -304,12 +315,13 @@ def test_what_the_objects_of_a_run_have_in_common_is_held_once(cache: Cache) -> 
 
 
 def test_of_a_run_that_is_settled_no_more_is_kept_than_which_it_is_and_how_it_ended(cache: Cache) -> None:
+    cache.put(_stream())
     terminated = {"name": "spark-kubernetes-driver", "state": {"terminated": {"message": "x" * 4000}}}
-    config_map = {**_config_map(owner="SparkApplication"), "data": {"report.json": "y" * 1000}}
+    config_map = {**_config_map(owner=APPLICATION), "data": {"report.json": "y" * 1000}}
     for seen in (
         config_map,
         _application(state="COMPLETED"),
-        _pod("orders-ingest-1-driver", "driver", phase="Succeeded", containerStatuses=[terminated]),
+        _pod(DRIVER, "driver", phase="Succeeded", containerStatuses=[terminated]),
         _pod("exec-1", "executor", phase="Failed", containerStatuses=[terminated]),
     ):
         cache.put(json.loads(json.dumps(seen)))
@@ -321,16 +333,16 @@ def test_of_a_run_that_is_settled_no_more_is_kept_than_which_it_is_and_how_it_en
     assert run.driver is not None
     assert run.driver["status"] == {"phase": "Succeeded"}
     assert app_state(run.application) is AppState.SUCCEEDED
-    assert run_ref(run.application or {}) == launch().run.run
+    assert run_ref(run.application or {}, NAME) == launch(name=NAME).run.run
 
 
-def _ended_run(owner: str = "SparkApplication", state: str = "COMPLETED", phase: str = "Succeeded") -> list[Any]:
+def _ended_run(owner: str = APPLICATION, state: str = "COMPLETED", phase: str = "Succeeded") -> list[Any]:
     """Application, ConfigMap and pod; the ConfigMap and the pod have long reports."""
     words = {"name": "spark-kubernetes-driver", "state": {"terminated": {"message": "x" * 1000}}}
     return [
         _application(state=state),
         {**_config_map(owner), "data": {"report.json": "x" * 1000}},
-        _pod("orders-ingest-1-driver", "driver", phase=phase, containerStatuses=[words]),
+        _pod(DRIVER, "driver", phase=phase, containerStatuses=[words]),
     ]
 
 
@@ -346,15 +358,14 @@ def test_little_is_kept_of_a_run_that_was_over_when_it_was_found(cache: Cache, o
 
 
 @pytest.mark.parametrize(
-    ("found", "metadata", "current"),
+    ("found", "current"),
     [
-        (_ended_run(), {}, 1),
-        (_ended_run(phase="Running"), {}, 2),
-        (_ended_run(state="RUNNING"), {}, 2),
-        (_ended_run(owner="MessageStream"), {}, 2),
-        (_ended_run()[::2], {}, 2),
-        (_ended_run(), {"uid": "another"}, 2),
-        (_ended_run(), {}, 0),
+        (_ended_run(), 1),
+        (_ended_run(phase="Running"), 2),
+        (_ended_run(state="RUNNING"), 2),
+        (_ended_run(owner="MessageStream"), 2),
+        (_ended_run()[::2], 2),
+        (_ended_run(), 0),
     ],
     ids=[
         "current",
@@ -362,16 +373,16 @@ def test_little_is_kept_of_a_run_that_was_over_when_it_was_found(cache: Cache, o
         "goes-on",
         "half-made",
         "config-map-not-seen",
-        "of-another-resource",
         "status-is-old",
     ],
 )
 def test_all_is_kept_of_a_run_that_may_not_be_over_for_its_resource(
-    cache: Cache, found: list[Any], metadata: dict[str, Any], current: int
+    cache: Cache, found: list[Any], current: int
 ) -> None:
     run = {"kind": "ingest", "generation": 1, "requestedAt": "2026-03-01T06:30:00Z"}
-    status = {"currentRun": {**run, "name": f"orders-ingest-{current}", "number": current}, "runNumber": current}
-    cache.put({**_stream(**{"uid": UID_OF_ORDERS, **metadata}), "status": status})
+    name = numbered_run_name(stream(), "ingest", current)
+    cache.put({**_stream(), "status": {"currentRun": {**run, "name": name, "number": current}, "runNumber": current}})
+    cache.put(_lease(f"default/{NAME}"))
     for seen in found:
         cache.put(seen)
     assert (cache.run(RUN).settled, "xxx" in str(cache.run(RUN))) == (False, True)
@@ -381,10 +392,11 @@ def test_all_is_kept_of_a_run_that_may_not_be_over_for_its_resource(
 def test_a_run_that_a_killed_operator_left_half_made_is_settled_once_it_is_whole(
     cache: Cache, owner: str, settled: bool
 ) -> None:
-    for seen in (_config_map(owner), _application(state="COMPLETED"), _pod("driver", "driver", phase="Succeeded")):
+    cache.put(_stream())
+    for seen in (_config_map(owner), _application(state="COMPLETED"), _pod(DRIVER, "driver", phase="Succeeded")):
         cache.put(seen)
     cache.settle(RUN)
-    cache.put(_pod("driver", "driver", version=2, phase="Succeeded"))
+    cache.put(_pod(DRIVER, "driver", version=2, phase="Succeeded"))
     run = cache.run(RUN)
     assert run.application is not None
     assert ("apiVersion" in run.application) is not settled
@@ -433,3 +445,88 @@ def test_a_policy_that_comes_to_name_another_stream_is_told_of_that_one_only(cac
     cache.put(newer)
     assert cache.put(_stream()) == {ORDERS}
     assert cache.put(_stream("payments", uid="u2")) == {("MessageStream", "default", "payments"), POLICY}
+
+
+def _named(document: dict[str, Any], name: str) -> dict[str, Any]:
+    return {**document, "metadata": {**document["metadata"], "name": name}}
+
+
+def _labelled(document: dict[str, Any], **labels: str) -> dict[str, Any]:
+    named = {f"messagestore.dev/{name}": value for name, value in labels.items()}
+    found = document["metadata"]
+    return {**document, "metadata": {**found, "labels": {**found["labels"], **named}}}
+
+
+def _owned(document: dict[str, Any], uid: str) -> dict[str, Any]:
+    owners = [{"kind": APPLICATION, "uid": uid}]
+    return {**document, "metadata": {**document["metadata"], "ownerReferences": owners}}
+
+
+NOT_YET = numbered_run_name(stream(), "ingest", 2)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        _named(_application(), "payroll"),
+        _labelled(_named(_config_map("MessageStream"), "kube-root-ca.crt"), run=NAME),
+        _named(_config_map(APPLICATION), NOT_YET),
+        _named(_pod(DRIVER, "driver"), "payroll-driver"),
+        _labelled(_pod("exec-9", "executor"), run="payroll"),
+        _labelled(_config_map("MessageStream"), stream="another", uid="u2"),
+        _labelled(_named(_application(), "payroll"), run=NAME, stream="orders"),
+    ],
+    ids=["application", "config-map", "number", "driver", "executor", "resource", "label"],
+)
+def test_no_label_makes_an_object_a_run_or_a_part_of_one(cache: Cache, forged: dict[str, Any]) -> None:
+    cache.put(_stream())
+    cache.put(_stream("another", uid="u2"))
+    before = cache.versions()
+    assert (cache.put(forged), cache.is_newer(forged), cache.remove(forged)) == (set(), False, set())
+    assert (cache.runs_of(stream()), list(cache.all_runs()), cache.versions()) == ([], [], before)
+
+
+@pytest.mark.parametrize("part", [_config_map(APPLICATION), _pod(DRIVER, "driver"), _pod("exec-1", "executor")])
+@pytest.mark.parametrize("first", [True, False])
+def test_the_objects_of_a_run_belong_together_by_uid(cache: Cache, part: dict[str, Any], first: bool) -> None:
+    """An earlier application of the name may have left its own, and anybody may make an object of that name."""
+    cache.put(_stream())
+    forged = _owned(part, "of-another-application")
+    for seen in (forged, _application()) if first else (_application(), forged):
+        cache.put(seen)
+    found = cache.run(RUN)
+    assert found.application is not None
+    assert not any(found.parts(part["kind"]))
+
+
+def test_an_application_that_has_a_runs_name_and_another_owner_is_not_that_run(cache: Cache) -> None:
+    cache.put(_stream())
+    assert cache.put(_owned(_application(), "of-another-stream")) == set()
+    assert cache.run(RUN).empty
+
+
+def test_a_driver_without_owners_is_one_as_it_may_still_write(cache: Cache) -> None:
+    cache.put(_stream())
+    cache.put(_application())
+    pod = _pod(DRIVER, "driver")
+    del pod["metadata"]["ownerReferences"]
+    cache.put(pod)
+    assert cache.run(RUN).driver is not None
+
+
+def test_what_is_a_part_of_a_run_stays_one_whatever_labels_and_owners_it_gets(cache: Cache) -> None:
+    cache.put(_stream())
+    cache.put(_application())
+    cache.put(_config_map(APPLICATION))
+    newer = _labelled(_owned(_config_map(APPLICATION), "another"), run="payroll", stream="another")
+    newer["metadata"]["resourceVersion"] = "2"
+    cache.put(newer)
+    assert [key for key, _ in cache.all_runs()] == [RUN]
+    assert cache.run(RUN).config_map is not None
+
+
+def test_a_run_that_only_a_lease_names_is_known_though_its_resource_is_gone(cache: Cache) -> None:
+    cache.put(_lease(f"default/{NAME}"))
+    cache.put(_application())
+    cache.put(_config_map(APPLICATION))
+    assert [key for key, _ in cache.all_runs()] == [RUN]

@@ -45,6 +45,7 @@ def _see(cache: Cache, name: str, state: str | None = None) -> None:
     """Show the cache a run's ConfigMap, and its application in a state."""
     ref, owner = RunRef("default", name, 1, "ingest"), stream()
     version = str(len(cache.versions()) + 100)
+    cache.put({"kind": "Lease", "metadata": {"name": name}, "spec": {"holderIdentity": ref.holder}})
     metadata = {
         "namespace": "default",
         "name": name,
@@ -52,7 +53,8 @@ def _see(cache: Cache, name: str, state: str | None = None) -> None:
         "annotations": run_annotations(ref),
         "resourceVersion": version,
     }
-    cache.put({"kind": "ConfigMap", "metadata": {**metadata, "uid": f"{name}-map"}})
+    owners = [{"kind": "SparkApplication", "uid": f"{name}-app"}]
+    cache.put({"kind": "ConfigMap", "metadata": {**metadata, "uid": f"{name}-map", "ownerReferences": owners}})
     if state is not None:
         status = {"applicationState": {"state": state}}
         application = {"kind": "SparkApplication", "metadata": {**metadata, "uid": f"{name}-app"}, "status": status}

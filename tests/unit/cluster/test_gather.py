@@ -35,8 +35,9 @@ from messagestore_operator.decide.snapshot import (
 from messagestore_operator.predicates.process import PredicateProcess
 from messagestore_operator.tenancy import Tenancy
 from messagestore_operator.tenancy.secrets import SecretBounds
+from messagestore_operator.translate import numbered_run_name
 from support import sparkoperator
-from support.launches import stream
+from support.launches import UID, stream
 
 TABLE = TableKey("default", "https://objects.example.org", "s3a://lake/orders")
 EARLY, LATE = "2026-03-01T06:00:00Z", "2026-03-02T06:00:00Z"
@@ -159,7 +160,7 @@ def test_an_erasure_and_the_replays_of_its_folder_see_each_other_in_whichever_na
     cache.put(at_work("elsewhere", "billing", launchedAt=EARLY))
     cache.put(at_work("made"))
     cache.put(at_work("reserved"))
-    cache.put({**_over("made-replay-1")[0], "status": {}})
+    cache.put({**_over("made-replay-1", "default-made")[0], "status": {}})
     erase = {"name": "old-erase-1", "kind": "erase", "number": 1, "requestedAt": EARLY}
     cache.put(_policy({"streams": [{"name": "orders", "currentRun": erase}]}))
     cache.put(_held("default/old-erase-1"))
@@ -238,13 +239,14 @@ def test_a_run_that_another_leader_launched_a_moment_ago_is_found_though_no_watc
 
 
 def test_a_run_that_no_status_names_is_read_anew_before_it_is_taken_for_forgotten() -> None:
-    ended = _over("orders-ingest-1")[0]
+    name = numbered_run_name(stream(), "ingest", 1)
+    ended = _over(name)[0]
     newer = {**ended, "metadata": {**ended["metadata"], "resourceVersion": "2"}}
-    client: Any = _Late(sparkoperator.path("default", "orders-ingest-1"), newer)
+    client: Any = _Late(sparkoperator.path("default", name), newer)
     cache, namespaces = Cache("SparkApplication"), Namespaces(client)
     namespaces.note("default", False)
+    cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"runNumber": 1}})
     cache.put({**ended, "status": {"applicationState": {"state": "RUNNING"}}})
-    cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {}})
     seen = asyncio.run(gatherer_of(cache, client, namespaces).snapshot(("MessageStream", "default", "orders")))
     assert seen is not None
     assert [run.state for run in seen.runs] == [AppState.SUCCEEDED]
@@ -257,10 +259,10 @@ def test_a_run_that_is_over_has_its_last_report_however_late_the_watch_of_report
     client: Any = _Late(CONFIG_MAPS.path("default", "orders-ingest-1"), last)
     cache, namespaces = Cache("SparkApplication"), Namespaces(client)
     namespaces.note("default", False)
-    for part in (application, driver, {**config_map, "data": {"report.json": json.dumps(running)}}):
-        cache.put(part)
     current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
     cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"currentRun": current}})
+    for part in (application, driver, {**config_map, "data": {"report.json": json.dumps(running)}}):
+        cache.put(part)
     gatherer = gatherer_of(cache, client, namespaces)
     for _ in range(2):
         seen = asyncio.run(gatherer.snapshot(("MessageStream", "default", "orders")))
@@ -275,8 +277,6 @@ def test_of_a_run_that_is_over_the_report_is_kept_until_no_resource_has_it_as_it
     client: Any = _Empty()
     cache, namespaces = Cache("SparkApplication"), Namespaces(client)
     namespaces.note("default", False)
-    for part in _over("orders-ingest-1"):
-        cache.put(part)
     gatherer = gatherer_of(cache, client, namespaces)
     current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
     found = []
@@ -284,6 +284,8 @@ def test_of_a_run_that_is_over_the_report_is_kept_until_no_resource_has_it_as_it
         document = stream().to_dict()
         document["metadata"]["resourceVersion"] = version
         cache.put({**document, "kind": "MessageStream", "status": status})
+        for part in _over("orders-ingest-1"):
+            cache.put(part)
         for _ in range(2):
             seen = asyncio.run(gatherer.snapshot(("MessageStream", "default", "orders")))
             assert seen is not None
@@ -293,15 +295,17 @@ def test_of_a_run_that_is_over_the_report_is_kept_until_no_resource_has_it_as_it
     assert found[-1] == (AppState.SUCCEEDED, True, False)
 
 
-def _over(name: str) -> list[dict[str, Any]]:
+def _over(name: str, owned_by: str = UID) -> list[dict[str, Any]]:
     """Application, ConfigMap and driver of a run that has succeeded."""
     ref, owner = RunRef("default", name, 1, "ingest"), stream()
     labels = run_labels(ref, owner)
     common = {"namespace": "default", "resourceVersion": "1", "annotations": run_annotations(ref)}
     report = {"run": name, "sequence": 3, "state": "Succeeded", "startedAt": EARLY, "finishedAt": LATE}
-    application = {**common, "name": name, "uid": "a1", "labels": labels}
-    config_map = {**application, "uid": "c1", "ownerReferences": [{"kind": "SparkApplication"}]}
-    driver = {**common, "name": f"{name}-driver", "uid": "p1", "labels": {**labels, "spark-role": "driver"}}
+    made = {**common, "name": name, "uid": "a1", "labels": labels}
+    application = {**made, "ownerReferences": [{"kind": "MessageStream", "uid": owned_by}]}
+    owners = {"ownerReferences": [{"kind": "SparkApplication", "uid": "a1"}]}
+    config_map = {**made, **owners, "uid": "c1"}
+    driver = {**made, **owners, "name": f"{name}-driver", "uid": "p1", "labels": {**labels, "spark-role": "driver"}}
     return [
         {"kind": "SparkApplication", "metadata": application, "status": {"applicationState": {"state": "COMPLETED"}}},
         {"kind": "ConfigMap", "metadata": config_map, "data": {"report.json": json.dumps(report)}},

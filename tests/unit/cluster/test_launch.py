@@ -54,6 +54,8 @@ class _Client:
 def _launcher(client: Any, clock: Callable[[], float] = time.monotonic) -> tuple[Launcher, Cache]:
     backend = KubeflowBackend(client)
     cache = Cache(backend.kind.name)
+    status = {"currentRun": {"name": WANTED.run.run.name}}
+    cache.put({**WANTED.owner.to_dict(), "kind": "MessageStream", "status": status})
     return Launcher(client, backend, cache, Drivers(client, backend, cache, WANTED.driver, clock)), cache
 
 

@@ -116,15 +116,16 @@ def test_a_stream_whose_run_goes_on_has_its_secrets_and_is_not_asked_about_them(
         document = stream().to_dict()
         document["metadata"]["resourceVersion"] = version
         cluster.cache.put({**document, "kind": "MessageStream", "status": current})
+        cluster.cache.put(_running("orders-ingest-1"))
         snapshot = asyncio.run(gatherer.snapshot(("MessageStream", "default", "orders")))
         assert snapshot is not None
         found.append(snapshot.secrets)
-        cluster.cache.put(_running("orders-ingest-1"))
     assert found == [{"lake-credentials": frozenset({"storage"})}, None]
 
 
 def _running(name: str) -> dict[str, Any]:
     ref = RunRef("default", name, 1, "ingest")
     metadata = {"namespace": "default", "resourceVersion": "1", "annotations": run_annotations(ref), "name": name}
-    metadata |= {"uid": "a1", "labels": run_labels(ref, stream())}
+    owners = [{"kind": "MessageStream", "uid": stream().metadata.uid}]
+    metadata |= {"uid": "a1", "labels": run_labels(ref, stream()), "ownerReferences": owners}
     return {"kind": "SparkApplication", "metadata": metadata, "status": {"applicationState": {"state": "RUNNING"}}}

@@ -82,6 +82,10 @@ class SparkBackend(Protocol):
         """The name of a run's driver pod."""
         ...
 
-    async def delete(self, namespace: str, name: str) -> bool:
-        """Delete an application and its pods; False if there was none."""
+    async def delete(self, namespace: str, name: str, uid: str) -> bool:
+        """Delete an application and its pods; False if there was none.
+
+        Raises:
+            ConflictError: there is one of that name with another uid, which stays.
+        """
         ...

@@ -8,6 +8,7 @@ from messagestore_operator.cluster.api_objects import ApiObject, name_of, namesp
 from messagestore_operator.cluster.backend.application import API_VERSION, KIND, application
 from messagestore_operator.cluster.backend.base import Launch, RunParts
 from messagestore_operator.cluster.backend.observe import observed_run
+from messagestore_operator.cluster.backend.pods import DRIVER_ENDING
 from messagestore_operator.cluster.client import AlreadyExistsError, KubeClient
 from messagestore_operator.cluster.kinds import Kind
 from messagestore_operator.decide.snapshot import ObservedRun
@@ -49,8 +50,8 @@ class KubeflowBackend:
 
     def driver_name(self, run: str) -> str:
         """The name that the Spark operator gives it."""
-        return f"{run}-driver"
+        return f"{run}{DRIVER_ENDING}"
 
-    async def delete(self, namespace: str, name: str) -> bool:
+    async def delete(self, namespace: str, name: str, uid: str) -> bool:
         """Delete it; its pods follow, because it owns them."""
-        return await self._client.delete(SPARK_APPLICATIONS.path(namespace, name))
+        return await self._client.delete(SPARK_APPLICATIONS.path(namespace, name), uid)

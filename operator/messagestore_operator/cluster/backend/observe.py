@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from messagestore_core.contract.run_document import Upkeep
-from messagestore_operator.cluster.api_objects import ApiObject, at
+from messagestore_operator.cluster.api_objects import ApiObject, at, name_of
 from messagestore_operator.cluster.backend.base import RunParts
-from messagestore_operator.cluster.backend.pods import DRIVER
+from messagestore_operator.cluster.backend.pods import DRIVER, DRIVER_ENDING
 from messagestore_operator.cluster.reports import CONTROL, newest, read_report
 from messagestore_operator.cluster.runref import run_ref
 from messagestore_operator.decide.snapshot import CREATING, AppState, DriverControl, DriverPod, ObservedRun, Waiting
@@ -27,7 +27,7 @@ _MAX_TEXT = 4096
 def observed_run(parts: RunParts) -> ObservedRun | None:
     """The state of a run; None if no object names its run."""
     main = parts.application or parts.config_map or parts.driver
-    ref = run_ref(main) if main is not None else None
+    ref = run_ref(main, name_of(main).removesuffix(DRIVER_ENDING)) if main is not None else None
     if ref is None or main is None:
         return None
     driver = driver_of(parts.driver) if parts.driver is not None else None

@@ -26,6 +26,8 @@ LOG_FORMAT_VARIABLE = "MESSAGESTORE_LOG_FORMAT"
 GRACE_SECONDS = 30
 """How long a driver has after SIGTERM to finish its work and to report."""
 TERMINATION_MESSAGE = "/dev/termination-log"
+DRIVER_ENDING = "-driver"
+"""The name of a driver's pod is its run's with this ending; no executor's has it."""
 _USER = 185
 # Spark uses a volume with this prefix as its local folder, instead of one without a size limit.
 _WRITABLE = {"tmp": "/tmp", "work-dir": "/opt/spark/work-dir", "spark-local-dir-1": "/var/data/spark"}
