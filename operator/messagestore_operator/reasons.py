@@ -40,6 +40,11 @@ class Reason(StrEnum):
     )
     REPLAYED = ("Replayed", "The whole selection was sent.")
     SUSPENDED = ("Suspended", "`spec.suspend` is true.", "Set it to false to continue.")
+    SOURCE_NOT_FOUND = (
+        "SourceNotFound",
+        "The source's folder doesn't exist, or is empty, and no file of it was ever read.",
+        "Nothing, if no file has been sent yet. Else correct `source.files.uri`, which the message names.",
+    )
     WAITING = ("Waiting", "Nothing is due. The trigger starts the next run.")
 
     # Work is in progress.

@@ -189,7 +189,14 @@ def _stream_status() -> Document:
             "lastGlobalPosition": 12,
         },
         "sequences": {"incomplete": 2, "overdue": 1, "oldestTime": TIME, "oldestId": "upload-7"},
-        "lag": {"asOf": TIME, "files": 3, "records": 20, "oldestPendingTime": TIME, "summary": "3 files"},
+        "lag": {
+            "asOf": TIME,
+            "files": 3,
+            "records": 20,
+            "oldestPendingTime": TIME,
+            "summary": "3 files",
+            "sourceFound": True,
+        },
         "lifecycle": {
             "received": 9,
             "applied": 5,

@@ -100,6 +100,8 @@ class Lag(ContractModel):
     files: int = 0
     records: int | None = None
     oldest_pending_time: datetime | None = None
+    source_found: bool | None = None
+    """Whether a source of files has, or has had, a file; absent for a topic and in reports of earlier releases."""
 
 
 class LifecycleOutcome(ContractModel):

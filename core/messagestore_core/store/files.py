@@ -130,6 +130,10 @@ class ReadFiles(ReadBatches[Batch]):
         """See :class:`ReadBatches`."""
         return self._last_batch
 
+    def has_begun(self) -> bool:
+        """Whether a file of the source was ever planned, also if the list of files was lost since."""
+        return self._last_batch > 0 or self.committed() > 0
+
     def planned(self, number: int) -> Batch | None:
         """See :class:`ReadBatches`; also a batch of which all files are gone."""
         return _planned(self._store, self._source_id, number)

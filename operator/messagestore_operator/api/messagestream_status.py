@@ -9,7 +9,7 @@ from pydantic import Field
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time
 from messagestore_operator.api.status import CurrentRun, FinishedRun, TriggeredStatus
-from messagestore_operator.api.text import Count, Value
+from messagestore_operator.api.text import Count, Flag, Value
 
 StreamPhase = Literal["Pending", "Running", "Idle", "Suspended", "Failing", "Stalled", "Deleting"]
 
@@ -45,13 +45,16 @@ class TableStatus(StatusModel):
 
 
 class Lag(StatusModel):
-    """What has arrived but isn't in the store yet."""
+    """What has arrived but isn't in the store yet. Its figures are absent while they are unknown."""
 
-    as_of: Time | None = Field(default=None, description="When the source was listed.")
+    as_of: Time | None = Field(default=None, description="When the source was last listed.")
     files: Count | None = Field(default=None, description="Files not read yet.")
     records: Count | None = Field(default=None, description="Records not read yet.")
     oldest_pending_time: Time | None = Field(default=None, description="Arrival time of the oldest of them.")
-    summary: Value | None = Field(default=None, description="Summary for people, such as 3 files.")
+    summary: Value | None = Field(default=None, description="Summary for people, such as 3 files, or unknown.")
+    source_found: Flag | None = Field(
+        default=None, description="Whether the folder of a source has, or has had, a file."
+    )
 
 
 class SequencesStatus(StatusModel):
@@ -86,7 +89,7 @@ class LifecycleStatus(StatusModel):
     retried: Count = Field(default=0, description="Messages without retries left that an update gave one more.")
     timed_out: Count = Field(default=0, description="Attempts that exceeded lifecycle.processingTimeout.")
     unfinished: UnfinishedMessages | None = Field(default=None, description="Messages whose status may still change.")
-    lag: Value | None = Field(default=None, description="Updates not read yet, such as 3 files.")
+    lag: Value | None = Field(default=None, description="Updates not read yet, such as 3 files, or unknown.")
 
 
 class LossStatus(StatusModel):

@@ -13,6 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from messagestore_operator.api import MessageStream
+from messagestore_operator.api.messagestream_status import Lag
 from messagestore_operator.cluster.api_objects import labels_of
 from messagestore_operator.cluster.backend.observe import app_state
 from messagestore_operator.cluster.cache import Cache
@@ -107,9 +108,15 @@ class _ClusterCollector(Collector):
         dead = GaugeMetricFamily(
             "messagestore_dead_letters", "Dead letters in the store that are open: not redriven.", labels=labels
         )
-        files = GaugeMetricFamily("messagestore_lag_files", "Files that have not been read yet.", labels=labels)
+        files = GaugeMetricFamily(
+            "messagestore_lag_files",
+            "Files that have not been read yet. No series while that is unknown.",
+            labels=labels,
+        )
         waits = GaugeMetricFamily(
-            "messagestore_lag_seconds", "Age of the oldest record that has not been read yet.", labels=labels
+            "messagestore_lag_seconds",
+            "Age of the oldest record that has not been read yet. No series while that is unknown.",
+            labels=labels,
         )
         now = datetime.now(UTC)
         for stream in self._cache.resources():
@@ -118,13 +125,25 @@ class _ClusterCollector(Collector):
             values = [stream.metadata.namespace, stream.metadata.name]
             table, lag = stream.status.table, stream.status.lag
             if table is not None:
-                messages.add_metric(values, table.messages or 0)
-                dead.add_metric(values, table.dead_letters or 0)
+                _add(messages, values, table.messages)
+                _add(dead, values, table.dead_letters)
             if lag is not None:
-                files.add_metric(values, lag.files or 0)
-                oldest = lag.oldest_pending_time
-                waits.add_metric(values, (now - oldest.datetime).total_seconds() if oldest else 0)
+                _add(files, values, lag.files)
+                _add(waits, values, _waiting_seconds(lag, now))
         yield from (messages, dead, files, waits)
+
+
+def _add(metric: GaugeMetricFamily, labels: list[str], value: float | None) -> None:
+    """Add a figure; one that isn't known has no series."""
+    if value is not None:
+        metric.add_metric(labels, value)
+
+
+def _waiting_seconds(lag: Lag, now: datetime) -> float | None:
+    """How long the oldest record waits; 0 if none does, None if that isn't known."""
+    if lag.oldest_pending_time is not None:
+        return (now - lag.oldest_pending_time.datetime).total_seconds()
+    return 0 if 0 in (lag.files, lag.records) else None
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ _EVENT_REASONS: dict[str, bool] = {
     Reason.POD_FAILED: True,
     Reason.PREDICATE_REFUSED: True,
     Reason.SECRET_MISSING: True,
+    Reason.SOURCE_NOT_FOUND: False,
     Reason.SPARK_OPERATOR_MISSING: True,
     Reason.STREAM_MISSING: True,
     Reason.TABLE_BUSY: False,

@@ -19,6 +19,9 @@ from messagestore_operator.status.loss import loss_status
 from messagestore_operator.status.times import ago, clock_time, message_time
 from messagestore_operator.status.words import count
 
+UNKNOWN = "unknown"
+"""The lag of a stream whose source nobody lists."""
+
 
 def with_progress(before: MessageStreamStatus, report: RunReport | None, now: datetime) -> MessageStreamStatus:
     """A status with the figures of a report, of a run in progress or an ended one, and the time of the last batch.
@@ -58,6 +61,16 @@ def with_store(
             "last_batch_time": clock_time(store.last_batch_at) or before.last_batch_time,
         }
     )
+
+
+def with_unknown_lag(status: MessageStreamStatus) -> MessageStreamStatus:
+    """The status of a stream whose source can't be listed now: what has arrived since the last look is unknown."""
+    lag, lifecycle = status.lag, status.lifecycle
+    if lag is not None:
+        lag = Lag(as_of=lag.as_of, summary=UNKNOWN, source_found=lag.source_found)
+    if lifecycle is not None and lifecycle.lag is not None:
+        lifecycle = lifecycle.model_copy(update={"lag": UNKNOWN})
+    return status.model_copy(update={"lag": lag, "lifecycle": lifecycle})
 
 
 def stored(status: MessageStreamStatus, now: datetime | None = None) -> str:
@@ -102,8 +115,9 @@ def _lag(report: RunReport | None) -> Lag | None:
     lag = report.outcome.lag
     return Lag(
         as_of=clock_time(lag.as_of),
-        files=lag.files,
+        files=lag.files if lag.records is None else None,
         records=lag.records,
         oldest_pending_time=clock_time(lag.oldest_pending_time),
         summary=count(lag.files, "file") if lag.records is None else count(lag.records, "record"),
+        source_found=lag.source_found,
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from messagestore_operator.api import MessageStream, MessageStreamStatus
-from messagestore_operator.api.messagestream_status import StreamPhase
+from messagestore_operator.api.messagestream_status import Lag, StreamPhase
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import (
     ConditionValue,
@@ -19,7 +20,7 @@ from messagestore_operator.status.conditions import (
 )
 from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.runs import failed, failed_as_it_is, is_final, phase_of_current
-from messagestore_operator.status.stream import stored
+from messagestore_operator.status.stream import stored, with_unknown_lag
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate.annotations import RUN_REQUESTED
 
@@ -47,10 +48,37 @@ def with_view(
         ages: whether to give the age of the last batch. In a cluster the status has its time, as the age would change
             with the clock.
     """
-    values = _condition_values(stream, status, outlook, now)
-    values = values or well(Reason.INGESTING, stored(status, now if ages else None))
+    unseen = _is_unseen(stream, status, outlook)
+    status = with_unknown_lag(status) if unseen else status
+    values = _condition_values(stream, status, outlook, now) or _of_ingesting(stream, status, now if ages else None)
+    values = _with_last_look(values, status.lag) if unseen else values
     changes = {"phase": _phase(stream, status, outlook), "next_run_time": clock_time(outlook.next_run)}
     return with_conditions(stream, before, status.model_copy(update=changes), values, now)
+
+
+def _is_unseen(stream: MessageStream, status: MessageStreamStatus, outlook: Outlook) -> bool:
+    """Whether nobody lists the source: no run may start, or the last one failed and this one has not got further."""
+    if outlook.blocker is not None:
+        return True
+    if status.current_run is None and (stream.spec.suspend or outlook.paused is not None):
+        return True
+    return failed(status.last_run) and not outlook.progressing
+
+
+def _with_last_look(values: list[ConditionValue], lag: Lag | None) -> list[ConditionValue]:
+    """The conditions, with the time after which it is unknown what has arrived."""
+    if lag is None or lag.as_of is None:
+        return values
+    words = f"; what has arrived since {lag.as_of} is unknown"
+    return [replace(value, message=value.message + words) for value in values]
+
+
+def _of_ingesting(stream: MessageStream, status: MessageStreamStatus, now: datetime | None) -> list[ConditionValue]:
+    """The conditions of a stream that ingests; with `now`, with the age of the last batch."""
+    files = stream.spec.source.files
+    if files is not None and status.lag is not None and status.lag.source_found is False:
+        return well(Reason.SOURCE_NOT_FOUND, f"{files.uri} doesn't exist or is empty: no file has arrived yet")
+    return well(Reason.INGESTING, stored(status, now))
 
 
 def _condition_values(

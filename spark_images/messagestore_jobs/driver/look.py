@@ -155,7 +155,7 @@ def _index_is_near(store: Store) -> bool:
 
 
 def _outcome(store: Store, document: RunDocument, task: IngestTask, note: CommitNote) -> IngestOutcome:
-    lag = Lag(as_of=now(document), files=0)
+    lag = Lag(as_of=now(document), files=0, source_found=ReadFiles(store, task.source_id).has_begun())
     lifecycle = None
     if task.lifecycle is not None or note.updates != UpdateCounts():
         lifecycle = LifecycleOutcome(totals=note.updates, lag=lag if task.lifecycle else None)

@@ -232,7 +232,8 @@ class FileArrivals:
         """See :class:`Arrivals`; in files."""
         left = {r.file for r in (*self._waiting, *self._open_lines)}
         oldest = min((file.modified_at for file in left), default=None)
-        return Lag(as_of=now(self._document), files=len(left), oldest_pending_time=oldest)
+        found = bool(left) or self._read.has_begun()
+        return Lag(as_of=now(self._document), files=len(left), oldest_pending_time=oldest, source_found=found)
 
     def loss(self) -> Loss | None:
         """None, as a file that is gone before it was read does not count as lost."""

@@ -42,6 +42,16 @@ def test_status_adds_up_with_the_sources_bytes(local_run: LocalRuns, tmp_path: P
     assert json.loads(done.stdout)["kind"] == "List"
 
 
+def test_a_folder_without_files_is_ready_and_said_until_it_had_one(local_run: LocalRuns, tmp_path: Path) -> None:
+    for _ in range(2):
+        done = local_run([stream(tmp_path)])
+        assert (done.exit_code, done.ready(ORDERS)) == (0, ("True", "SourceNotFound"))
+    arrive(tmp_path, "a.jsonl", [record(1)])
+    assert local_run([stream(tmp_path)]).ready(ORDERS) == ("True", "Ingesting")
+    (tmp_path / "landing/a.jsonl").unlink()
+    assert local_run([stream(tmp_path)]).ready(ORDERS) == ("True", "Ingesting")
+
+
 def test_a_second_run_goes_on(local_run: LocalRuns, tmp_path: Path) -> None:
     arrive(tmp_path, "a.jsonl", map(record, range(1, 5)))
     assert local_run([stream(tmp_path)]).exit_code == 0

@@ -236,6 +236,14 @@ def test_a_batch_has_as_many_records_as_the_driver_may_hold_once_it_knows_them(
 def test_a_landing_folder_that_is_not_there_holds_nothing(stream: Stream) -> None:
     outcome = stream.run()
     assert (outcome.batches, outcome.lag.files, outcome.table.messages) == (0, 0, 0)
+    assert outcome.lag.source_found is False
+
+
+def test_a_source_was_found_once_it_had_a_file_also_if_the_folder_is_empty_again(stream: Stream) -> None:
+    path = stream.arrive("empty.jsonl", b"")
+    assert stream.run().lag.source_found is True
+    path.unlink()
+    assert stream.run().lag.source_found is True
 
 
 def test_of_a_file_that_grows_each_record_ends_in_the_store(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from messagestore_core.contract.run_report import (
     IngestCounts,
     IngestOutcome,
     Lag,
+    LifecycleOutcome,
     Outcome,
     Preview,
     Purged,
@@ -22,10 +23,14 @@ from messagestore_core.contract.run_report import (
     SequenceState,
     TableState,
 )
-from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
+from messagestore_operator.api import MessageStream, MessageStreamStatus, ReplayJob, RetentionPolicy
+from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.reasons import Reason
-from messagestore_operator.status.facts import StoreFacts, StreamResult
+from messagestore_operator.status.facts import Outlook, StoreFacts, StreamResult
 from messagestore_operator.status.local_runs import policy_status, replay_status, stream_status
+from messagestore_operator.status.runs import api_error
+from messagestore_operator.status.stream_view import with_view
+from messagestore_operator.status.times import clock_time
 from messagestore_operator.status.words import received
 
 NOW = datetime(2026, 1, 5, 8, 20, 12, tzinfo=UTC)
@@ -444,3 +449,111 @@ def test_reasons_that_jobs_give_are_listed() -> None:
     given = set(re.findall(r'(?:RunFailedError|super\(\).__init__)\(\s*"([A-Za-z]+)"', sources))
     assert given
     assert given <= set(Reason)
+
+
+LOOKED = "2026-01-05T08:20:00Z"
+UNKNOWN = {"asOf": LOOKED, "summary": "unknown", "sourceFound": True}
+SINCE = f"; what has arrived since {LOOKED} is unknown"
+STORAGE_DENIED = RunError(reason="StorageDenied", message="the keys are refused")
+LAG = Lag(as_of=ENDED, source_found=True)
+
+
+def looked_at(lag: Lag = LAG, counts: IngestCounts = COUNTS) -> IngestOutcome:
+    return IngestOutcome(
+        counts=counts, totals=counts, batches=1, table=TABLE, lag=lag, lifecycle=LifecycleOutcome(lag=lag)
+    )
+
+
+def idle(**spec: Any) -> MessageStream:
+    """A stream with one run, which has read all."""
+    made = stream(**spec)
+    return made.model_copy(update={"status": stream_status(made, ENDED, report(looked_at()))})
+
+
+def seen(made: MessageStream, outlook: Outlook, **changes: Any) -> MessageStreamStatus:
+    before = made.status
+    assert before is not None
+    return with_view(made, before, before.model_copy(update=changes), outlook, NOW)
+
+
+def after_a_failure(made: MessageStream) -> dict[str, Any]:
+    """The fields of a status after a run that failed."""
+    assert made.status is not None
+    assert made.status.last_run is not None
+    changes = {"state": "Failed", "generation": 3, "error": api_error(STORAGE_DENIED)}
+    return {"last_run": made.status.last_run.model_copy(update=changes)}
+
+
+def test_after_a_failed_run_the_lag_is_unknown_since_the_last_look() -> None:
+    made = idle()
+    found = seen(made, Outlook(next_run=NOW + timedelta(minutes=1)), **after_a_failure(made)).to_dict()
+    assert found["lag"] == UNKNOWN
+    assert found["lifecycle"]["lag"] == "unknown"
+    assert {one["reason"] for one in found["conditions"]} == {"StorageDenied"}
+    assert all(one["message"].endswith(SINCE) for one in found["conditions"])
+
+
+def test_it_stays_unknown_during_a_new_try_until_that_has_committed() -> None:
+    made = idle()
+    trying = {
+        **after_a_failure(made),
+        "current_run": CurrentRun(name="r", state="Running", launched_at=clock_time(NOW)),
+    }
+    unknown = made.model_copy(update={"status": seen(made, Outlook(), **trying)})
+    assert seen(unknown, Outlook(), **trying).to_dict()["lag"] == UNKNOWN
+    known = seen(made, Outlook(progressing=True), **trying).to_dict()
+    assert known["lag"] == {"asOf": LOOKED, "files": 0, "summary": "0 files", "sourceFound": True}
+
+
+@pytest.mark.parametrize(
+    ("spec", "outlook", "ready"),
+    [
+        ({}, Outlook(STORAGE_DENIED), ("False", "StorageDenied")),
+        ({"suspend": True}, Outlook(), ("True", "Suspended")),
+        ({}, Outlook(paused="everything is paused"), ("True", "Paused")),
+    ],
+)
+def test_while_no_run_may_start_the_lag_is_unknown(spec: Any, outlook: Outlook, ready: tuple[str, str]) -> None:
+    found = seen(idle(**spec), outlook).to_dict()
+    (condition,) = [one for one in found["conditions"] if one["type"] == "Ready"]
+    assert found["lag"] == UNKNOWN
+    assert (condition["status"], condition["reason"]) == ready
+    assert condition["message"].endswith(SINCE)
+
+
+def test_between_two_runs_that_end_well_the_lag_is_that_of_the_last_look() -> None:
+    found = seen(idle(), Outlook(next_run=NOW + timedelta(minutes=1))).to_dict()
+    assert found["lag"] == {"asOf": LOOKED, "files": 0, "summary": "0 files", "sourceFound": True}
+
+
+def test_a_topic_has_a_lag_in_records_alone() -> None:
+    found = stream_status(stream(), NOW, report(looked_at(Lag(as_of=ENDED, records=7)))).to_dict()
+    assert found["lag"] == {"asOf": LOOKED, "records": 7, "summary": "7 records"}
+
+
+def test_a_folder_in_which_no_file_was_ever_seen_is_ready_with_a_reason_of_its_own() -> None:
+    found = stream_status(stream(), NOW, report(looked(source_found=False))).to_dict()
+    assert [(one["type"], one["status"], one["reason"], one["message"]) for one in found["conditions"]] == [
+        (
+            "Ready",
+            "True",
+            "SourceNotFound",
+            "s3a://landing/orders/ doesn't exist or is empty: no file has arrived yet",
+        )
+    ]
+
+
+@pytest.mark.parametrize("known", [True, None])
+def test_a_folder_that_is_empty_again_and_a_report_of_an_earlier_release_are_ingesting(known: bool | None) -> None:
+    found = stream_status(stream(), NOW, report(looked(source_found=known))).to_dict()
+    assert [one["reason"] for one in found["conditions"]] == ["Ingesting"]
+
+
+def looked(source_found: bool | None) -> IngestOutcome:
+    return looked_at(Lag(as_of=ENDED, source_found=source_found), IngestCounts())
+
+
+def test_a_failing_stream_of_which_nothing_was_ever_seen_says_no_more_than_why() -> None:
+    found = stream_status(stream(), NOW, error=STORAGE_DENIED).to_dict()
+    assert "lag" not in found
+    assert [one["message"] for one in found["conditions"]] == [STORAGE_DENIED.message] * 2
