@@ -36,10 +36,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of two messages and a dead letter, written by three runs of an operator."""
     folder = tmp_path_factory.mktemp("together") / "store"
     table = make_store(folder, [message(1)])
-    claim(Store(table.uri, epoch=1), "run-1")
+    run(folder, 1)
     add_messages(table.uri, [message(2)])
     add_dead_letters(table.uri, [{"failed_at": START, "raw": b"x"}])
-    claim(Store(table.uri, epoch=2), "run-2")
+    run(folder, 2)
     return folder
 
 
