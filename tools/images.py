@@ -30,6 +30,7 @@ SPARK = REPOSITORY / "spark_images"
 CORE = REPOSITORY / "core"
 OPERATOR = REPOSITORY / "operator"
 
+_PARTS = REPOSITORY / "tools" / "image_parts.py"
 _BUILT_BY: tuple[str | Path, ...] = ("--build-constraint", REPOSITORY / "build-requirements.lock")
 _SPARK_PACKAGES = ("ca-certificates", "openjdk-17-jre-headless", "python3", "tini", "tzdata")
 _PYTHON_PACKAGES = ("ca-certificates", "python3", "tzdata")
@@ -83,6 +84,7 @@ def spark(builder: Builder) -> str:
     run(build_jars, environment={"PYTHONPATH": str(_jobs_packages())})
     for name in ("entrypoint.sh", "main.py", "sbom.json"):
         shutil.copy(SPARK / name, context / name)
+    shutil.copy(_PARTS, context / _PARTS.name)
     for package in (CORE / "messagestore_core", SPARK / "messagestore_jobs"):
         _copy_package(package, context / package.name)
     image = f"{PREFIX}/spark:{project_version()}"
@@ -101,7 +103,8 @@ def operator(builder: Builder) -> str:
     context = cache_folder() / "images" / "operator"
     _install_packages(OPERATOR / "requirements.lock", context / "site")
     _install_project(context / "project")
-    shutil.copy(OPERATOR / "sbom.json", context / "sbom.json")
+    for file in (OPERATOR / "sbom.json", _PARTS):
+        shutil.copy(file, context / file.name)
     image = f"{PREFIX}/operator:{project_version()}"
     arguments = builder.base("python", _PYTHON_PACKAGES)
     return builder.build(image, OPERATOR / "Dockerfile", context, arguments)

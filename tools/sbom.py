@@ -1,5 +1,7 @@
 """The images' parts as CycloneDX documents: a sbom.json beside each Dockerfile, which the image contains.
 
+The image has more parts, which ``tools/image_parts.py`` adds when it is built: Debian's packages, and jars in packages.
+
 python3 -m tools.sbom    write them again from the locks and the jars' pom.xml
 """
 

@@ -4,11 +4,13 @@ import json
 import os
 import re
 import subprocess
+import zipfile
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.image_parts import with_parts_of
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 OWN_BASES = [*REPOSITORY.glob("*/*Dockerfile")]
@@ -52,7 +54,59 @@ def test_the_image_of_the_jobs_names_every_jar_by_its_digest() -> None:
 
 @pytest.mark.parametrize("image", IMAGES)
 def test_an_image_carries_what_it_is_made_of(image: str) -> None:
-    assert re.search(r"^COPY .*sbom\.json .*/opt/messagestore/$", (REPOSITORY / image / "Dockerfile").read_text(), re.M)
+    dockerfile = (REPOSITORY / image / "Dockerfile").read_text()
+    assert re.search(r"^COPY .*sbom\.json .*/opt/messagestore/$", dockerfile, re.M)
+    assert "python3 /opt/messagestore/image_parts.py /opt/messagestore/sbom.json" in dockerfile
+
+
+def test_an_image_also_names_what_only_it_knows(tmp_path: Path) -> None:
+    status = tmp_path / "var/lib/dpkg/status"
+    status.parent.mkdir(parents=True)
+    status.write_text(
+        "Package: libc6\nStatus: install ok installed\nArchitecture: amd64\nVersion: 2.36-9+deb12u13\nTag: a\n b\n\n"
+        "Package: gone\nStatus: deinstall ok config-files\nArchitecture: amd64\nVersion: 1\n"
+    )
+    site = tmp_path / "usr/local/lib/python3.11/dist-packages"
+    for name in ("Known_Name", "brought-along"):
+        metadata = site / f"{name}-1.0.dist-info" / "METADATA"
+        metadata.parent.mkdir(parents=True)
+        metadata.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n\nName: of the text\n")
+    known = jar(tmp_path / "opt/messagestore/jars/known-2.0.jar", "org.known:known:2.0")
+    jar(site / "pyspark/jars/netty-4.2-linux-x86_64.jar", "io.netty:netty:4.2")
+    jar(site / "pyspark/jars/shaded-3.1.jar", "org.inner:inner:9")
+    jar(site / "pyspark/jars/plain.jar")
+    bom = {
+        "components": [
+            {"purl": "pkg:pypi/known-name@1.0", "licenses": ["kept"]},
+            {"purl": "pkg:maven/org.known/known@2.0?type=jar", "hashes": [{"content": known}]},
+        ]
+    }
+
+    completed = with_parts_of(bom, tmp_path)
+
+    assert [one["purl"] for one in completed["components"]] == [
+        "pkg:deb/debian/libc6@2.36-9%2Bdeb12u13?arch=amd64",
+        "pkg:generic/plain",
+        "pkg:generic/shaded@3.1",
+        "pkg:maven/io.netty/netty@4.2?classifier=linux-x86_64",
+        "pkg:maven/org.known/known@2.0?type=jar",
+        "pkg:pypi/brought-along@1.0",
+        "pkg:pypi/known-name@1.0",
+    ]
+    assert bom["components"][0] in completed["components"]
+    assert with_parts_of(completed, tmp_path) == completed
+
+
+def jar(file: Path, coordinates: str | None = None) -> str:
+    """Make a jar, with Maven's coordinates of something in it; returns its digest."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(file, "w") as content:
+        content.writestr("name", file.name)
+        if coordinates is not None:
+            group, artifact, version = coordinates.split(":")
+            told = f"#made\nversion={version}\ngroupId={group}\nartifactId={artifact}\n"
+            content.writestr(f"META-INF/maven/{group}/{artifact}/pom.properties", told)
+    return sha256(file.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("brought", [b"another", None], ids=["another", "one too few"])
