@@ -1,4 +1,4 @@
-"""The documentation's table of values matches the schema."""
+"""The documentation's table of values matches the schema, and its values render."""
 
 import json
 import os
@@ -6,7 +6,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from support.helm import CHART, REPOSITORY
+from support.documents import blocks
+from support.helm import CHART, REPOSITORY, template
 
 FILE = REPOSITORY / "docs" / "install.md"
 BEGIN, END = "<!-- values -->\n", "<!-- /values -->\n"
@@ -37,3 +38,14 @@ def _rows(schema: dict[str, Any], values: dict[str, Any], path: str = "") -> lis
             about = node["description"].removesuffix(".")
             found.append((place, f"`{json.dumps(value)}`" if value not in ("", {}, []) else "", about))
     return found
+
+
+def test_the_values_of_network_policies_render() -> None:
+    (values,) = [
+        YAML(typ="safe").load(block.text)
+        for block in blocks()
+        if (block.page, block.heading, block.language) == ("docs/network.md", "NetworkPolicies", "yaml")
+    ]
+    found = template(*(f"--set-json={name}={json.dumps(value)}" for name, value in values.items()))
+    assert found.count("kind: NetworkPolicy") == 2
+    assert found.count("192.0.2.10/32") == 2

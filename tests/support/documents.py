@@ -62,6 +62,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "README.md": {"Try it": LONG, "Run it on Kubernetes": IMAGES},
     "docs/cluster.md": {"A cluster to try and test with": IMAGES, "By hand": "needs the cluster, and only looks at it"},
     "docs/install.md": {"Get the images": IMAGES},
+    "docs/network.md": {"Private CAs": "needs the reader's own authority"},
     "docs/patterns/request-reply.md": {"Request and reply": PAIRS},
     "docs/tutorial.md": {
         "Set up": "is what make did before any test",
