@@ -40,7 +40,7 @@ def _others(tenants: Tenants, orders: MessageStream) -> Iterator[None]:
         _make(tenants, _config_maps(tenants), {"metadata": {"name": name}, "data": {"theirs": "yes"}})
     before = _versions(tenants)
     yield
-    assert _versions(tenants) == before
+    assert before.items() <= _versions(tenants).items()
     for path in (sparkoperator.path(tenants.one.namespace), _config_maps(tenants)):
         for document in _list(tenants, path):
             if "-ingest-" not in document["metadata"]["name"]:
@@ -63,7 +63,7 @@ def test_a_label_on_the_config_map_of_a_run_does_not_turn_the_operator_against_a
     tenants: Tenants, orders: MessageStream
 ) -> None:
     """As the cluster's administrator, because the API server refuses it to drivers."""
-    own = f"{_config_maps(tenants)}/{numbered_run_name(orders, 'ingest', 1)}"
+    own = f"{_config_maps(tenants)}/{numbered_run_name(orders, 'ingest', _runs(tenants))}"
     patch = {"metadata": {"labels": {RUN: "payroll"}}}
     assert tenants.one.server.request("PATCH", own, patch, MERGE).accepted
     _looked_again(tenants)
@@ -83,7 +83,7 @@ def test_a_run_whose_name_is_taken_fails_and_says_so(tenants: Tenants, orders: M
 
 
 def test_a_driver_changes_the_data_of_its_config_map_and_no_metadata(tenants: Tenants, orders: MessageStream) -> None:
-    run = numbered_run_name(orders, "ingest", 1)
+    run = numbered_run_name(orders, "ingest", _runs(tenants))
     _name_in_role(tenants, run)
     path, driver = (
         f"{_config_maps(tenants)}/{run}",
