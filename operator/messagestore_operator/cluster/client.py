@@ -27,7 +27,9 @@ MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 _REFUSED = (400, 403, 413, 422)
 PAGE = 100
-"""Objects per page of a list: so many are in memory unreduced at once."""
+"""Objects per page of a list: so many are in memory unreduced at once, if they are not large."""
+LARGEST_ANSWER = 16 << 20
+"""Bytes of the largest page that is read; anybody may make an object of more than 1 MB."""
 _OVERLOADED = (429, 503)
 _TRIES = 5
 _LONGEST_PAUSE = 30.0
@@ -87,6 +89,10 @@ class GoneError(ApiError):
     go_on = ""
 
 
+class TooLargeError(ApiError):
+    """The answer has more bytes than are read: ask for less."""
+
+
 class KubeClient:
     """Requests to the API server.
 
@@ -139,13 +145,19 @@ class KubeClient:
     async def items(self, path: str, selector: str = "") -> AsyncIterator[ApiObject]:
         """The objects of a collection, page by page, each with kind and version as from a watch.
 
-        If the list has to start again, an object may come twice.
+        If the list has to start again, an object may come twice. If a page is too large, this and the following pages
+        are smaller.
         """
-        first: Parameters = {"limit": PAGE, **({"labelSelector": selector} if selector else {})}
-        query, tries = first, 1
+        first: Parameters = {"labelSelector": selector} if selector else {}
+        query, tries, size = first, 1, PAGE
         while True:
             try:
-                page = await self._request("GET", path, query)
+                page = await self._request("GET", path, {**query, "limit": size})
+            except TooLargeError:
+                if size == 1:
+                    raise
+                size //= 2
+                continue
             except GoneError as error:
                 if tries == _LIST_TRIES:
                     raise
@@ -256,7 +268,12 @@ class KubeClient:
         answer = await rest.request(
             method, url, headers=headers, body=body, _request_timeout=aiohttp.ClientTimeout(total=self._timeout)
         )
-        text = (await answer.read()).decode(errors="replace")
+        content = await _content(answer.response.content)
+        if content is None:
+            answer.response.close()
+            said = f"the answer has more than {LARGEST_ANSWER} bytes"
+            raise TooLargeError(method, path, answer.status, "TooLarge", said)
+        text = content.decode(errors="replace")
         wanted = str(answer.headers.get("Retry-After") or "")
         return answer.status, text, float(wanted) if wanted.isdecimal() else None
 
@@ -271,6 +288,16 @@ _BY_STATUS = {
     410: GoneError,
     422: InvalidError,
 }
+
+
+async def _content(stream: aiohttp.StreamReader) -> bytes | None:
+    """The bytes of an answer; None if there are too many, of which the rest is not read."""
+    content = bytearray()
+    async for part in stream.iter_any():
+        content += part
+        if len(content) > LARGEST_ANSWER:
+            return None
+    return bytes(content)
 
 
 def _query_text(query: Parameters) -> str:

@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kubernetes.aio.client import Configuration
 
-from messagestore_operator.cluster.client import ApiError, GoneError, KubeClient, connect
+from messagestore_operator.cluster.client import LARGEST_ANSWER, ApiError, GoneError, KubeClient, TooLargeError, connect
 from messagestore_operator.cluster.ratelimit import TokenBucket
 
 PATH = "/apis/messagestore.dev/v1alpha1/messagestreams"
@@ -99,6 +99,26 @@ def test_a_list_that_can_not_go_on_is_begun_anew() -> None:
 def test_a_list_is_not_begun_anew_for_ever() -> None:
     with pytest.raises(GoneError):
         _answers(*[_gone() for _ in range(5)], do=_names)
+
+
+def _too_large() -> web.Response:
+    return web.Response(body=b" " * (LARGEST_ANSWER + 1))
+
+
+def test_a_page_that_is_too_large_is_asked_for_again_with_fewer_objects() -> None:
+    found, asked, _ = _answers(_page("a", more="on"), _too_large(), _page("b", more="further"), _page("c"), do=_names)
+    assert found == ["a", "b", "c"]
+    assert [(query.get("continue"), query["limit"]) for query in asked] == [
+        (None, "100"),
+        ("on", "100"),
+        ("on", "50"),
+        ("further", "50"),
+    ]
+
+
+def test_a_single_object_that_is_too_large_ends_the_list() -> None:
+    with pytest.raises(TooLargeError, match="the answer has more than 16777216 bytes"):
+        _answers(*[_too_large() for _ in range(7)], do=_names)
 
 
 def test_a_pause_holds_everything_back_and_no_burst_follows() -> None:
