@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
+from messagestore_operator.api.resource import GROUP
 from messagestore_operator.cluster.api_objects import ApiObject, labels_of, metadata, name_of, namespace_of
 from messagestore_operator.cluster.backend.observe import ENDED_BY, app_state, driver_of, loss_of
 from messagestore_operator.cluster.backend.pods import DRIVER_ENDING
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, PODS
 from messagestore_operator.cluster.labels import RUN
 from messagestore_operator.cluster.owners import belongs_to, owner_uids
-from messagestore_operator.cluster.reports import CONTROL, REPORT
+from messagestore_operator.cluster.reports import CONTROL, MAX_BYTES, REPORT
 
 RunKey: TypeAlias = tuple[str, str]
 """Namespace, name."""
@@ -31,6 +32,8 @@ _METADATA = (
     "deletionTimestamp",
     "ownerReferences",
 )
+_OWN = f"{GROUP}/"
+"""Other labels and annotations than the project's own tell nothing, and may be large."""
 _SETTLED_METADATA = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
 _SETTLED_STATUS = (*ENDED_BY, "phase")
 
@@ -97,15 +100,17 @@ class RunObjects:
         """Replace an object by a newer one."""
         self.settled = False
         if kind == CONFIG_MAPS.name:
-            data = {key: text for key, text in (document.get("data") or {}).items() if key in (REPORT, CONTROL)}
-            self.config_map = {**reduced(document), "data": data}
+            texts = document.get("data") or {}
+            # One character past the bound, so that whoever reads it finds it too long.
+            data = {key: str(texts[key])[: MAX_BYTES + 1] for key in (REPORT, CONTROL) if key in texts}
+            self.config_map = {**_part(document), "data": data}
         elif kind == PODS.name:
             self._put_pod(document)
         else:
-            self.application = reduced(document, "status")
+            self.application = _part(document, "status")
 
     def _put_pod(self, document: ApiObject) -> None:
-        pod = reduced(document, "status")
+        pod = _part(document, "status")
         if not is_driver(document):
             self.executors[name_of(document)] = pod
             # The driver deletes the pods of failed executors, so the cause is kept as soon as it is seen.
@@ -159,6 +164,17 @@ def run_key(kind: str, document: ApiObject) -> RunKey | None:
         return namespace_of(document), name_of(document)
     run = name_of(document).removesuffix(DRIVER_ENDING) if is_driver(document) else labels_of(document).get(RUN)
     return (namespace_of(document), run) if run else None
+
+
+def _part(document: ApiObject, *keys: str) -> ApiObject:
+    """The needed part of an object of a run, of which tenants may write the labels and annotations."""
+    about = metadata(document)
+    notes = {
+        field: {key: value for key, value in about[field].items() if key.startswith(_OWN)}
+        for field in ("labels", "annotations")
+        if about.get(field)
+    }
+    return reduced({**document, "metadata": {**about, **notes}}, *keys)
 
 
 def reduced(document: ApiObject, *keys: str) -> ApiObject:

@@ -12,6 +12,7 @@ from messagestore_operator.cluster.api_objects import at
 from messagestore_operator.cluster.backend.application import application
 from messagestore_operator.cluster.backend.observe import app_state
 from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.reports import Reports
 from messagestore_operator.cluster.runref import UID, run_ref
 from messagestore_operator.decide.snapshot import AppState, TableKey
 from messagestore_operator.translate import numbered_run_name
@@ -235,6 +236,16 @@ def test_of_config_maps_only_what_is_looked_at_is_kept(cache: Cache) -> None:
     kept = cache.run(RUN).config_map
     assert kept is not None
     assert kept["data"] == {"control.json": "{}"}
+
+
+def test_little_is_kept_of_an_object_of_a_run_however_large_somebody_makes_it(cache: Cache) -> None:
+    cache.put(_stream())
+    large = _config_map(APPLICATION)
+    large["metadata"] |= {"annotations": {"note": "x" * 200_000, **large["metadata"]["annotations"]}}
+    large["data"] = {"report.json": "x" * 400_000, "control.json": "x" * 300_000, "more": "x" * 100_000}
+    cache.put(large)
+    assert 64 << 10 < len(json.dumps(cache.run(RUN).config_map)) < 160_000
+    assert "is longer than" in str(Reports().of(cache.run(RUN).config_map, NAME).problem)
 
 
 def test_a_resource_that_can_not_be_read_is_passed_over(cache: Cache) -> None:
