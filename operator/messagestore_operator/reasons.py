@@ -401,5 +401,19 @@ TERMINAL = frozenset(
 )
 """No retry helps: somebody must change something first."""
 
+LASTING = frozenset(
+    {
+        Reason.KAFKA_DENIED,
+        Reason.SECRET_MISSING,
+        Reason.STORAGE_DENIED,
+        Reason.STORAGE_MISSING,
+        Reason.TOPIC_MISSING,
+    }
+)
+"""Retries go on, because the remedy is outside of the resource. After `runs.stalledAfter` it is Stalled."""
+
+OUTAGES = frozenset({Reason.KAFKA_UNREACHABLE, Reason.STORAGE_UNREACHABLE})
+"""The other side doesn't answer; nobody need change anything."""
+
 CANCELLED = frozenset({Reason.SPEC_CHANGED, Reason.SUSPENDED, Reason.DELETING})
 """Why the operator ends runs that did nothing wrong; these don't count as failures."""

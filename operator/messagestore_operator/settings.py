@@ -140,6 +140,11 @@ class RunSettings(Model):
         default=Duration("PT1M"),
         description="How long a run waits for a table before a continuous run on it is stopped.",
     )
+    stalled_after: Duration = Field(
+        default=Duration("PT15M"),
+        description="How long refused credentials, or a missing bucket, topic or Secret, may last until a resource is "
+        "Stalled. Retries go on.",
+    )
     look_again: Duration = Field(default=Duration("PT5S"), description="How often runs in progress are checked.")
     at_once: RunsAtOnce = Field(
         default=RunsAtOnce(), description="Maximum concurrent runs. A continuous run occupies a slot until it ends."

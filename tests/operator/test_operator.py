@@ -2,6 +2,7 @@
 
 import random
 import signal
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.cluster.programs import program
 
 from messagestore_operator.cluster.scrapes import FRESH_SECONDS
 from support import sparkoperator
@@ -20,6 +22,7 @@ from support.apiserver import ApiServer
 from support.definitions import no_spark_applications
 from support.fakespark import FakeSpark, fake_spark
 from support.interception import intercepting
+from support.kstatus import verdict
 from support.launches import stream
 from support.operators import Operator, eventually, running_operator, start_operator
 from support.waiting import scaled
@@ -216,6 +219,38 @@ def test_a_run_that_fails_is_tried_again_and_says_why_meanwhile(
     assert "403 from the object store" in ready["message"]
     spark.fails = False
     eventually(lambda: _condition(_status(apiserver, namespace, "orders")).get("status") == "True")
+
+
+def test_keys_that_stay_wrong_leave_the_lag_unknown_and_then_the_stream_stalled_until_they_are_right(
+    apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
+) -> None:
+    def wait(condition: str) -> None:
+        config = ["--kubeconfig", str(apiserver.kubeconfig(tmp_path)), "--namespace", namespace]
+        asked = ["wait", f"--for=condition={condition}", "messagestream/orders", f"--timeout={int(scaled(60))}s"]
+        subprocess.run([program("kubectl"), *config, *asked], check=True)
+
+    path = f"{STREAMS.format(namespace)}/orders"
+    runs = {"lookAgain": "PT1S", "backoffBase": "PT1S", "stalledAfter": "PT5S"}
+    with running_operator(apiserver, tmp_path, {**_settings(namespace), "runs": runs}) as operator:
+        _apply(apiserver, namespace, "orders", trigger={"manual": {}})
+        _annotate(apiserver, path, **{"run-requested": "first"})
+        eventually(lambda: _status(apiserver, namespace, "orders").get("lastRun"))
+        assert _status(apiserver, namespace, "orders")["lag"]["files"] == 0
+        spark.fails = True
+        _annotate(apiserver, path, **{"run-requested": "second"})
+        eventually(lambda: _condition(_status(apiserver, namespace, "orders"), "Reconciling"))
+        wait("Stalled")
+        found = apiserver.request("GET", path).body
+        assert verdict(found) == "Failed"
+        assert (found["status"]["phase"], found["status"]["lastingFailure"]["reason"]) == ("Stalled", "StorageDenied")
+        assert found["status"]["lastingFailure"]["tries"] >= 2
+        assert found["status"]["lag"].keys() == {"asOf", "summary"}
+        assert f"since {found['status']['lag']['asOf']} is unknown" in _condition(found["status"])["message"]
+        eventually(lambda: "messagestore_lag_files{" not in operator.get("/metrics")[1])
+        spark.fails = False
+        wait("Ready")
+        assert verdict(apiserver.request("GET", path).body) == "Current"
+        assert "lastingFailure" not in _status(apiserver, namespace, "orders")
 
 
 def test_an_operator_killed_over_and_over_launches_nothing_twice_and_forgets_nothing(

@@ -24,15 +24,18 @@ from messagestore_operator.api import (
     ReplayJobStatus,
     Resource,
     RetentionPolicy,
+    RetentionPolicyStatus,
     parse_resource,
 )
 from messagestore_operator.api.resource import API_VERSION
+from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.reasons import Reason
-from messagestore_operator.status import replay_view, stream_view
+from messagestore_operator.status import policy_view, replay_view, stream_view
 from messagestore_operator.status.conditions import conditions, under_way
 from messagestore_operator.status.facts import Outlook, StreamResult
 from messagestore_operator.status.local_runs import policy_status, replay_status, stream_status
+from messagestore_operator.status.policy_view import StreamView
 from messagestore_operator.status.replay import with_progress
 from messagestore_operator.status.replay_view import ReplayOutlook
 from messagestore_operator.status.runs import api_error
@@ -62,6 +65,7 @@ _HALF = ReplayOutcome(
 _CURRENT = CurrentRun(name="run-2", state="Running", launched_at=clock_time(_STARTED))
 _AGAIN = {"select": {"dueForRetry": True}, "trigger": {"interval": "PT1M"}}
 _BUSY = RunError(reason=Reason.TABLE_BUSY, message="another run is writing")
+_DENIED = RunError(reason=Reason.STORAGE_DENIED, message="the object store refuses the credentials")
 _REFUSED = RunError(reason=Reason.TABLE_REFUSED, message="the folder holds something else")
 
 
@@ -94,6 +98,7 @@ def _of_streams() -> list[State]:
     idle = stream_status(stream, NOW, _report(_INGESTED))
     working = idle.model_copy(update={"current_run": _CURRENT})
     running = stream_view.with_view(stream, idle, working, Outlook(), NOW)
+    denied = stream_view.with_view(stream, idle, working, Outlook(lasting=_DENIED), NOW)
     return [
         state("pending", "Progressing", "InProgress"),
         state("idle", "Healthy", "Current", report=_report(_INGESTED)),
@@ -101,6 +106,7 @@ def _of_streams() -> list[State]:
         state("suspended", "Suspended", "Current", {"suspend": True}, report=_report(_INGESTED)),
         state("failing", "Progressing", "InProgress", report=_report(error=_BUSY)),
         state("stalled", "Degraded", "Failed", report=_report(error=_REFUSED)),
+        _state("stalled-and-tried-again", "Degraded", "Failed", stream, denied),
     ]
 
 
@@ -110,6 +116,9 @@ def _of_policies() -> list[State]:
         results = [StreamResult("orders", report)] if report else []
         return _state(name, health, verdict, policy, policy_status(policy, NOW, results))
 
+    given, entry = _policy(), PolicyStreamStatus(name="orders", current_run=_CURRENT)
+    views = [StreamView(entry, Outlook(lasting=_DENIED))]
+    denied = policy_view.with_view(given, RetentionPolicyStatus(), RetentionPolicyStatus(), Outlook(), views, NOW)
     previewed = PurgeOutcome(preview=_PREVIEW, table=_TABLE)
     waiting = previewed.model_copy(update={"awaiting_approval": True})
     return [
@@ -120,6 +129,7 @@ def _of_policies() -> list[State]:
         state("suspended", "Suspended", "Current", suspend=True),
         state("failing", "Progressing", "InProgress", _report(error=_BUSY)),
         state("stalled", "Degraded", "Failed", _report(error=_REFUSED)),
+        _state("stalled-and-tried-again", "Degraded", "Failed", given, denied),
     ]
 
 
@@ -128,10 +138,16 @@ def _of_jobs() -> list[State]:
         job = _job(**(spec or {}))
         return _state(name, health, verdict, job, replay_status(job, NOW, **given))
 
-    def seen(name: str, status: ReplayJobStatus, outlook: ReplayOutlook) -> State:
+    def seen(
+        name: str,
+        status: ReplayJobStatus,
+        outlook: ReplayOutlook,
+        health: str = "Progressing",
+        verdict: str = "InProgress",
+    ) -> State:
         job = _job()
         viewed = replay_view.with_view(job, ReplayJobStatus(), status, outlook, NOW)
-        return _state(name, "Progressing", "InProgress", job, viewed)
+        return _state(name, health, verdict, job, viewed)
 
     sent = _REPLAYED.model_copy(update={"round": 4, "redelivered": 13})
     running = with_progress(ReplayJobStatus(current_run=_CURRENT), _report(_HALF))
@@ -145,6 +161,7 @@ def _of_jobs() -> list[State]:
         state("previewed", "Healthy", "Current", {"mode": "DryRun"}, report=_report(_REPLAYED)),
         state("sent-again", "Healthy", "Current", _AGAIN, report=_report(sent)),
         seen("tried-again", failed, ReplayOutlook(next_run=NOW + timedelta(minutes=1))),
+        seen("stalled-and-tried-again", running, ReplayOutlook(lasting=_DENIED), "Degraded", "Failed"),
         state("failed", "Degraded", "Failed", report=_report(error=_REFUSED)),
     ]
 

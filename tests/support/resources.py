@@ -213,6 +213,7 @@ def _stream_status() -> Document:
         "currentRun": _CURRENT_RUN,
         "lastRun": _STREAM_RUN,
         "lastBatchTime": TIME,
+        "lastingFailure": {"reason": "StorageDenied", "since": TIME, "tries": 2},
         "nextRunTime": LATER,
         "lastScheduleTime": TIME,
         "lastRequest": "once-more",
@@ -332,6 +333,7 @@ def _policy_status() -> Document:
         "lastRun": _FINISHED_RUN,
         "error": _ERROR,
         "awaitingApproval": True,
+        "lastingFailure": {"reason": "StorageDenied", "since": TIME, "tries": 2},
         "round": 3,
     }
     return {
@@ -461,6 +463,7 @@ def _replay_status() -> Document:
         "currentRun": _CURRENT_RUN,
         "lastRun": _FINISHED_RUN,
         "attempts": 1,
+        "lastingFailure": {"reason": "StorageDenied", "since": TIME, "tries": 2},
         "failures": 1,
         "error": _ERROR,
         "startedAt": TIME,

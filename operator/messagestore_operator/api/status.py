@@ -38,6 +38,14 @@ class RunError(StatusModel):
     message: Note = Field(default="", description="Message for people.")
 
 
+class LastingFailure(StatusModel):
+    """A failure that goes on until somebody changes something outside of the resource, such as wrong keys."""
+
+    reason: Value = Field(description="Reason, a constant for machines.")
+    since: Time = Field(description="When it was first found.")
+    tries: Count = Field(default=0, description="Runs that ended with it, one after the other.")
+
+
 class CurrentRun(StatusModel):
     """The run in progress."""
 

@@ -17,6 +17,7 @@ from messagestore_operator.decide.check import barred, held_back, overlapping, r
 from messagestore_operator.decide.documents import policy_run
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
+from messagestore_operator.decide.lasting import Lasting, lasting
 from messagestore_operator.decide.missed import pass_over_missed
 from messagestore_operator.decide.policy_record import erasure_due, purge_events, recorded
 from messagestore_operator.decide.report_checks import with_valid_reports
@@ -53,6 +54,7 @@ class StreamPurge:
     blocker: RunError | None = None
     retry: datetime | None = None
     looks: tuple[datetime, ...] = ()
+    lasting: RunError | None = None
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,11 @@ def decide_policy(snapshot: PolicySnapshot) -> Decision:
     now_round = _round(snapshot, before, refusal)
     purges = [_watched(snapshot, entry) for entry in _entries(snapshot, before, now_round.status)]
     purges, number = _launched(snapshot, purges, now_round.status, refusal)
+    purges = [_with_lasting(snapshot, before, purge) for purge in purges]
     known = now_round.status.model_copy(
         update={"streams": tuple(purge.entry for purge in purges), "run_number": number or before.run_number}
     )
-    views = [StreamView(purge.entry, Outlook(purge.blocker, purge.stage.trouble, purge.retry)) for purge in purges]
+    views = [StreamView(purge.entry, _outlook(purge)) for purge in purges]
     status = with_view(policy, before, known, Outlook(refusal, next_run=now_round.next), views, snapshot.now)
     return _decided(snapshot, before, status, purges, now_round)
 
@@ -102,6 +105,23 @@ def _decided(
     looks += [now_round.next] if now_round.next else []
     looks += [snapshot.now] if any(purge.stage.ended for purge in purges) else []
     return decision(policy, policy.status, status, actions, looks)
+
+
+def _outlook(purge: StreamPurge) -> Outlook:
+    return Outlook(purge.blocker, purge.stage.trouble, purge.retry, lasting=purge.lasting)
+
+
+def _with_lasting(snapshot: PolicySnapshot, before: RetentionPolicyStatus, purge: StreamPurge) -> StreamPurge:
+    """The stream with the failure that only somebody can end."""
+    policy, last = snapshot.policy, purge.entry.last_run
+    error = last.error if last is not None and failed_as_it_is(last, policy) else None
+    earlier = next((one for one in before.streams if one.name == purge.entry.name), None)
+    known = earlier.lasting_failure if earlier and before.observed_generation == generation(policy) else None
+    ended = purge.stage.ended is not None
+    lasts = Lasting() if policy.spec.suspend else lasting(snapshot, known, purge.blocker, error, ended=ended)
+    entry = purge.entry.model_copy(update={"lasting_failure": lasts.failure})
+    looks = (*purge.looks, *([lasts.stalls_at] if lasts.stalls_at else []))
+    return replace(purge, entry=entry, lasting=lasts.error, looks=looks)
 
 
 def _too_many(snapshot: PolicySnapshot) -> RunError | None:

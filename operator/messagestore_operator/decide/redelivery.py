@@ -12,7 +12,9 @@ from messagestore_operator.decide.check import held_back, refused
 from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
+from messagestore_operator.decide.lasting import Lasting, lasting
 from messagestore_operator.decide.missed import without_missed
+from messagestore_operator.decide.replay_record import sends
 from messagestore_operator.decide.replay_start import GONE, blocker_of, erasure_of, start
 from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
@@ -44,8 +46,11 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     )
     blocker = refused(job, snapshot) or blocker_of(snapshot)
     stage, wait = _next(snapshot, status, watched, blocker, erasure)
-    outlook = Outlook(blocker, stage.trouble, wait)
-    status = with_view(job, before, _reserved(snapshot, status, stage), outlook, snapshot.now)
+    status = _reserved(snapshot, status, stage)
+    lasts = _lasting(snapshot, before, status, stage, blocker)
+    status = status.model_copy(update={"lasting_failure": lasts.failure})
+    outlook = Outlook(blocker, stage.trouble, wait, lasting=lasts.error)
+    status = with_view(job, before, status, outlook, snapshot.now)
     current = {stage.current.name} if stage.current else set()
     over = {before.current_run.name} - current if before.current_run else set()
     actions: list[Action] = [*watched.actions, *events, *run_events(before.current_run, watched)]
@@ -54,7 +59,24 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     actions += old_runs(snapshot, current)
     actions += old_leases(snapshot, job.metadata.namespace, current, over)
     looks = [*watched.look_at, *stage.look_at, *([wait] if wait else []), *([snapshot.now] if watched.ended else [])]
+    looks += [lasts.stalls_at] if lasts.stalls_at else []
     return decision(job, job.status, status, actions, looks)
+
+
+def _lasting(
+    snapshot: ReplaySnapshot,
+    before: ReplayJobStatus,
+    status: ReplayJobStatus,
+    stage: RunStage,
+    blocker: RunError | None,
+) -> Lasting:
+    """The failure that only somebody can end; a run that sends messages ends it, and a pause."""
+    job, last = snapshot.job, status.last_run
+    if job.spec.suspend or sends(stage, before):
+        return Lasting()
+    error = last.error if last is not None and failed_as_it_is(last, job) else None
+    known = before.lasting_failure if before.observed_generation == generation(job) else None
+    return lasting(snapshot, known, blocker, error, ended=last != before.last_run)
 
 
 def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:

@@ -15,8 +15,9 @@ from messagestore_operator.decide.check import held_back, refused
 from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
+from messagestore_operator.decide.lasting import Lasting, lasting
 from messagestore_operator.decide.redelivery import decide_redelivery
-from messagestore_operator.decide.replay_record import is_complete, recorded, with_pause
+from messagestore_operator.decide.replay_record import is_complete, recorded, sends, with_pause
 from messagestore_operator.decide.replay_start import GONE, beginning_of, blocker_of, erasure_of, start
 from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, RunStage, follow, reserve
@@ -55,13 +56,25 @@ def decide_replay(snapshot: ReplaySnapshot) -> Decision:
     current = replay.stage.current
     number = max(status.run_number or 0, current.number or 0) if current else status.run_number
     status = status.model_copy(update={"current_run": current, "run_number": number})
+    pausing = pauses or sends(replay.stage, before)
+    lasts = Lasting()
+    if not pausing:
+        ended = watched.ended is not None
+        lasts = lasting(snapshot, before.lasting_failure, replay.blocker, status.error, ended=ended)
+    status = status.model_copy(update={"lasting_failure": lasts.failure})
     outlook = ReplayOutlook(
-        replay.blocker, replay.stage.trouble or erasure, replay.wait, complete=replay.complete, given_up=replay.given_up
+        replay.blocker,
+        replay.stage.trouble or erasure,
+        replay.wait,
+        lasting=lasts.error,
+        complete=replay.complete,
+        given_up=replay.given_up,
     )
     status = with_view(job, before, status, outlook, snapshot.now)
     actions: list[Action] = [*run_events(before.current_run, watched), *condition_events(before, status)]
     actions += [*_end_event(status), *watched.actions, *replay.stage.actions]
     looks = [*watched.look_at, *replay.stage.look_at, *([replay.wait] if replay.wait else [])]
+    looks += [lasts.stalls_at] if lasts.stalls_at else []
     looks += [snapshot.now] if watched.ended or status.phase in ENDED else []
     return decision(job, job.status, status, [*actions, *_cleanup(snapshot, before, status)], looks)
 

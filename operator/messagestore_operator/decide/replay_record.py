@@ -30,6 +30,13 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     )
 
 
+def sends(stage: RunStage, before: ReplayJobStatus) -> bool:
+    """Whether the run in progress has sent messages since the status was written."""
+    outcome = replay_outcome(stage.live)
+    known = before.progress.replayed if before.progress else 0
+    return outcome is not None and outcome.progress.replayed > known
+
+
 def is_complete(ended: EndedRun) -> bool:
     """Whether the run reports that the whole selection was sent."""
     outcome = replay_outcome(ended.report)

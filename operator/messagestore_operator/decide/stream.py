@@ -14,6 +14,7 @@ from messagestore_operator.decide.check import overlapping, refused, uninstalled
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
+from messagestore_operator.decide.lasting import Lasting, lasting
 from messagestore_operator.decide.leases import longest_wait
 from messagestore_operator.decide.maintenance import maintenance_due, upkeep_of
 from messagestore_operator.decide.missed import without_missed
@@ -76,7 +77,9 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
     )
     stage, wait = _next(snapshot, status, watched, blocker)
     status = _reserved(snapshot, status, stage)
-    outlook = Outlook(blocker, stage.trouble, wait, snapshot.paused, _has_batches(stage))
+    lasts = _lasting(snapshot, before, status, stage, blocker)
+    status = status.model_copy(update={"lasting_failure": lasts.failure})
+    outlook = Outlook(blocker, stage.trouble, wait, snapshot.paused, _has_batches(stage), lasts.error)
     status = with_view(stream, before, status, outlook, snapshot.now)
     events = [*run_events(before.current_run, watched), *dead_letters_event(before, status)]
     events += [*lifecycle_events(before, status), *loss_event(before, status)]
@@ -91,8 +94,28 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
     ]
     look_at = [*watched.look_at, *stage.look_at, *([wait] if wait else [])]
     look_at += [snapshot.now] if watched.ended and wait is None else []
+    look_at += [lasts.stalls_at] if lasts.stalls_at else []
     done: list[Action] = [*_finalizer(stream), *watched.actions, *actions, *events, *cleanup, *stage.actions]
     return decision(stream, stream.status, status, _once(done), look_at)
+
+
+def _lasting(
+    snapshot: StreamSnapshot,
+    before: MessageStreamStatus,
+    status: MessageStreamStatus,
+    stage: RunStage,
+    blocker: RunError | None,
+) -> Lasting:
+    """The failure that only somebody can end; a run that commits batches ends it, and a pause."""
+    stream, last = snapshot.stream, status.last_run
+    if stream.spec.suspend or (snapshot.paused is not None and status.current_run is None):
+        return Lasting()
+    launched = status.current_run is not None and not stage.unlaunched
+    if launched and _has_batches(stage):
+        return Lasting()
+    error = last.error if last is not None and failed_as_it_is(last, stream) else None
+    known = before.lasting_failure if before.observed_generation == generation(stream) else None
+    return lasting(snapshot, known, None if launched else blocker, error, ended=last != before.last_run)
 
 
 def _desired_run(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker: RunError | None) -> DesiredRun:

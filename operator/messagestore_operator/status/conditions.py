@@ -60,6 +60,12 @@ def after_failure(last: FinishedRun, current: CurrentRun | None, next_try: datet
     return after_error(error) if current is None and next_try is None else under_way(error.reason, error.message)
 
 
+def after_lasting(error: RunError, current: CurrentRun | None, next_try: datetime | None) -> list[ConditionValue]:
+    """Conditions of a resource that is stalled by a lasting failure while tries go on."""
+    failure = failure_of(StatusError(reason=error.reason, message=error.message), current, next_try)
+    return stuck(failure.reason, failure.message)
+
+
 def failure_of(error: StatusError, current: CurrentRun | None, next_try: datetime | None) -> RunError:
     """Why the last run failed, with the current try or the time of the next."""
     then = ""

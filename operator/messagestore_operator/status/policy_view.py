@@ -80,13 +80,20 @@ def _condition_values(policy: RetentionPolicy, streams: Sequence[StreamView], ou
         return suspended(current)
     if problems := _problems(policy, streams):
         message = few([f"stream {name}: {error.message}" for name, error, _ in problems])
-        state = stuck if all(error.reason in TERMINAL for _, error, _ in problems) else under_way
-        return state(problems[0][1].reason, message)
+        return (stuck if _is_stalled(streams, problems) else under_way)(problems[0][1].reason, message)
     if wrong := _wrong_approval(policy, streams):
         return well(Reason.WRONG_APPROVAL, wrong)
     if any(stream.entry.preview for stream in streams):
         return well(*_summary(policy, [stream.entry for stream in streams]))
     return _of_beginning(policy, streams, current, outlook.next_run)
+
+
+def _is_stalled(streams: Sequence[StreamView], problems: Sequence[tuple[str, RunError, bool]]) -> bool:
+    """Whether no retry helps any stream with a problem, or a failure lasts on each stream of the policy."""
+    lasting = {stream.entry.name for stream in streams if stream.outlook.lasting}
+    final = {name for name, error, _ in problems if error.reason in TERMINAL}
+    found = {name for name, _, _ in problems}
+    return found == final or {stream.entry.name for stream in streams} == final | lasting
 
 
 def _problems(policy: RetentionPolicy, streams: Sequence[StreamView]) -> list[tuple[str, RunError, bool]]:
@@ -104,6 +111,8 @@ def _waits(stream: StreamView, error: RunError) -> bool:
 
 def _problem(policy: RetentionPolicy, stream: StreamView) -> RunError | None:
     entry, outlook = stream.entry, stream.outlook
+    if (lasts := api_error(outlook.lasting)) is not None:
+        return failure_of(lasts, entry.current_run, outlook.next_run)
     error = outlook.blocker or ending_of(entry.current_run) or outlook.trouble
     if error is not None:
         return error
@@ -141,6 +150,8 @@ def _of_beginning(
 def _phase(policy: RetentionPolicy, streams: Sequence[StreamView], refusal: RunError | None) -> PolicyPhase:
     if refusal is not None:
         return "Stalled" if refusal.reason in TERMINAL else "Failing"
+    if any(stream.outlook.lasting for stream in streams) and _is_stalled(streams, _problems(policy, streams)):
+        return "Stalled"
     launched = [stream for stream in streams if stream.entry.current_run and stream.entry.current_run.launched_at]
     if launched:
         waits = policy.spec.approval == "Required" and not _approved(policy, launched)

@@ -11,6 +11,7 @@ from messagestore_operator.status.conditions import (
     ConditionValue,
     after_error,
     after_failure,
+    after_lasting,
     ending_of,
     under_way,
     well,
@@ -49,6 +50,8 @@ def _condition_values(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook)
     current, last = status.current_run, status.last_run
     if job.metadata.deletion_timestamp is not None:
         return under_way(Reason.DELETING, "the ReplayJob is being deleted")
+    if outlook.lasting is not None:
+        return after_lasting(outlook.lasting, current, outlook.next_run)
     if outlook.blocker is not None:
         return after_error(outlook.blocker)
     if (ending := ending_of(current)) is not None:

@@ -12,6 +12,7 @@ from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import (
     ConditionValue,
     after_error,
+    after_lasting,
     ending_of,
     stuck,
     under_way,
@@ -70,6 +71,8 @@ def _phase(job: ReplayJob, status: ReplayJobStatus, outlook: ReplayOutlook) -> R
         return "Failed"
     if job.metadata.deletion_timestamp is not None and current is None:
         return "Cancelled"
+    if outlook.lasting is not None:
+        return "Stalled"
     if current is not None and current.launched_at is not None:
         return "Previewing" if status.selection is None or job.spec.mode == "DryRun" else "Running"
     return "Paused" if job.spec.suspend else "Pending"
@@ -85,6 +88,8 @@ def _condition_values(
         return [*stuck(error.reason, error.message), ConditionValue("Failed", "True", error.reason, error.message)]
     if phase == "Cancelled":
         return [ConditionValue("Ready", "False", Reason.DELETING, "the ReplayJob is being deleted")]
+    if outlook.lasting is not None:
+        return after_lasting(outlook.lasting, status.current_run, outlook.next_run)
     if outlook.blocker is not None:
         return after_error(outlook.blocker)
     return _of_work(job, status, outlook, phase)

@@ -83,7 +83,9 @@ def is_final(run: api.FinishedRun, resource: Resource) -> bool:
 
 
 def phase_of_current(run: api.CurrentRun | None, outlook: Outlook) -> Literal["Stalled", "Failing", "Running"] | None:
-    """The phase of a resource with a trigger, if a blocker or its current run decides it."""
+    """The phase of a resource with a trigger, if a lasting failure, a blocker or its current run decides it."""
+    if outlook.lasting is not None:
+        return "Stalled"
     if outlook.blocker is not None:
         return "Stalled" if outlook.blocker.reason in TERMINAL else "Failing"
     if run is not None and run.launched_at is not None:

@@ -12,6 +12,7 @@ from messagestore_operator.status.conditions import (
     ConditionValue,
     after_error,
     after_failure,
+    after_lasting,
     ending_of,
     suspended,
     under_way,
@@ -85,6 +86,8 @@ def _condition_values(
     stream: MessageStream, status: MessageStreamStatus, outlook: Outlook, now: datetime
 ) -> list[ConditionValue]:
     """The conditions; empty if the stream ingests without a problem."""
+    if outlook.lasting is not None:
+        return after_lasting(outlook.lasting, status.current_run, outlook.next_run)
     if outlook.blocker is not None:
         return after_error(outlook.blocker)
     if (of_current := _of_current(stream, status, outlook, now)) is not None:

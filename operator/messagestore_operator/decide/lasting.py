@@ -1,0 +1,78 @@
+"""Failures that last until somebody changes something outside of the resource, such as wrong keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from messagestore_core.clock import shifted
+from messagestore_core.contract.run_report import RunError
+from messagestore_operator.api.status import LastingFailure
+from messagestore_operator.api.status import RunError as StatusError
+from messagestore_operator.decide.snapshot import Defaults, Snapshot
+from messagestore_operator.reasons import LASTING, OUTAGES, Reason
+from messagestore_operator.status.times import clock_time
+
+_ENOUGH_TRIES = 2
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """A lasting failure in the status, the error once the resource is stalled by it, and when it will be."""
+
+    failure: LastingFailure | None = None
+    error: RunError | None = None
+    stalls_at: datetime | None = None
+
+
+def lasting(
+    snapshot: Snapshot,
+    before: LastingFailure | None,
+    blocker: RunError | None,
+    failed: StatusError | None,
+    *,
+    ended: bool,
+) -> Lasting:
+    """The lasting failure of a resource, or of one stream of a policy.
+
+    Args:
+        snapshot: for its clock and settings.
+        before: the one in the status so far; None also if the spec has changed since.
+        blocker: why no run can start.
+        failed: why the last run failed; None once one succeeded or has committed something.
+        ended: whether that run has just ended.
+    """
+    blocks = blocker is not None and blocker.reason in LASTING
+    cause = StatusError(reason=blocker.reason, message=blocker.message) if blocker and blocks else failed
+    failure = _after(before, cause, snapshot, tried=ended and not blocks)
+    if failure is None or (blocker is not None and not blocks):
+        return Lasting(failure)
+    if failure.tries < _ENOUGH_TRIES and failure.reason != Reason.SECRET_MISSING:
+        return Lasting(failure)
+    at = shifted(failure.since.datetime, snapshot.defaults.stalled_after)
+    if at > snapshot.now:
+        return Lasting(failure, stalls_at=at)
+    assert cause is not None
+    same = cause.reason == failure.reason
+    words = cause.message if same else f"{failure.reason} since {failure.since}; the last try: {cause.message}"
+    return Lasting(failure, RunError(reason=failure.reason, message=words))
+
+
+def _after(
+    before: LastingFailure | None, cause: StatusError | None, snapshot: Snapshot, *, tried: bool
+) -> LastingFailure | None:
+    if cause is None:
+        return None
+    if before is not None and before.reason == cause.reason:
+        return before.model_copy(update={"tries": before.tries + tried})
+    if cause.reason in LASTING:
+        since = clock_time(snapshot.now)
+        assert since is not None
+        return LastingFailure(reason=cause.reason, since=since, tries=int(tried))
+    # A lost node, for example, says nothing about what the resource is stalled by.
+    stays = before is not None and cause.reason not in OUTAGES and _is_stalled(before, snapshot.defaults, snapshot.now)
+    return before if stays else None
+
+
+def _is_stalled(failure: LastingFailure, defaults: Defaults, now: datetime) -> bool:
+    return failure.tries >= _ENOUGH_TRIES and shifted(failure.since.datetime, defaults.stalled_after) <= now

@@ -1,0 +1,229 @@
+"""A failure that only somebody can end, such as wrong keys: after a while it is no longer work in progress."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from messagestore_core.contract.run_report import RunError
+from messagestore_operator.reasons import LASTING
+from support.world import Key, World, run_once
+
+DENIED = RunError(reason="StorageDenied", message="the keys are refused")
+UNREACHABLE = RunError(reason="StorageUnreachable", message="no answer")
+LOST = RunError(reason="DriverLost", message="the driver's pod is gone")
+RETRIED = sorted(LASTING - {"SecretMissing"})
+SECRET = {"storage": {"credentialsSecretRef": {"name": "lake"}}}
+INTERVAL = {"interval": "PT5M"}
+CONTINUOUS = {"continuous": {"batchInterval": "PT10S"}}
+
+
+def stream(world: World, name: str = "orders", **more: Any) -> Key:
+    spec = {
+        "table": {"uri": f"s3a://lake/{name}"},
+        "source": {"files": {"uri": f"s3a://landing/{name}/"}},
+        "trigger": {"manual": {}},
+    }
+    return world.apply("MessageStream", name, {**spec, **more})
+
+
+def ingesting(world: World) -> Key:
+    return stream(world, trigger=INTERVAL)
+
+
+def policy(world: World, *names: str) -> Key:
+    spec = {
+        "streamRefs": [{"name": name} for name in names],
+        "trigger": {"manual": {}},
+        "rules": [{"name": "old", "maxAge": "P90D"}],
+        "mode": "Enforce",
+    }
+    key = world.apply("RetentionPolicy", "tidy", spec)
+    world.annotate(key, run_requested="now")
+    return key
+
+
+def tidying(world: World) -> Key:
+    stream(world)
+    return policy(world, "orders")
+
+
+def replaying(world: World, **more: Any) -> Key:
+    stream(world)
+    spec = {"streamRef": {"name": "orders"}, "destination": {"files": {"uri": "s3a://replay/checks/"}}}
+    return world.apply("ReplayJob", "again", {**spec, "backoffLimit": 50, **more})
+
+
+def redelivering(world: World) -> Key:
+    return replaying(world, select={"dueForRetry": True}, trigger=INTERVAL)
+
+
+EACH = [ingesting, tidying, replaying, redelivering]
+
+
+def fail(world: World, error: RunError = DENIED, **passed: float) -> None:
+    """Let the next try fail, after a time."""
+    world.wait(**passed)
+    run_once(world, error=error)
+
+
+def told(world: World, key: Key) -> tuple[str, dict[str, tuple[str, str]]]:
+    status = world.status(key)
+    return status.phase, {one.type: (one.status, one.reason) for one in status.conditions}
+
+
+def stalled(reason: str = "StorageDenied") -> tuple[str, dict[str, tuple[str, str]]]:
+    return "Stalled", {"Ready": ("False", reason), "Stalled": ("True", reason)}
+
+
+def goes_on(world: World, key: Key) -> bool:
+    return "Reconciling" in told(world, key)[1]
+
+
+@pytest.mark.parametrize("resource", EACH)
+@pytest.mark.parametrize("reason", RETRIED)
+def test_it_is_stalled_after_a_while_and_tries_go_on(
+    world: World, resource: Callable[[World], Key], reason: str
+) -> None:
+    key, error = resource(world), RunError(reason=reason, message="no")
+    fail(world, error)
+    fail(world, error, minutes=14)
+    assert goes_on(world, key)
+    world.wait(minutes=1)
+    world.settle()
+    assert told(world, key) == stalled(reason)
+    third = world.only_run()
+    world.start(third)
+    world.settle()
+    assert told(world, key) == stalled(reason)
+    world.finish(third)
+    world.settle()
+    assert world.ready(key)[0] == "True"
+    assert told(world, key)[0] != "Stalled"
+    assert world.status(key).to_dict().get("lastingFailure") is None
+
+
+@pytest.mark.parametrize("resource", EACH)
+def test_the_operator_looks_again_when_it_will_be_stalled(world: World, resource: Callable[[World], Key]) -> None:
+    key = resource(world)
+    fail(world)
+    first = world.now
+    fail(world, minutes=13)
+    again = world.looks[key]
+    assert again is not None
+    assert (again - first).total_seconds() <= 15 * 60
+
+
+@pytest.mark.parametrize("resource", EACH)
+def test_one_try_is_not_enough(world: World, resource: Callable[[World], Key]) -> None:
+    key = resource(world)
+    fail(world)
+    world.paused = "everything is paused"
+    world.wait(hours=2)
+    world.settle()
+    assert told(world, key)[0] != "Stalled"
+
+
+@pytest.mark.parametrize("error", [UNREACHABLE, LOST, RunError(reason="SubmissionFailed", message="quota")])
+@pytest.mark.parametrize("resource", EACH)
+def test_outages_lost_nodes_and_quotas_are_never_stalled(
+    world: World, resource: Callable[[World], Key], error: RunError
+) -> None:
+    key = resource(world)
+    for _ in range(4):
+        fail(world, error, minutes=30)
+    assert goes_on(world, key)
+
+
+def test_a_missing_secret_blocks_every_try_and_is_stalled_all_the_same(world: World) -> None:
+    world.secrets = {}
+    key = stream(world, trigger=INTERVAL, **SECRET)
+    world.settle()
+    world.wait(minutes=14)
+    world.settle()
+    assert goes_on(world, key), "Flux must not give up an installation whose Secret comes later"
+    world.wait(minutes=1)
+    world.settle()
+    assert told(world, key) == stalled("SecretMissing")
+    assert world.ready(key)[2] == "Secret lake doesn't exist in this namespace"
+    world.secrets = {"lake": frozenset({"storage"})}
+    world.settle()
+    assert goes_on(world, key)
+    run_once(world)
+    assert world.ready(key)[:2] == ("True", "Ingesting")
+
+
+def test_a_secret_of_a_policys_stream_or_of_a_replay_too(world: World) -> None:
+    world.secrets = {}
+    stream(world, **SECRET)
+    spec = {"streamRef": {"name": "orders"}, "destination": {"files": {"uri": "s3a://replay/checks/"}}}
+    keys = policy(world, "orders"), world.apply("ReplayJob", "again", spec)
+    world.settle()
+    assert all(goes_on(world, key) for key in keys)
+    world.wait(minutes=15)
+    world.settle()
+    assert [told(world, key) for key in keys] == [stalled("SecretMissing")] * 2
+
+
+def test_another_reason_begins_anew(world: World) -> None:
+    key = ingesting(world)
+    fail(world)
+    fail(world, RunError(reason="StorageMissing", message="no bucket"), minutes=14)
+    fail(world, RunError(reason="StorageMissing", message="no bucket"), minutes=10)
+    assert goes_on(world, key)
+    fail(world, RunError(reason="StorageMissing", message="no bucket"), minutes=10)
+    assert told(world, key) == stalled("StorageMissing")
+
+
+def test_a_lost_driver_tells_nothing_of_the_keys_and_an_outage_ends_it(world: World) -> None:
+    key = ingesting(world)
+    for _ in range(3):
+        fail(world, minutes=12)
+    assert told(world, key) == stalled()
+    fail(world, LOST, minutes=12)
+    assert told(world, key) == stalled()
+    assert "the driver's pod is gone" in world.ready(key)[2]
+    fail(world, UNREACHABLE, minutes=12)
+    assert told(world, key)[1]["Reconciling"] == ("True", "StorageUnreachable")
+
+
+def test_a_new_spec_begins_anew(world: World) -> None:
+    key = ingesting(world)
+    for _ in range(3):
+        fail(world, minutes=12)
+    stream(world, trigger=INTERVAL, table={"uri": "s3a://lake/elsewhere"})
+    world.settle()
+    assert goes_on(world, key)
+    fail(world)
+    assert goes_on(world, key)
+
+
+def test_the_first_batch_that_is_committed_ends_it(world: World) -> None:
+    key = stream(world, trigger=CONTINUOUS)
+    for _ in range(3):
+        fail(world, minutes=12)
+    world.wait(minutes=12)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.settle()
+    assert told(world, key) == stalled()
+    app.report = world.report(app, "Running", world.outcome(app))
+    world.settle()
+    assert told(world, key) == ("Running", {"Ready": ("True", "Ingesting")})
+
+
+def test_a_policy_is_stalled_once_every_stream_of_it_fails_so(world: World) -> None:
+    stream(world, "a")
+    stream(world, "b")
+    key = policy(world, "a", "b")
+    for minutes in (0, 16):
+        world.wait(minutes=minutes)
+        world.settle()
+        for app in [one for one in world.runs() if not one.state.ended]:
+            world.start(app)
+            error = DENIED if app.create.run.stream == "a" or minutes == 0 else None
+            world.finish(app, error=error)
+        world.settle()
+    assert goes_on(world, key)
+    assert [one.lasting_failure is not None for one in world.status(key).streams] == [True, False]
