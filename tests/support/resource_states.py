@@ -40,6 +40,7 @@ from messagestore_operator.status.replay import with_progress
 from messagestore_operator.status.replay_view import ReplayOutlook
 from messagestore_operator.status.runs import api_error
 from messagestore_operator.status.times import clock_time
+from messagestore_operator.translate import APPROVED_PREVIEW
 
 Document = dict[str, Any]
 
@@ -66,6 +67,7 @@ _CURRENT = CurrentRun(name="run-2", state="Running", launched_at=clock_time(_STA
 _AGAIN = {"select": {"dueForRetry": True}, "trigger": {"interval": "PT1M"}}
 _BUSY = RunError(reason=Reason.TABLE_BUSY, message="another run is writing")
 _DENIED = RunError(reason=Reason.STORAGE_DENIED, message="the object store refuses the credentials")
+_PAUSED = RunError(reason=Reason.PAUSED, message="the operator launches nothing while its setting runs.paused is true")
 _REFUSED = RunError(reason=Reason.TABLE_REFUSED, message="the folder holds something else")
 
 
@@ -99,11 +101,15 @@ def _of_streams() -> list[State]:
     working = idle.model_copy(update={"current_run": _CURRENT})
     running = stream_view.with_view(stream, idle, working, Outlook(), NOW)
     denied = stream_view.with_view(stream, idle, working, Outlook(lasting=_DENIED), NOW)
+    paused = stream_view.with_view(stream, idle, idle, Outlook(paused=_PAUSED.message), NOW)
+    empty = _INGESTED.model_copy(update={"lag": Lag(as_of=_ENDED, source_found=False)})
     return [
         state("pending", "Progressing", "InProgress"),
         state("idle", "Healthy", "Current", report=_report(_INGESTED)),
         _state("running", "Healthy", "Current", stream, running),
         state("suspended", "Suspended", "Current", {"suspend": True}, report=_report(_INGESTED)),
+        _state("paused", "Healthy", "Current", stream, paused),
+        state("without-files", "Healthy", "Current", report=_report(empty)),
         state("failing", "Progressing", "InProgress", report=_report(error=_BUSY)),
         state("stalled", "Degraded", "Failed", report=_report(error=_REFUSED)),
         _state("stalled-and-tried-again", "Degraded", "Failed", stream, denied),
@@ -116,11 +122,21 @@ def _of_policies() -> list[State]:
         results = [StreamResult("orders", report)] if report else []
         return _state(name, health, verdict, policy, policy_status(policy, NOW, results))
 
-    given, entry = _policy(), PolicyStreamStatus(name="orders", current_run=_CURRENT)
-    views = [StreamView(entry, Outlook(lasting=_DENIED))]
-    denied = policy_view.with_view(given, RetentionPolicyStatus(), RetentionPolicyStatus(), Outlook(), views, NOW)
+    def seen(
+        name: str, health: str, verdict: str, entry: PolicyStreamStatus, outlook: Outlook, policy: RetentionPolicy
+    ) -> State:
+        nothing = RetentionPolicyStatus()
+        viewed = policy_view.with_view(policy, nothing, nothing, Outlook(), [StreamView(entry, outlook)], NOW)
+        return _state(name, health, verdict, policy, viewed)
+
     previewed = PurgeOutcome(preview=_PREVIEW, table=_TABLE)
     waiting = previewed.model_copy(update={"awaiting_approval": True})
+    entry = PolicyStreamStatus(name="orders", current_run=_CURRENT)
+    waits = policy_status(_policy(), NOW, [StreamResult("orders", _report(waiting))]).streams[0]
+    asks = _policy(approval="Required")
+    annotations = {APPROVED_PREVIEW: _PREVIEW.id}
+    approved = asks.model_copy(update={"metadata": asks.metadata.model_copy(update={"annotations": annotations})})
+    runs = waits.model_copy(update={"current_run": _CURRENT})
     return [
         state("pending", "Progressing", "InProgress", trigger={"schedule": {"cron": "0 3 * * *"}}),
         state("purged", "Healthy", "Current", _report(previewed.model_copy(update={"purge": _PURGE}))),
@@ -129,7 +145,10 @@ def _of_policies() -> list[State]:
         state("suspended", "Suspended", "Current", suspend=True),
         state("failing", "Progressing", "InProgress", _report(error=_BUSY)),
         state("stalled", "Degraded", "Failed", _report(error=_REFUSED)),
-        _state("stalled-and-tried-again", "Degraded", "Failed", given, denied),
+        seen("stalled-and-tried-again", "Degraded", "Failed", entry, Outlook(lasting=_DENIED), _policy()),
+        seen("paused", "Healthy", "Current", PolicyStreamStatus(name="orders"), Outlook(_PAUSED), _policy()),
+        state("manual", "Healthy", "Current"),
+        seen("approved", "Healthy", "Current", runs, Outlook(), approved),
     ]
 
 
@@ -155,7 +174,8 @@ def _of_jobs() -> list[State]:
     return [
         state("pending", "Progressing", "InProgress"),
         seen("running", running, ReplayOutlook()),
-        state("paused", "Suspended", "Current", {"suspend": True}, report=_report(_HALF)),
+        state("suspended", "Suspended", "Current", {"suspend": True}, report=_report(_HALF)),
+        seen("paused", ReplayJobStatus(), ReplayOutlook(_PAUSED), "Healthy", "Current"),
         state("succeeded", "Healthy", "Current", report=_report(_REPLAYED)),
         state("degraded", "Degraded", "Current", {"onFailed": "Continue"}, report=_report(_DEGRADED)),
         state("previewed", "Healthy", "Current", {"mode": "DryRun"}, report=_report(_REPLAYED)),

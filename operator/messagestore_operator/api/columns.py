@@ -30,6 +30,7 @@ class PrinterColumn:
 
 
 _READY = '.status.conditions[?(@.type=="Ready")]'
+_REASON = PrinterColumn("REASON", "string", f"{_READY}.reason", wide=True)
 _AGE = PrinterColumn("AGE", "date", ".metadata.creationTimestamp")
 
 COLUMNS: Mapping[str, tuple[PrinterColumn, ...]] = {
@@ -44,9 +45,11 @@ COLUMNS: Mapping[str, tuple[PrinterColumn, ...]] = {
         _AGE,
         PrinterColumn("BYTES", "integer", ".status.table.bytes", wide=True),
         PrinterColumn("POSITION", "integer", ".status.table.lastGlobalPosition", wide=True),
-        PrinterColumn("REASON", "string", f"{_READY}.reason", wide=True),
+        _REASON,
     ),
     "RetentionPolicy": (
+        PrinterColumn("READY", "string", f"{_READY}.status"),
+        PrinterColumn("PHASE", "string", ".status.phase"),
         PrinterColumn("STREAM", "string", ".status.streamSummary"),
         PrinterColumn("MODE", "string", ".spec.mode"),
         PrinterColumn("HOLD", "integer", ".status.held"),
@@ -55,15 +58,18 @@ COLUMNS: Mapping[str, tuple[PrinterColumn, ...]] = {
         # No date column: kubectl prints a time in the future as <invalid>.
         PrinterColumn("NEXT", "string", ".status.nextRunTime"),
         _AGE,
+        _REASON,
     ),
     "ReplayJob": (
-        PrinterColumn("STREAM", "string", ".spec.streamRef.name"),
+        PrinterColumn("READY", "string", f"{_READY}.status"),
         PrinterColumn("PHASE", "string", ".status.phase"),
+        PrinterColumn("STREAM", "string", ".spec.streamRef.name"),
         PrinterColumn("REPLAYED", "integer", ".status.progress.replayed"),
         PrinterColumn("TOTAL", "integer", ".status.selection.messages"),
         PrinterColumn("RATE", "number", ".status.progress.messagesPerSecond"),
         PrinterColumn("DESTINATION", "string", ".status.destination"),
         _AGE,
+        _REASON,
     ),
 }
 

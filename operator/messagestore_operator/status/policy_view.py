@@ -64,7 +64,7 @@ def with_view(
     times = [one.next_run for one in (outlook, *(stream.outlook for stream in streams)) if one.next_run]
     changes = {
         "streams": tuple(entries),
-        "phase": _phase(policy, streams, outlook.blocker),
+        "phase": _phase(policy, streams, outlook),
         "next_run_time": clock_time(min(times, default=None)),
         **over_all(policy, entries),
     }
@@ -80,7 +80,11 @@ def _condition_values(policy: RetentionPolicy, streams: Sequence[StreamView], ou
         return suspended(current)
     if problems := _problems(policy, streams):
         message = few([f"stream {name}: {error.message}" for name, error, _ in problems])
+        if all(error.reason == Reason.PAUSED for _, error, _ in problems):
+            return well(Reason.PAUSED, message)
         return (stuck if _is_stalled(streams, problems) else under_way)(problems[0][1].reason, message)
+    if (approved := _approved_run(policy, streams)) is not None:
+        return well(Reason.RUNNING, approved)
     if wrong := _wrong_approval(policy, streams):
         return well(Reason.WRONG_APPROVAL, wrong)
     if any(stream.entry.preview for stream in streams):
@@ -138,18 +142,25 @@ def _of_beginning(
 ) -> list[ConditionValue]:
     if current is not None:
         return under_way(Reason.RUNNING, f"run {current.name} evaluates the rules")
-    if not streams and policy.spec.stream_selector is not None:
-        return well(Reason.WAITING, "no MessageStream has the labels of spec.streamSelector")
-    if upcoming is not None:
-        return well(Reason.WAITING, f"the first run is at {clock_time(upcoming)}")
-    if policy.spec.trigger.manual is not None:
-        return well(Reason.WAITING, f"a run starts when annotation {RUN_REQUESTED} changes")
+    if (waits := _what_it_waits_for(policy, streams, upcoming)) is not None:
+        return well(Reason.WAITING, waits)
     return under_way(Reason.PENDING, "no run has started yet")
 
 
-def _phase(policy: RetentionPolicy, streams: Sequence[StreamView], refusal: RunError | None) -> PolicyPhase:
-    if refusal is not None:
-        return "Stalled" if refusal.reason in TERMINAL else "Failing"
+def _what_it_waits_for(policy: RetentionPolicy, streams: Sequence[StreamView], upcoming: datetime | None) -> str | None:
+    """What the first run waits for; None if it is due."""
+    if not streams and policy.spec.stream_selector is not None:
+        return "no MessageStream has the labels of spec.streamSelector"
+    if upcoming is not None:
+        return f"the first run is at {clock_time(upcoming)}"
+    if policy.spec.trigger.manual is not None:
+        return f"a run starts when annotation {RUN_REQUESTED} changes"
+    return None
+
+
+def _phase(policy: RetentionPolicy, streams: Sequence[StreamView], outlook: Outlook) -> PolicyPhase:
+    if outlook.blocker is not None:
+        return "Stalled" if outlook.blocker.reason in TERMINAL else "Failing"
     if any(stream.outlook.lasting for stream in streams) and _is_stalled(streams, _problems(policy, streams)):
         return "Stalled"
     launched = [stream for stream in streams if stream.entry.current_run and stream.entry.current_run.launched_at]
@@ -163,7 +174,19 @@ def _phase(policy: RetentionPolicy, streams: Sequence[StreamView], refusal: RunE
         return "Stalled" if all(error.reason in TERMINAL for error in problems) else "Failing"
     if any(stream.entry.awaiting_approval for stream in streams):
         return "AwaitingApproval"
-    return "Idle" if any(stream.entry.last_run for stream in streams) else "Pending"
+    if any(stream.entry.current_run or stream.outlook.blocker for stream in streams):
+        return "Pending"
+    has_run = any(stream.entry.last_run for stream in streams)
+    return "Idle" if has_run or _what_it_waits_for(policy, streams, outlook.next_run) is not None else "Pending"
+
+
+def _approved_run(policy: RetentionPolicy, streams: Sequence[StreamView]) -> str | None:
+    """The message while a run removes what was approved; else None."""
+    for stream in streams:
+        run, preview = stream.entry.current_run, stream.entry.preview
+        if run and run.launched_at and stream.entry.awaiting_approval and preview and _approved(policy, [stream]):
+            return f"run {run.name} removes what the approved preview {preview.id} selected"
+    return None
 
 
 def _approved(policy: RetentionPolicy, streams: Sequence[StreamView]) -> bool:

@@ -59,7 +59,8 @@ def _condition_values(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook)
     if job.spec.suspend:
         return well(Reason.SUSPENDED, "nothing is sent while spec.suspend is true")
     if outlook.trouble is not None:
-        return under_way(outlook.trouble.reason, outlook.trouble.message)
+        state = well if outlook.trouble.reason == Reason.PAUSED else under_way
+        return state(outlook.trouble.reason, outlook.trouble.message)
     if last is not None and failed_as_it_is(last, job):
         return after_failure(last, current, outlook.next_run)
     if status.round is not None or last is not None:
@@ -78,7 +79,7 @@ def _phase(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook) -> ReplayP
         return "Paused"
     if last is not None and failed_as_it_is(last, job):
         return "Stalled" if last.error is not None and last.error.reason in TERMINAL else "Failing"
-    return "Idle" if current is None and last is not None else "Pending"
+    return "Idle" if current is None and outlook.trouble is None else "Pending"
 
 
 def _redelivered(job: ReplayJob, messages: int, rounds: int) -> str:

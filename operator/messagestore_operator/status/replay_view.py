@@ -90,6 +90,8 @@ def _condition_values(
         return [ConditionValue("Ready", "False", Reason.DELETING, "the ReplayJob is being deleted")]
     if outlook.lasting is not None:
         return after_lasting(outlook.lasting, status.current_run, outlook.next_run)
+    if outlook.blocker is not None and outlook.blocker.reason == Reason.PAUSED:
+        return well(Reason.PAUSED, outlook.blocker.message)
     if outlook.blocker is not None:
         return after_error(outlook.blocker)
     return _of_work(job, status, outlook, phase)

@@ -146,6 +146,11 @@ def _phase(stream: MessageStream, status: MessageStreamStatus, outlook: Outlook)
         return "Suspended"
     if last is not None and failed_as_it_is(last, stream):
         return "Stalled" if is_final(last, stream) else "Failing"
-    if current is not None or last is None:
+    if current is not None or (last is None and not _waits(stream, outlook)):
         return "Pending"
     return "Idle"
+
+
+def _waits(stream: MessageStream, outlook: Outlook) -> bool:
+    """Whether nothing is due before the trigger's next time, or a request."""
+    return outlook.next_run is not None or stream.spec.trigger.manual is not None

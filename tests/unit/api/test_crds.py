@@ -17,8 +17,8 @@ def test_the_files_are_what_the_models_say() -> None:
     ("kind", "columns"),
     [
         ("MessageStream", "READY PHASE MESSAGES LAG DEAD LAST-BATCH OLDEST AGE"),
-        ("RetentionPolicy", "STREAM MODE HOLD LAST-PURGE PURGED NEXT AGE"),
-        ("ReplayJob", "STREAM PHASE REPLAYED TOTAL RATE DESTINATION AGE"),
+        ("RetentionPolicy", "READY PHASE STREAM MODE HOLD LAST-PURGE PURGED NEXT AGE"),
+        ("ReplayJob", "READY PHASE STREAM REPLAYED TOTAL RATE DESTINATION AGE"),
     ],
 )
 def test_kubectl_get_prints_these_columns(kind: str, columns: str) -> None:

@@ -55,7 +55,7 @@ def test_while_paused_nothing_is_launched_and_everything_says_why(world: World) 
     assert world.ready(keys[0]) == ("True", "Paused", PAUSED)
     for key in keys[1:]:
         status, reason, words = world.ready(key)
-        assert (status, reason) == ("False", "Paused")
+        assert (status, reason) == ("True", "Paused")
         assert words.endswith(PAUSED)
     assert all(when is not None and when - world.now <= timedelta(seconds=30) for when in world.looks.values())
     world.paused = None

@@ -46,7 +46,7 @@ def test_a_policy_waits_for_its_schedule_and_purges(world: World) -> None:
     stream(world)
     key = policy(world, trigger=DAILY)
     world.settle()
-    assert (world.status(key).phase, world.ready(key)[:2]) == ("Pending", ("True", "Waiting"))
+    assert (world.status(key).phase, world.ready(key)[:2]) == ("Idle", ("True", "Waiting"))
     assert world.status(key).next_run_time == "2026-01-05T09:00:00Z"
     world.wait(hours=1)
     world.settle()

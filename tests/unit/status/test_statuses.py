@@ -299,7 +299,7 @@ def test_policy(
 
 def test_a_policy_that_selects_no_stream_waits_for_one() -> None:
     selects_none = policy(streamRefs=[], streamSelector={"matchLabels": {"team": "sales"}})
-    expected = "Pending", {"Ready": ("True", "Waiting")}, "no MessageStream has the labels of spec.streamSelector"
+    expected = "Idle", {"Ready": ("True", "Waiting")}, "no MessageStream has the labels of spec.streamSelector"
     assert told(policy_status(selects_none, NOW)) == expected
 
 
