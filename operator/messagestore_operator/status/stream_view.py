@@ -59,11 +59,13 @@ def with_view(
 
 def _is_unseen(stream: MessageStream, status: MessageStreamStatus, outlook: Outlook) -> bool:
     """Whether nobody lists the source: no run may start, or the last one failed and this one has not got further."""
+    if outlook.progressing:
+        return False
     if outlook.blocker is not None:
         return True
     if status.current_run is None and (stream.spec.suspend or outlook.paused is not None):
         return True
-    return failed(status.last_run) and not outlook.progressing
+    return failed(status.last_run)
 
 
 def _with_last_look(values: list[ConditionValue], lag: Lag | None) -> list[ConditionValue]:

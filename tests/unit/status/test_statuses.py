@@ -521,6 +521,14 @@ def test_while_no_run_may_start_the_lag_is_unknown(spec: Any, outlook: Outlook, 
     assert condition["message"].endswith(SINCE)
 
 
+def test_a_run_that_goes_on_while_the_spec_is_refused_still_tells_the_lag() -> None:
+    made = idle()
+    running = {"current_run": CurrentRun(name="r", state="Running", launched_at=clock_time(NOW))}
+    found = seen(made, Outlook(STORAGE_DENIED, progressing=True), **running).to_dict()
+    assert found["lag"] == {"asOf": LOOKED, "files": 0, "summary": "0 files", "sourceFound": True}
+    assert {one["message"] for one in found["conditions"]} == {STORAGE_DENIED.message}
+
+
 def test_between_two_runs_that_end_well_the_lag_is_that_of_the_last_look() -> None:
     found = seen(idle(), Outlook(next_run=NOW + timedelta(minutes=1))).to_dict()
     assert found["lag"] == {"asOf": LOOKED, "files": 0, "summary": "0 files", "sourceFound": True}
