@@ -6,6 +6,7 @@ from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import GROUP, MessageStream, Resource, RetentionPolicy
 
 ADOPT_TABLE = f"{GROUP}/adopt-table"
+APPROVED_BY = f"{GROUP}/approved-by"
 APPROVED_PREVIEW = f"{GROUP}/approved-preview"
 PAUSED = f"{GROUP}/paused"
 """Annotation of a namespace."""
@@ -32,3 +33,8 @@ def run_requested(resource: Resource) -> str | None:
 def approved_preview(policy: RetentionPolicy) -> str | None:
     """The id of the preview that was approved."""
     return policy.metadata.annotations.get(APPROVED_PREVIEW) or None
+
+
+def approved_by(policy: RetentionPolicy) -> str | None:
+    """Who approved it; the chart's admission policy lets only the user's own name in."""
+    return policy.metadata.annotations.get(APPROVED_BY) or None

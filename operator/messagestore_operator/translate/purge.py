@@ -7,7 +7,7 @@ from datetime import datetime
 from messagestore_core.contract import run_document as contract
 from messagestore_operator.api import MessageStream, RetentionPolicy
 from messagestore_operator.api.retentionpolicy import PolicyRule
-from messagestore_operator.translate.annotations import APPROVED_PREVIEW, adopts_from, approved_preview
+from messagestore_operator.translate.annotations import APPROVED_PREVIEW, adopts_from, approved_by, approved_preview
 from messagestore_operator.translate.common import holds_of, integrity_of, match_of, resource_of, table_of, written_by
 from messagestore_operator.translate.secrets import scrub_keys
 from messagestore_operator.translate.storage import job_uri, purge_access
@@ -26,7 +26,7 @@ def purge_document(
         mode=spec.mode,
         approval_required=spec.approval == "Required",
         approved_preview=approved_preview(policy),
-        approved_by=written_by(policy, APPROVED_PREVIEW),
+        approved_by=approved_by(policy) or written_by(policy, APPROVED_PREVIEW),
         rules=tuple(map(_rule, spec.rules)),
         holds=holds_of(stream),
         action=spec.action,
