@@ -42,7 +42,7 @@ class BatchSchedulerOptions(Model):
 class SparkSettings(Model):
     """Defaults of the runs' Spark applications."""
 
-    image: str = Field(default="message-store-operator/spark:0.1.0", description="Image of driver and executors.")
+    image: str = Field(default="", description="Image of driver and executors. The operator does not start without.")
     image_pull_policy: str = Field(default="IfNotPresent", description="When nodes pull the image.")
     image_pull_secrets: tuple[Name, ...] = Field(
         default=(), description="Secrets for pulling the image, in the run's namespace."
@@ -254,8 +254,13 @@ def load(file: Path | None, environment: Mapping[str, str], options: Mapping[str
     try:
         return Settings.model_validate(found)
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, line['loc']))}: {line['msg']}" for line in error.errors(include_url=False)]
-        raise SettingsProblemError("; ".join(lines)) from None
+        raise SettingsProblemError("; ".join(map(_line, error.errors(include_url=False)))) from None
+
+
+def _line(problem: Mapping[str, Any]) -> str:
+    """A problem with the field that has it; one of several fields names them itself."""
+    where, words = ".".join(map(str, problem["loc"])), problem["msg"].removeprefix("Value error, ")
+    return f"{where}: {words}" if where else words
 
 
 def _namespace(environment: Mapping[str, str]) -> dict[str, Any]:

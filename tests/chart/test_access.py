@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from support.apiserver import Answer, ApiServer
-from support.helm import CHART, NAMESPACE, RELEASE, helm
+from support.helm import CHART, IMAGES, NAMESPACE, RELEASE, helm
 
 OPERATOR = f"system:serviceaccount:{NAMESPACE}:{RELEASE}-message-store-operator"
 OF_ALL = f"system:serviceaccount:{NAMESPACE}:all-message-store-operator"
@@ -61,8 +61,8 @@ DENIED = [
 def _installed(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """One release for two namespaces, and one for all."""
     where = ["--kubeconfig", str(apiserver.kubeconfig(tmp_path_factory.mktemp("kube"))), "--namespace", NAMESPACE]
-    helm("install", RELEASE, CHART, *where, "--set", "watch.namespaces={billing,shipping},crds.keep=false")
-    helm("install", "all", CHART, *where, "--set", "crds.enabled=false")
+    helm("install", RELEASE, CHART, *where, *IMAGES, "--set", "watch.namespaces={billing,shipping},crds.keep=false")
+    helm("install", "all", CHART, *where, *IMAGES, "--set", "crds.enabled=false")
     yield
     helm("uninstall", RELEASE, "all", *where)
 

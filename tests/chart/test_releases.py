@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from messagestore_operator.api import KINDS
 from support.apiserver import ApiServer
-from support.helm import CHART, NAMESPACE, RELEASE, helm
+from support.helm import CHART, IMAGES, NAMESPACE, RELEASE, helm
 from support.judges import url
 from support.resources import all_resources, smallest_stream
 from support.waiting import wait_until
@@ -38,12 +38,12 @@ def _definitions(apiserver: ApiServer) -> list[str]:
 
 
 def test_an_upgrade_touches_no_resource(apiserver: ApiServer, release: list[str], tmp_path: Path) -> None:
-    helm("install", RELEASE, _previous_chart(tmp_path), *release)
+    helm("install", RELEASE, _previous_chart(tmp_path), *IMAGES, *release)
     _wait_until_served(apiserver)
     before = [_make(apiserver, document) for document in all_resources()]
     assert not _knows_run_history_limit(apiserver)
 
-    helm("upgrade", RELEASE, CHART, *release)
+    helm("upgrade", RELEASE, CHART, *IMAGES, *release)
     assert [_read(apiserver, one) for one in all_resources()] == before
     assert _knows_run_history_limit(apiserver)
 
@@ -110,19 +110,19 @@ def _unversioned(document: Document) -> Document:
 
 
 def test_uninstalling_keeps_definitions_and_resources(apiserver: ApiServer, release: list[str]) -> None:
-    helm("install", RELEASE, CHART, *release)
+    helm("install", RELEASE, CHART, *IMAGES, *release)
     _wait_until_served(apiserver)
     stream = _make(apiserver, smallest_stream())
     assert "These resources were kept" in helm("uninstall", RELEASE, *release)
     assert len(_definitions(apiserver)) == 3
     assert _read(apiserver, smallest_stream()) == stream
 
-    helm("install", RELEASE, CHART, *release)
+    helm("install", RELEASE, CHART, *IMAGES, *release)
     assert _read(apiserver, smallest_stream()) == stream
 
 
 def test_definitions_go_where_that_was_asked_for(apiserver: ApiServer, release: list[str]) -> None:
-    helm("install", RELEASE, CHART, "--set", "crds.keep=false", *release)
+    helm("install", RELEASE, CHART, "--set", "crds.keep=false", *IMAGES, *release)
     _wait_until_served(apiserver)
     helm("uninstall", RELEASE, *release)
     _wait_until(lambda: not _definitions(apiserver))
@@ -147,4 +147,4 @@ def test_the_notes_say_what_is_left_to_do(apiserver: ApiServer, release: list[st
 
 
 def _notes(release: list[str], *arguments: str) -> str:
-    return helm("install", RELEASE, CHART, "--dry-run=server", *arguments, *release).partition("NOTES:")[2]
+    return helm("install", RELEASE, CHART, "--dry-run=server", *IMAGES, *arguments, *release).partition("NOTES:")[2]

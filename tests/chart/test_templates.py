@@ -15,7 +15,19 @@ from messagestore_operator.cluster.runref import run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from messagestore_operator.settings import Settings, load
 from messagestore_operator.tenancy.endpoints import METADATA
-from support.helm import CHART, KUBE_VERSION, REPOSITORY, HelmError, helm, rendered, template
+from support.helm import (
+    CHART,
+    IMAGES,
+    KUBE_VERSION,
+    NAMESPACE,
+    RELEASE,
+    REPOSITORY,
+    SPARK_IMAGE,
+    HelmError,
+    helm,
+    rendered,
+    template,
+)
 from support.launches import stream
 
 HERE = Path(__file__).parent
@@ -26,7 +38,7 @@ each_values = pytest.mark.parametrize("values", VALUES, ids=lambda file: file.st
 
 @each_values
 def test_lint_finds_nothing(values: Path) -> None:
-    said = helm("lint", "--strict", "--kube-version", KUBE_VERSION, "--values", values, CHART)
+    said = helm("lint", "--strict", "--kube-version", KUBE_VERSION, *IMAGES, "--values", values, CHART)
     assert re.findall(r"\[(?:WARNING|ERROR)\].*", said) == []
 
 
@@ -99,6 +111,49 @@ def test_wrong_values_are_refused_by_name(value: str, complaint: str) -> None:
         template("--set", value)
 
 
+UNWORKABLE = [
+    ("spark.executor.memory=64g", "spark.executor.memory: 64g is more than 32g, which tenancy.sizes.executor.memory"),
+    ("spark.driver.memory=1t", "spark.driver.memory: 1t is more than 32g, which tenancy.sizes.driver.memory allows"),
+    ("spark.executor.instances=51", "spark.executor.instances: 51 is more than 50"),
+    ("spark.executor.cores=9", "spark.executor.cores: 9 is more than 8"),
+    ("tenancy.sizes.driver.memory=1023m", "spark.driver.memory: 1g is more than 1023m"),
+    ("replicas=3,leader.enabled=false", "'/replicas': maximum: got 3, want 1"),
+    ("leader.enabled=false", "'/replicas': maximum: got 2, want 1"),
+    ("image.repository=", "image.repository must name the repository that you pushed the image to"),
+    ("spark.image.repository=", "spark.image.repository must name the repository that you pushed the image to"),
+]
+
+
+@pytest.mark.parametrize(("value", "complaint"), UNWORKABLE)
+def test_values_with_which_the_operator_would_not_start_are_refused(value: str, complaint: str) -> None:
+    with pytest.raises(HelmError, match=re.escape(complaint)):
+        template("--set", value)
+
+
+def test_values_at_their_bounds_are_taken() -> None:
+    sizes = "spark.driver.memory=32768m,spark.executor.memory=32G,spark.executor.instances=50,spark.executor.cores=8"
+    assert rendered("--set", f"{sizes},replicas=1,leader.enabled=false")
+
+
+def test_the_template_refuses_replicas_without_a_leader_by_itself() -> None:
+    with pytest.raises(HelmError, match=r"replicas is 2, but without leader\.enabled only one replica may run"):
+        template("--set", "leader.enabled=false", "--skip-schema-validation")
+
+
+def test_the_charts_own_values_name_no_image() -> None:
+    with pytest.raises(HelmError, match=r"image\.repository must name the repository"):
+        helm("template", RELEASE, CHART, "--namespace", NAMESPACE, "--kube-version", KUBE_VERSION)
+
+
+@pytest.mark.parametrize("policy", ["driver", "approval"])
+def test_admission_policies_are_refused_before_kubernetes_1_30(policy: str) -> None:
+    chosen = f"driver.admissionPolicy=false,{policy}.admissionPolicy=true"
+    with pytest.raises(HelmError, match=rf"{policy}\.admissionPolicy needs Kubernetes 1\.30, and this is v1\.29\.0"):
+        template("--kube-version", "1.29.0", "--set", chosen)
+    assert rendered("--kube-version", "1.29.0", "--set", "driver.admissionPolicy=false")
+    assert rendered("--kube-version", "1.30.0-gke.1", "--set", chosen)
+
+
 @each_values
 def test_no_role_has_a_wildcard_and_of_secrets_more_than_get(values: Path) -> None:
     roles = [one for one in rendered("--values", values) if one["kind"] in ("Role", "ClusterRole")]
@@ -137,7 +192,9 @@ def test_values_say_what_the_operator_would_do_without(tmp_path: Path) -> None:
     found = load(_settings_file(tmp_path), {}).to_dict()
     assert found["leader"].pop("lease") == "store-message-store-operator-leader"
     assert found["driver"].pop("clusterRole") == "store-message-store-operator-driver"
+    assert found["spark"].pop("image") == SPARK_IMAGE
     own = Settings().to_dict()
+    assert own["spark"].pop("image") == ""
     del own["leader"]["lease"]
     assert found == own
 

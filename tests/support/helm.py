@@ -15,6 +15,12 @@ CHART = REPOSITORY / "charts" / "message-store-operator"
 RELEASE = "store"
 NAMESPACE = "messagestore"
 KUBE_VERSION = "1.34.4"
+SPARK_IMAGE = "registry.example.org/store/spark:0.1.0"
+IMAGES = (
+    "--set",
+    "image.repository=registry.example.org/store/operator,spark.image.repository=registry.example.org/store/spark",
+)
+"""The values that have no default."""
 
 
 class HelmError(Exception):
@@ -39,7 +45,8 @@ def helm(*arguments: str | Path) -> str:
 
 def template(*arguments: str | Path, chart: Path = CHART) -> str:
     """The rendered chart, as text."""
-    return helm("template", RELEASE, chart, "--namespace", NAMESPACE, "--kube-version", KUBE_VERSION, *arguments)
+    where = ("--namespace", NAMESPACE, "--kube-version", KUBE_VERSION)
+    return helm("template", RELEASE, chart, *where, *IMAGES, *arguments)
 
 
 def rendered(*arguments: str | Path, chart: Path = CHART) -> list[Document]:

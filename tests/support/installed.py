@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from support.apiserver import ApiServer
-from support.helm import CHART, RELEASE, helm, rendered
+from support.helm import CHART, IMAGES, RELEASE, helm, rendered
 
 ACCOUNT = f"{RELEASE}-message-store-operator"
 
@@ -35,7 +35,7 @@ def installed_chart(server: ApiServer, own: str, folder: Path, *values: str) -> 
     """
     where = ["--kubeconfig", str(server.kubeconfig(folder)), "--namespace", own]
     chosen = ["--set", ",".join(["crds.enabled=false", *values])]
-    helm("install", RELEASE, CHART, *where, *chosen)
+    helm("install", RELEASE, CHART, *where, *IMAGES, *chosen)
     try:
         yield Installed({**_settings(*chosen), "namespace": own}, _kubeconfig(server, own, folder))
     finally:

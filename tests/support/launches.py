@@ -11,6 +11,7 @@ from messagestore_operator.settings import DriverSettings, SparkSettings
 from messagestore_operator.translate import SecretVariable, ingest_document
 from messagestore_operator.translate.secrets import Use
 from messagestore_operator.translate.storage import ingest_access
+from support.helm import SPARK_IMAGE
 
 UID = "0b6f7f3a-8f6e-4c53-9a0e-1d2c3b4a5968"
 
@@ -53,4 +54,4 @@ def launch(owner: MessageStream | None = None, name: str = "orders-ingest-1", **
 
 def replace_spark(**settings: Any) -> SparkSettings:
     """The operator's defaults, with changes."""
-    return SparkSettings().model_copy(update=settings)
+    return SparkSettings(image=SPARK_IMAGE).model_copy(update=settings)

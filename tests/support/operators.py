@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from support.apiserver import ApiServer
+from support.helm import SPARK_IMAGE
 from support.servers import free_ports
 from support.waiting import scaled, wait_until
 
@@ -104,7 +105,9 @@ def start_operator(
     folder.mkdir(parents=True, exist_ok=True)
     health, metrics = free_ports(2)
     file = folder / f"settings-{health}.yaml"
-    file.write_text(yaml.safe_dump({**FAST, "healthPort": health, "metricsPort": metrics, **(settings or {})}))
+    given = {**FAST, "healthPort": health, "metricsPort": metrics, **(settings or {})}
+    given["spark"] = {"image": SPARK_IMAGE, **given.get("spark", {})}
+    file.write_text(yaml.safe_dump(given))
     config = kubeconfig or server.kubeconfig(folder)
     log = folder / f"operator-{health}.log"
     command = [sys.executable, "-m", "support.wrongclock", str(ahead), "operator"] if ahead else _COMMAND

@@ -52,3 +52,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- printf "%s:%s" .image.repository (default .root.Chart.AppVersion .image.tag) }}
 {{- end }}
 {{- end }}
+
+{{/* The namespaces in which a binding of an admission policy holds; empty for all. */}}
+{{- define "message-store-operator.inServedNamespaces" -}}
+{{- with .Values.watch.namespaces -}}
+matchResources:
+  namespaceSelector:
+    matchExpressions:
+      - key: kubernetes.io/metadata.name
+        operator: In
+        values: {{ toJson . }}
+{{- end }}
+{{- end }}

@@ -35,6 +35,8 @@ def operator(
     """
     try:
         found = load(settings, os.environ, {"watchNamespaces": namespace or None, "logFormat": log_format})
+        if not found.spark.image:
+            raise SettingsProblemError("spark.image: must name the image of driver and executors; there is no default")
     except SettingsProblemError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None

@@ -12,8 +12,8 @@ from messagestore_jobs.session import JAVA_OPTIONS
 from messagestore_operator.api.scalars import Quantity
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.cluster.backend.application import OWN_CONF, application
-from messagestore_operator.settings import BatchSchedulerOptions, SparkSettings
-from support.launches import launch, stream
+from messagestore_operator.settings import BatchSchedulerOptions
+from support.launches import launch, replace_spark, stream
 
 PLAIN = {"MESSAGESTORE_RUN_DOCUMENT", "MESSAGESTORE_CONFIGMAP", "MESSAGESTORE_GRACE_SECONDS"}
 CONF = {"spark.sql.shuffle.partitions": "16"}
@@ -67,7 +67,7 @@ def test_drivers_log_as_the_operator_does() -> None:
 
 
 def test_an_empty_image_means_the_operators_own() -> None:
-    assert _spec({"image": ""})["image"] == SparkSettings().image
+    assert _spec({"image": ""})["image"] == replace_spark().image
     assert _spec({"image": "theirs:1"})["image"] == "theirs:1"
 
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from messagestore_operator.api import MessageStream
 from messagestore_operator.service import defaults
-from messagestore_operator.settings import Settings, SettingsProblemError, load
+from messagestore_operator.settings import Settings, SettingsProblemError, SparkSettings, load
 from messagestore_operator.tenancy import Tenancy, not_allowed
 from support.launches import stream
 
@@ -74,7 +74,7 @@ def test_bounds_can_be_set_one_by_one() -> None:
 
 def test_the_operators_own_sizes_must_keep_within_the_bounds() -> None:
     options = {"spark": {"driver": {"memory": "64g"}}}
-    with pytest.raises(SettingsProblemError, match=r"spark\.driver\.memory: 64g is more than 32g"):
+    with pytest.raises(SettingsProblemError, match=r"^spark\.driver\.memory: 64g is more than 32g"):
         load(None, {}, options)
 
 
@@ -117,7 +117,7 @@ def test_a_list_of_images_that_means_any_registry_is_no_setting(entry: str) -> N
 
 
 def test_the_operators_own_image_is_allowed_by_default_and_no_other() -> None:
-    settings = Settings()
+    settings = Settings(spark=SparkSettings(image="registry.example.org/store/spark:0.1.0"))
     tenancy = defaults(settings).tenancy
     own, other = asking(image=settings.spark.image), asking(image="docker.io/evil/spark:1")
     assert (not_allowed(own, tenancy), len(not_allowed(other, tenancy))) == ((), 1)
