@@ -300,3 +300,19 @@ def test_the_api_server_fills_in_what_the_models_do(apiserver: ApiServer, valid:
     filled = create(apiserver, valid).body["spec"]
     model = parse_resource(valid).to_dict()["spec"]
     assert filled == model
+
+
+@pytest.mark.parametrize(
+    ("trigger", "words"),
+    [
+        ({"interval": "5m"}, "must be an ISO 8601 duration in days or smaller units, such as P30D or PT5M"),
+        ({"schedule": {"cron": "@daily"}}, "must be a cron expression of five fields"),
+        ({"schedule": {"cron": "0 3 * * *", "timeZone": "Central European Time"}}, "must be the name of a time zone"),
+    ],
+)
+def test_the_api_server_says_in_words_what_to_write(apiserver: ApiServer, trigger: Document, words: str) -> None:
+    document = smallest_stream()
+    document["spec"]["trigger"] = trigger
+    answer = create(apiserver, document)
+    assert answer.status == 422, answer.body
+    assert any(message.partition('": ')[2].startswith(words) for _, message in answer.causes), answer.causes

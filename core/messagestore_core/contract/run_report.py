@@ -320,6 +320,8 @@ class RunProgress(ContractModel):
     step: str
     done: int = 0
     total: int | None = None
+    unit: str | None = None
+    """What is counted, such as messages; absent in reports of earlier releases."""
     text: str | None = None
 
 

@@ -52,7 +52,7 @@ COLUMNS: Mapping[str, tuple[PrinterColumn, ...]] = {
         PrinterColumn("PHASE", "string", ".status.phase"),
         PrinterColumn("STREAM", "string", ".status.streamSummary"),
         PrinterColumn("MODE", "string", ".spec.mode"),
-        PrinterColumn("HOLD", "integer", ".status.held"),
+        PrinterColumn("HELD", "integer", ".status.held"),
         PrinterColumn("LAST-PURGE", "date", ".status.lastPurgeTime"),
         PrinterColumn("PURGED", "integer", ".status.purged"),
         # No date column: kubectl prints a time in the future as <invalid>.

@@ -30,6 +30,8 @@ class CheckedText(str):
     expected: ClassVar[str]
     """The expected form, in words that follow "must be"."""
     schema_format: ClassVar[str | None] = None
+    worded: ClassVar[bool] = False
+    """Whether the API server says in words what it expects; otherwise it shows the pattern alone."""
     validations: ClassVar[tuple[ValidationRule, ...]] = ()
 
     __slots__ = ()
@@ -66,9 +68,11 @@ class CheckedText(str):
         schema: dict[str, Any] = {"type": "string", "maxLength": cls.max_length, "pattern": cls.pattern}
         if cls.schema_format:
             schema["format"] = cls.schema_format
-        if cls.validations:
-            schema["x-kubernetes-validations"] = [rule.to_schema() for rule in cls.validations]
-        return schema
+        rules = [rule.to_schema() for rule in cls.validations]
+        if cls.worded:
+            escaped = cls.pattern.replace("\\", "\\\\").replace("'", "\\'")
+            rules.insert(0, {"rule": f"self.matches('{escaped}')", "message": f"must be {cls.expected}"})
+        return {**schema, "x-kubernetes-validations": rules} if rules else schema
 
 
 # With this many digits no duration is longer than 700 years, so that no time before or after it is out of range.
@@ -83,8 +87,9 @@ class Duration(CheckedText):
     pattern = rf"^P([0-9]{{1,5}}D({_CLOCK})?|{_CLOCK})$"
     max_length = 48
     expected = (
-        "an ISO 8601 duration in days or smaller units, such as P30D or PT15M (no months, no years, at most 99999 days)"
+        "an ISO 8601 duration in days or smaller units, such as P30D or PT5M (no months, no years, at most 99999 days)"
     )
+    worded = True
     validations = (
         ValidationRule(
             message="must be longer than zero",
@@ -199,6 +204,7 @@ class Cron(CheckedText):
 
     pattern = rf"^{_CRON_FIELD}( +{_CRON_FIELD}){{4}}$"
     max_length = 128
+    worded = True
     expected = 'a cron expression of five fields, such as "0 3 * * *", with nothing at random (R, H)'
 
     __slots__ = ()
@@ -229,6 +235,7 @@ class TimeZone(CheckedText):
 
     pattern = r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$"
     max_length = 64
+    worded = True
     expected = "the name of a time zone, such as UTC or Europe/Vienna"
 
     __slots__ = ()

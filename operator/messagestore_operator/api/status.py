@@ -62,7 +62,7 @@ class CurrentRun(StatusModel):
     launched_at: Time | None = Field(default=None, description="When its Spark application was created.")
     stop_requested_at: Time | None = Field(default=None, description="When it was asked to stop after its batch.")
     ending: RunError | None = Field(default=None, description="Why the run is being ended.")
-    progress: Value | None = Field(default=None, description="Progress for people, such as remove: 3 of 40.")
+    progress: Value | None = Field(default=None, description="Progress for people, such as remove: 3 of 40 messages.")
 
 
 class FinishedRun(StatusModel):

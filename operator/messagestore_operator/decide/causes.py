@@ -90,7 +90,8 @@ def progress_words(report: RunReport | None) -> str | None:
     progress = report.progress if report else None
     if progress is None:
         return None
-    done = f": {progress.done} of {progress.total}" if progress.total is not None else ""
+    unit = f" {progress.unit}" if progress.unit else ""
+    done = f": {progress.done} of {progress.total}{unit}" if progress.total is not None else ""
     said = f"; {progress.text}" if progress.text else ""
     return _line(f"{progress.step}{done}{said}") or None
 

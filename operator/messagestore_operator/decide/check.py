@@ -9,7 +9,7 @@ from datetime import datetime
 from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.status import BaseStatus
-from messagestore_operator.decide.needs import Need, needed, secrets_of, unmet
+from messagestore_operator.decide.needs import Need, Uses, needed, secrets_of, unmet
 from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot
 from messagestore_operator.decide.windows import opens_at
 from messagestore_operator.reasons import Reason
@@ -137,7 +137,9 @@ def unreachable(
     if missing := sorted({need.secret for need in lacking} - snapshot.secrets.keys()):
         which = f"Secret {missing[0]} doesn't" if len(missing) == 1 else f"Secrets {few(missing, ', ')} don't"
         return RunError(reason=Reason.SECRET_MISSING, message=f"{which} exist in this namespace")
-    return RunError(reason=Reason.NOT_ALLOWED, message=few([_not_for_that(need) for need in lacking]))
+    return RunError(
+        reason=Reason.NOT_ALLOWED, message=few([_not_for_that(need, lacking, snapshot.secrets) for need in lacking])
+    )
 
 
 def awaits_secrets(snapshot: Snapshot) -> bool:
@@ -156,6 +158,8 @@ def _subjects(snapshot: Snapshot) -> tuple[Resource, tuple[MessageStream, ...]]:
     return snapshot.stream, ()
 
 
-def _not_for_that(need: Need) -> str:
-    label = f"{USE_LABEL}={Use.CA if need.certificate else need.use}"
-    return f"Secret {need.secret} may not be used for {need.use}: its owner must label it {label}"
+def _not_for_that(need: Need, lacking: Iterable[Need], secrets: Uses) -> str:
+    """The label names all uses, those that it allows already too: with one of them alone the others would end."""
+    wanted = {Use.CA if one.certificate else one.use for one in lacking if one.secret == need.secret}
+    uses = ".".join(sorted(({*secrets[need.secret]} - {""}) | {str(use) for use in wanted}))
+    return f"Secret {need.secret} may not be used for {need.use}: its owner must label it {USE_LABEL}={uses}"

@@ -30,7 +30,7 @@ _STORAGE = (
     (
         STORAGE_DENIED,
         re.compile(r"no credentials found in chain|NoAuthWithAWS|Unable to load credentials"),
-        "there are no credentials for {buckets} at {endpoints}: name a Secret in storage.credentialsSecretRef, or give "
+        "there are no credentials for {which} at {endpoints}: name a Secret in storage.credentialsSecretRef, or give "
         "the pod an identity that may reach it",
     ),
     (
@@ -40,12 +40,12 @@ _STORAGE = (
             r"|SIGNATURE_DOES_NOT_MATCH|ExpiredToken|InvalidToken|no credentials for|403 Forbidden"
             r"|Status Code: 403"
         ),
-        "the object store refuses the credentials for {buckets}: check the keys of the Secret, and what they may do",
+        "the object store refuses the credentials for {which}, those of {whose}: check the keys, and what they may do",
     ),
     (
         STORAGE_MISSING,
         re.compile(r"NoSuchBucket|NO_SUCH_BUCKET|UnknownStoreException|specified bucket does not exist"),
-        "a bucket does not exist: create it, or correct the URI; the run names {buckets}",
+        "{which} does not exist at {endpoints}: create the bucket, or correct the URI or storage.endpoint",
     ),
     (
         STORAGE_UNREACHABLE,
@@ -105,10 +105,29 @@ def _cause(text: str, document: RunDocument) -> tuple[str, str | None]:
     if buckets:
         for reason, signs, advice in _STORAGE:
             if signs.search(text):
-                return reason, advice.format(buckets=", ".join(buckets), endpoints=_endpoints(document, buckets))
+                return reason, _about(document, advice, _named(text, buckets))
     if _LOST_JVM.search(text):
         return RUN_FAILED, "the driver's JVM ended, most often for want of memory: raise spec.spark.driver.memory"
     return RUN_FAILED, None
+
+
+def _named(text: str, buckets: list[str]) -> list[str]:
+    """The buckets that an error names; all of the run's if it names none."""
+    return [one for one in buckets if re.search(rf"(?<![\w.-]){re.escape(one)}(?![\w.-])", text)] or buckets
+
+
+def _about(document: RunDocument, advice: str, buckets: list[str]) -> str:
+    names = ", ".join(buckets)
+    which = f"bucket {names}" if len(buckets) == 1 else f"one of the buckets {names}"
+    where, whose = _endpoints(document, buckets), _whose(document, buckets)
+    return advice.format(buckets=names, which=which, endpoints=where, whose=whose)
+
+
+def _whose(document: RunDocument, buckets: list[str]) -> str:
+    """Whose credentials a run has for buckets."""
+    by_secret = {entry.environment is not None for entry in document.storage if entry.bucket in buckets}
+    own, secret = "the pod's identity", "the Secret in storage.credentialsSecretRef"
+    return secret if by_secret == {True} else own if True not in by_secret else f"{secret}, or {own}"
 
 
 def _endpoints(document: RunDocument, buckets: list[str]) -> str:

@@ -20,7 +20,7 @@ from messagestore_jobs.driver.configmap import ConfigMap
 from messagestore_jobs.driver.control import Commands, RunControl
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.driver.failures import AS_OF_ENDING_PODS, RUN_STOPPED
-from messagestore_jobs.driver.reporting import TERMINATION_BYTES, Reporting, Tracker, report_text
+from messagestore_jobs.driver.reporting import TERMINATION_BYTES, Reporting, Tracker, report_text, units_of
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ class Driver:
     def __init__(self, document: RunDocument, settings: PodSettings) -> None:
         self._document, self._settings = document, settings
         self._secrets = secrets_of(document)
-        self._tracker = Tracker()
         task = document.task
+        self._tracker = Tracker(units_of(document))
         self._control = RunControl(task.messages_per_second if isinstance(task, ReplayTask) else None)
         self._started_at = datetime.now(UTC)
         self._ending = threading.Lock()

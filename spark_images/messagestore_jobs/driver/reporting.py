@@ -6,9 +6,11 @@ A report is never larger than its limit, and never has a secret in it.
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Protocol
 
+from messagestore_core.contract.records import KafkaSource
+from messagestore_core.contract.run_document import IngestTask, ReplayTask, RunDocument
 from messagestore_core.contract.run_report import PurgeOutcome, RunProgress, RunReport
 from messagestore_core.text import clipped, printable
 from messagestore_jobs.driver.configmap import CONTROL, ConfigMapGoneError
@@ -134,10 +136,42 @@ def _shortened(report: RunReport) -> Iterator[RunReport]:
     yield report.model_copy(update={"outcome": None})
 
 
-class Tracker:
-    """The progress of a run, for other threads; each line for people goes to the log too."""
+_UNITS = {
+    "archive": "messages",
+    "clean": "tables",
+    "cluster": "days",
+    "compact": "days",
+    "delete": "tables and objects",
+    "erase": "messages",
+    "freeze": "messages",
+    "remember ids": "ids",
+    "remove": "messages",
+    "replay": "messages",
+    "scrub": "messages",
+}
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+
+def units_of(document: RunDocument) -> dict[str, str]:
+    """What each step of a run counts."""
+    task = document.task
+    if isinstance(task, ReplayTask) and task.origin == "DeadLetters":
+        return {**_UNITS, "replay": "dead letters"}
+    if not isinstance(task, IngestTask):
+        return _UNITS
+    sources = {"ingest": task.source, **({"updates": task.lifecycle.source} if task.lifecycle else {})}
+    own = {step: "records" if isinstance(source, KafkaSource) else "bytes" for step, source in sources.items()}
+    return {**_UNITS, **own}
+
+
+class Tracker:
+    """The progress of a run, for other threads; each line for people goes to the log too.
+
+    Args:
+        units: what the steps count.
+    """
+
+    def __init__(self, units: Mapping[str, str] = _UNITS, clock: Callable[[], float] = time.monotonic) -> None:
+        self._units = units
         self.progress = RunProgress(step="start")
         self._clock = clock
         self._since = clock()
@@ -152,7 +186,9 @@ class Tracker:
         if name != self.progress.step:
             _log.info("%s", name)
         self._took, self._since = self._with_current(), self._clock()
-        self.progress = RunProgress(step=name, total=total, text=self.progress.text)
+        self.progress = RunProgress(
+            step=name, total=total, unit=self._units.get(name) if total is not None else None, text=self.progress.text
+        )
 
     def _with_current(self) -> dict[str, float]:
         step = self.progress.step

@@ -17,7 +17,7 @@ def test_the_files_are_what_the_models_say() -> None:
     ("kind", "columns"),
     [
         ("MessageStream", "READY PHASE MESSAGES LAG DEAD LAST-BATCH OLDEST AGE"),
-        ("RetentionPolicy", "READY PHASE STREAM MODE HOLD LAST-PURGE PURGED NEXT AGE"),
+        ("RetentionPolicy", "READY PHASE STREAM MODE HELD LAST-PURGE PURGED NEXT AGE"),
         ("ReplayJob", "READY PHASE STREAM REPLAYED TOTAL RATE DESTINATION AGE"),
     ],
 )

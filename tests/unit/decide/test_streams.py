@@ -496,9 +496,9 @@ def test_a_continuous_stream_shows_how_far_it_is(world: World) -> None:
     world.start(app)
     app.report = world.report(app, "Running", world.outcome(app))
     world.settle()
-    app.report = app.report.model_copy(update={"progress": RunProgress(step="ingest", done=3, total=40)})
+    app.report = app.report.model_copy(update={"progress": RunProgress(step="ingest", done=3, total=40, unit="bytes")})
     world.settle()
-    assert world.status(stream).current_run.progress == "ingest: 3 of 40"
+    assert world.status(stream).current_run.progress == "ingest: 3 of 40 bytes"
     assert world.status(stream).totals.received == 10
     assert (world.status(stream).phase, world.ready(stream)[:2]) == ("Running", ("True", "Ingesting"))
 
@@ -617,12 +617,21 @@ def test_a_secret_that_is_not_labelled_for_its_use_is_named_and_waited_for(world
     storage = {"endpoint": "https://s3.example.org", "caSecretRef": {"name": "authority"}}
     stream = orders(world, storage={**storage, "credentialsSecretRef": {"name": "lake"}})
     world.settle()
-    words = "Secret lake may not be used for storage: its owner must label it messagestore.dev/use=storage"
+    words = "Secret lake may not be used for storage: its owner must label it messagestore.dev/use=ca.kafka.storage"
     assert (world.ready(stream), world.launched) == (("False", "NotAllowed", words), [])
     assert world.looks[stream] is not None
     world.secrets = {**world.secrets, "lake": frozenset({"kafka", "storage"})}
     run_once(world)
     assert world.ready(stream)[0] == "True"
+
+
+def test_the_label_of_a_secret_for_several_uses_names_them_all(world: World) -> None:
+    world.secrets = {"lake": frozenset({""})}
+    reference = {"caSecretRef": {"name": "lake"}, "credentialsSecretRef": {"name": "lake"}}
+    stream = orders(world, storage={"endpoint": "https://s3.example.org", **reference})
+    world.settle()
+    assert "label it messagestore.dev/use=ca.storage" in world.ready(stream)[2]
+    assert "label it messagestore.dev/use=storage" not in world.ready(stream)[2]
 
 
 def test_a_certificate_needs_a_label_too(world: World) -> None:

@@ -10,7 +10,7 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.records import FilesSource, KafkaCluster, KafkaSource
 from messagestore_core.contract.run_document import IngestTask, MaintainTask, Resource, RunDocument, Upkeep
 from messagestore_core.contract.run_report import (
     IngestCounts,
@@ -30,7 +30,14 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.driver.configmap import ConfigMapGoneError
 from messagestore_jobs.driver.control import Commands, Maintenance, RunControl, Steps, read_commands
 from messagestore_jobs.driver.failures import error_of
-from messagestore_jobs.driver.reporting import REPORT_BYTES, TERMINATION_BYTES, Reporting, Tracker, report_text
+from messagestore_jobs.driver.reporting import (
+    REPORT_BYTES,
+    TERMINATION_BYTES,
+    Reporting,
+    Tracker,
+    report_text,
+    units_of,
+)
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 
 NOW = datetime(2026, 4, 6, tzinfo=UTC)
@@ -93,6 +100,40 @@ def test_an_endpoint_that_does_not_answer_is_named_and_so_is_the_last_cause() ->
     assert error.reason == "StorageUnreachable"
     assert "the object store of lake can't be reached at http://minio:9000: check" in error.message
     assert error.message.endswith("(OSError: Generic S3 error: Name or service not known)")
+
+
+def two_buckets() -> RunDocument:
+    """A run with keys for bucket lake, and with the pod's identity for bucket landing."""
+    found = document()
+    task = found.task.model_copy(update={"source": FilesSource(uri="s3a://landing/orders")})
+    storage = (*found.storage, StorageEntry(bucket="landing", endpoint="http://minio:9000"))
+    return found.model_copy(update={"task": task, "storage": storage})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "403 Forbidden at s3://lake/orders",
+            "refuses the credentials for bucket lake, those of the Secret in storage.credentialsSecretRef: check",
+        ),
+        (
+            "403 Forbidden at s3://landing",
+            "refuses the credentials for bucket landing, those of the pod's identity: check",
+        ),
+        (
+            "403 Forbidden",
+            "for one of the buckets lake, landing, those of the Secret in storage.credentialsSecretRef, or ",
+        ),
+        (
+            "NoSuchBucket: http://minio:9000/landing?list-type=2",
+            "bucket landing does not exist at http://minio:9000: create",
+        ),
+        ("NoSuchBucket: https://landing.example.org/lake", "bucket lake does not exist at the region's own endpoint: "),
+    ],
+)
+def test_an_error_of_a_bucket_names_that_bucket_and_whose_credentials_it_has(text: str, words: str) -> None:
+    assert words in error_of(OSError(text), two_buckets()).message
 
 
 def test_a_folder_of_this_machine_is_no_object_store() -> None:
@@ -262,9 +303,21 @@ def test_progress_counts_within_a_step() -> None:
     assert tracker.progress == RunProgress(step="audit", text="one file is gone")
 
 
+def test_progress_says_what_it_counts() -> None:
+    files = document()
+    kafka = KafkaSource(cluster=KafkaCluster(bootstrap_servers="kafka:9092"), topics=("orders",))
+    topic = files.model_copy(update={"task": IngestTask(source_id="s", source=kafka)})
+    units = []
+    for one, step in ((files, "ingest"), (topic, "ingest"), (files, "compact"), (files, "open")):
+        tracker = Tracker(units_of(one))
+        tracker.step(step, 5396)
+        units.append(tracker.progress.unit)
+    assert units == ["bytes", "records", "days", None]
+
+
 def test_the_seconds_of_a_step_are_summed_over_its_turns() -> None:
     clock = [0.0]
-    tracker = Tracker(lambda: clock[0])
+    tracker = Tracker(clock=lambda: clock[0])
     for clock[0], step in ((2.0, "open"), (5.0, "ingest"), (6.0, "updates"), (8.0, "ingest")):
         tracker.step(step)
     clock[0] = 12.0
