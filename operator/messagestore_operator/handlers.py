@@ -14,11 +14,12 @@ from kopf._core.reactor.inventory import ResourceMemories, ResourceMemory
 
 from messagestore_operator.api.resource import GROUP
 from messagestore_operator.cluster.api_objects import ApiObject
-from messagestore_operator.cluster.client import PAGE
 from messagestore_operator.cluster.connection import login
 from messagestore_operator.cluster.kinds import Kind
 from messagestore_operator.cluster.labels import SELECTOR
 
+_PAGE = 10
+"""Objects per page of a list of kopf, which reads pages whole, however large their objects are."""
 Seen = Callable[[str | None, ApiObject], None]
 """Receives the event's type (ADDED, MODIFIED, DELETED; None for the list at the start of a watch) and the object."""
 
@@ -76,7 +77,7 @@ def settings(foreign: Iterable[Kind]) -> kopf.OperatorSettings:
     found.watching.server_timeout = 300
     # Lists are paged, and kopf's workers drop the last version of an object as soon as they can: an operator that
     # finds thousands of applications would otherwise hold them all in memory.
-    found.watching.chunk_size = PAGE
+    found.watching.chunk_size = _PAGE
     found.queueing.idle_timeout = 0.2
     # The operator's own shutdown ends the process, after requests in progress.
     found.process.ultimate_exiting_timeout = None
