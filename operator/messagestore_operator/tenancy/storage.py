@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from messagestore_operator.api import Resource
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.uris import SourceUri
+from messagestore_operator.api.uris import Endpoint, SourceUri
 from messagestore_operator.translate.folders import TABLE_URI, Folder, folders, segments
 from messagestore_operator.translate.refusal import RefusedField
 
@@ -36,6 +36,10 @@ class StorageBounds(Model):
         description="URIs that the folders of a namespace may be below, by namespace. * is for every namespace; "
         "{namespace} stands for its name. If empty, anywhere.",
     )
+    endpoints: tuple[Endpoint, ...] = Field(
+        default=(),
+        description="Once there are prefixes: the endpoints that resources may name, besides none for AWS S3.",
+    )
     require_credentials: bool = Field(
         default=True,
         description="Require credentials of the resource's namespace for folders on object stores. If false, runs may "
@@ -53,6 +57,7 @@ def folders_not_allowed(resource: Resource, bounds: StorageBounds) -> Iterator[R
     for folder in folders(resource):
         if bounds.prefixes:
             yield from _out_of_bounds(folder, resource.metadata.namespace, bounds)
+            yield from _elsewhere(folder, bounds)
         if bounds.require_credentials:
             yield from _without_credentials(folder)
 
@@ -72,6 +77,21 @@ def _out_of_bounds(folder: Folder, namespace: str, bounds: StorageBounds) -> Ite
             folder.path,
             f"the operator's setting tenancy.storage.prefixes allows folders of namespace {namespace} {where}",
         )
+
+
+def _elsewhere(folder: Folder, bounds: StorageBounds) -> Iterator[RefusedField]:
+    """A prefix is a place at an endpoint: a bucket of the same name at another one is somebody else's."""
+    endpoint = folder.storage.endpoint if folder.storage else None
+    if endpoint is not None and _plain(endpoint) not in map(_plain, bounds.endpoints):
+        yield RefusedField(
+            (*folder.storage_path, "endpoint"),
+            f"the operator's setting tenancy.storage.endpoints does not allow {endpoint}; "
+            f"it allows {' and '.join(bounds.endpoints) or 'only AWS S3, without an endpoint'}",
+        )
+
+
+def _plain(endpoint: str) -> str:
+    return endpoint.lower().rstrip("/")
 
 
 def _without_credentials(folder: Folder) -> Iterator[RefusedField]:

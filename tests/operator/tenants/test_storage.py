@@ -14,7 +14,7 @@ NOT_ALLOWED = "the operator's setting tenancy.storage.prefixes allows folders of
 
 @pytest.fixture(scope="module")
 def tenancy() -> dict[str, Any]:
-    return {"storage": {"prefixes": {"*": ["s3a://lake/{namespace}", "s3a://landing"]}}}
+    return {"storage": {"prefixes": {"*": ["s3a://lake/{namespace}", "s3a://landing"]}, "endpoints": [OWN["endpoint"]]}}
 
 
 def table(tenants: Tenants, name: str) -> dict[str, Any]:

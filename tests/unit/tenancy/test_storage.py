@@ -82,6 +82,25 @@ def test_folders_below_a_prefix_are_allowed(found: Resource) -> None:
     assert refusals(found, SHOP) == ()
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "allowed"),
+    [
+        (None, True),
+        ("https://objects.example.org", True),
+        ("https://Objects.example.org/", True),
+        ("http://objects.example.org", False),
+        ("https://objects.example.org:9000", False),
+        ("https://objects.example.com", False),
+    ],
+)
+def test_a_prefix_is_a_place_at_an_endpoint_of_the_platform(endpoint: str | None, allowed: bool) -> None:
+    bounds = StorageBounds(prefixes=SHOP.prefixes, endpoints=("https://objects.example.org",))
+    there = {**OWN, **({"endpoint": endpoint} if endpoint else {})}
+    assert fields(stream(storage=there), bounds) == ([] if allowed else ["spec.storage.endpoint"])
+    assert fields(policy(storage=there), bounds) == ([] if allowed else ["spec.archive.storage.endpoint"])
+    assert fields(stream(storage=there), StorageBounds()) == []
+
+
 def test_without_prefixes_folders_may_lie_anywhere() -> None:
     assert refusals(stream(table="s3a://anything/at/all"), ANYWHERE) == ()
 
