@@ -33,6 +33,7 @@ from support.histories.steps import (
 )
 from support.histories.world import World
 from support.indexes import OFTEN
+from support.long import few
 
 HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "1"))
 """How many random histories (`make test-histories`)."""
@@ -311,9 +312,9 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "_OBJECT_ROWS", 1)
 
 
-@pytest.mark.parametrize("name", ["retried", "not erased", "maintained by others", "made again"])
+@pytest.mark.parametrize("name", few(KNOWN, *(name for name in KNOWN if name not in ("damaged", "redriven"))))
 def test_a_store_is_what_its_history_makes_it(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    lived(KNOWN[name], spark, tmp_path)
+    lived(KNOWN[name], spark, tmp_path, EIGHT_HOURS if name == "remembered" else None)
 
 
 @pytest.mark.long
