@@ -63,7 +63,7 @@ test: install tools ## All tests; deletes the cluster that they create
 test-all: test test-long test-histories test-hostile test-documents test-faults fuzz fuzz-records ## All tests, then those that `make test` leaves out; some hours
 
 test-long: install tools ## The tests that take long, of all kinds
-	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) -m long tests/jobs tests/operator tests/e2e
+	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) --take-down -m long tests/jobs tests/operator tests/e2e
 
 test-unit: install ## Tests of pure parts, in milliseconds
 	$(PYTEST) $(TWO_AT_ONCE) tests/unit
@@ -81,8 +81,8 @@ test-jobs: install tools ## Tests of the jobs on local Spark
 test-hostile: install ## All replacements of each kind of file of a store; some 40 minutes
 	MESSAGESTORE_HOSTILE=all $(PYTEST) $(TWO_AT_ONCE) --timeout 0 tests/jobs/hostile
 
-test-documents: install ## The commands of all pages that start Spark; `make test` runs only the tutorial's of these
-	MESSAGESTORE_DOCUMENTS=all $(PYTEST) $(TWO_AT_ONCE) tests/jobs/documents
+test-documents: install ## The commands of all pages that start Spark; `make test-long` runs only the tutorial's of these
+	MESSAGESTORE_DOCUMENTS=all $(PYTEST) $(TWO_AT_ONCE) -m '' tests/jobs/documents
 
 test-operator: install tools ## Tests of the operator and its chart against a real kube-apiserver
 	$(PYTEST) tests/operator tests/chart

@@ -111,6 +111,7 @@ def test_the_api_server_may_restart(running: Running) -> None:
     assert running.run() == run
 
 
+@pytest.mark.long
 def test_the_s3_server_may_be_away_for_a_minute(running: Running) -> None:
     s3 = ("--namespace", install.STORAGE_NAMESPACE)
     cluster = running.site.cluster
@@ -127,6 +128,7 @@ def test_the_s3_server_may_be_away_for_a_minute(running: Running) -> None:
     running.catch_up()
 
 
+@pytest.mark.long
 def test_operators_killed_while_runs_begin_and_end_launch_nothing_twice_and_forget_nothing(running: Running) -> None:
     chance = random.Random(SEED)
     for _ in range(2):

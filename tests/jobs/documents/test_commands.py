@@ -1,7 +1,7 @@
 """The commands of the documentation, word for word: they succeed, and print what the page shows.
 
-The tutorial's commands always run; the other pages' only with MESSAGESTORE_DOCUMENTS=all, as each starts its own
-Spark. tests/jobs/examples tests what their manifests do.
+The tutorial's commands run with `make test-long`; those of all pages with MESSAGESTORE_DOCUMENTS=all, as each starts
+its own Spark. tests/jobs/examples tests what their manifests do.
 """
 
 import os
@@ -18,6 +18,7 @@ END = "-- end of a block --"
 PAGES = list(RUN) if os.environ.get("MESSAGESTORE_DOCUMENTS") == "all" else ["docs/tutorial.md"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page(page: str, tmp_path: Path) -> None:
     """Run them in a folder with the examples, with the page's data moved into it."""

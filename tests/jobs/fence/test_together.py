@@ -151,6 +151,7 @@ def repaired(site: Site) -> None:
     site.epoch += 1
 
 
+@pytest.mark.long
 def test_a_restore_of_all_tables_is_accepted_and_runs_go_on_from_there(site: Site) -> None:
     before = {name: table_version(site, name) for name in TABLES}
     totals = last_note(Store(f"file://{site.store}")).totals

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import tombstone_key
 from support.ingests import Stream
@@ -16,6 +18,7 @@ KEYS = {SEAL: "the key of seals: é", SCRUB: "the key that values are hashed wit
 TESTS = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_no_key_is_in_a_plan_a_setting_a_log_or_the_event_log(tmp_path: Path) -> None:
     environment = {**os.environ, **KEYS, "PYTHONPATH": str(TESTS)}
     command = [sys.executable, "-m", "support.keyed_runs", str(tmp_path)]
