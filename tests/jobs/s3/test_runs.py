@@ -222,7 +222,7 @@ def test_credentials_that_are_refused_are_told_and_not_shown(
     report = run(task, lake=object_store.entry(buckets["lake"].removeprefix("s3a://"), WRONG))
     assert report.error is not None
     assert report.error.reason == "StorageDenied"
-    assert "check the keys of the Secret" in report.error.message
+    assert "those of the Secret in storage.credentialsSecretRef: check the keys" in report.error.message
     assert "test-access-key" not in report.error.message
 
 
