@@ -76,7 +76,7 @@ def look_at(document: RunDocument, storage: Storage) -> Look:
             # An update rewrites files of any size.
             updates = task.lifecycle is not None or note.updates != UpdateCounts()
             return Look(little=not updates and all(map(_is_little, unread)) and _index_is_near(store))
-        return Look(_outcome(store, document, task, note))
+        return Look(_outcome(store, document, task, note, begun=unread[0].begun))
 
 
 def _sources(task: IngestTask) -> list[tuple[str, _Files]] | None:
@@ -110,12 +110,13 @@ def _is_due(store: Store, document: RunDocument, task: IngestTask) -> bool:
 
 
 class _Unread(NamedTuple):
-    """What of a source is to be read, and whether a batch of it, or of an earlier source, broke off."""
+    """What of a source is to be read, whether a batch of it, or of an earlier source, broke off, and if it had any."""
 
     files: int
     bytes: int
     """About how many after decompression."""
     broke_off: bool
+    begun: bool
 
     def __bool__(self) -> bool:
         return self.broke_off or self.files > 0
@@ -129,7 +130,8 @@ def _unread(store: Store, source_id: str, source: _Files, own: set[str]) -> _Unr
         files += int((ends < sizes).sum())
         times = np.where(pc.ends_with(portion["uri"], ".gz").to_numpy(), TIMES_PACKED, 1)
         size += int((np.maximum(sizes - np.maximum(ends, 0), 0) * times).sum())
-    return _Unread(files, size, read.last_batch > read.committed() or bool(read.left_behind(own)))
+    broke_off = read.last_batch > read.committed() or bool(read.left_behind(own))
+    return _Unread(files, size, broke_off, read.has_begun())
 
 
 def _strange(path: str, why: str = "its name is not UTF-8") -> None:
@@ -154,8 +156,8 @@ def _index_is_near(store: Store) -> bool:
     return all(one is not None and one.few for one in changes)
 
 
-def _outcome(store: Store, document: RunDocument, task: IngestTask, note: CommitNote) -> IngestOutcome:
-    lag = Lag(as_of=now(document), files=0, source_found=ReadFiles(store, task.source_id).has_begun())
+def _outcome(store: Store, document: RunDocument, task: IngestTask, note: CommitNote, *, begun: bool) -> IngestOutcome:
+    lag = Lag(as_of=now(document), files=0, source_found=begun)
     lifecycle = None
     if task.lifecycle is not None or note.updates != UpdateCounts():
         lifecycle = LifecycleOutcome(totals=note.updates, lag=lag if task.lifecycle else None)
