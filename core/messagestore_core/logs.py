@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from messagestore_core.text import printable
+
 LogFormat = Literal["json", "text"]
 _FIELDS = "messagestore_fields"
 
@@ -42,7 +44,7 @@ class LineFormatter(logging.Formatter):
         if self._format == "json":
             line = {**head, "message": message, **fields, **({"exception": trace} if trace else {})}
             return self._clean(json.dumps(line, default=str))
-        words = [*head.values(), _printable(message), *(f"{name}={_word(value)}" for name, value in _flat(fields))]
+        words = [*head.values(), printable(message), *(f"{name}={_word(value)}" for name, value in _flat(fields))]
         return self._clean(" ".join(words)) + (f"\n{trace}" if trace else "")
 
 
@@ -58,8 +60,3 @@ def _word(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     plain = text and text.isprintable() and not set(text) & set(' "=')
     return text if plain else json.dumps(text)
-
-
-def _printable(text: str) -> str:
-    """A text that can't begin another line of the log, nor move the cursor of a terminal."""
-    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
