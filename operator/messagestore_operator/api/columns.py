@@ -30,13 +30,16 @@ class PrinterColumn:
 
 
 _READY = '.status.conditions[?(@.type=="Ready")]'
+_STATE = (
+    PrinterColumn("READY", "string", f"{_READY}.status"),
+    PrinterColumn("PHASE", "string", ".status.phase"),
+)
 _REASON = PrinterColumn("REASON", "string", f"{_READY}.reason", wide=True)
 _AGE = PrinterColumn("AGE", "date", ".metadata.creationTimestamp")
 
 COLUMNS: Mapping[str, tuple[PrinterColumn, ...]] = {
     "MessageStream": (
-        PrinterColumn("READY", "string", f"{_READY}.status"),
-        PrinterColumn("PHASE", "string", ".status.phase"),
+        *_STATE,
         PrinterColumn("MESSAGES", "integer", ".status.table.messages"),
         PrinterColumn("LAG", "string", ".status.lag.summary"),
         PrinterColumn("DEAD", "integer", ".status.table.deadLetters"),
@@ -48,8 +51,7 @@ COLUMNS: Mapping[str, tuple[PrinterColumn, ...]] = {
         _REASON,
     ),
     "RetentionPolicy": (
-        PrinterColumn("READY", "string", f"{_READY}.status"),
-        PrinterColumn("PHASE", "string", ".status.phase"),
+        *_STATE,
         PrinterColumn("STREAM", "string", ".status.streamSummary"),
         PrinterColumn("MODE", "string", ".spec.mode"),
         PrinterColumn("HELD", "integer", ".status.held"),
@@ -61,8 +63,7 @@ COLUMNS: Mapping[str, tuple[PrinterColumn, ...]] = {
         _REASON,
     ),
     "ReplayJob": (
-        PrinterColumn("READY", "string", f"{_READY}.status"),
-        PrinterColumn("PHASE", "string", ".status.phase"),
+        *_STATE,
         PrinterColumn("STREAM", "string", ".spec.streamRef.name"),
         PrinterColumn("REPLAYED", "integer", ".status.progress.replayed"),
         PrinterColumn("TOTAL", "integer", ".status.selection.messages"),
