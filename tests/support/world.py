@@ -563,6 +563,16 @@ def current_runs(status: Any) -> list[Any]:
     return [holder.current_run for holder in holders if holder is not None and holder.current_run is not None]
 
 
+def stream(world: World, name: str = "orders", **more: Any) -> Key:
+    """Apply a stream that runs when it is asked to."""
+    spec = {
+        "table": {"uri": f"s3a://lake/{name}"},
+        "source": {"files": {"uri": f"s3a://landing/{name}/"}},
+        "trigger": {"manual": {}},
+    }
+    return world.apply("MessageStream", name, {**spec, **more})
+
+
 def run_once(world: World, **how: Any) -> str:
     """Let the one due run start and end; returns its name."""
     world.settle()

@@ -7,7 +7,7 @@ import pytest
 
 from messagestore_core.contract.run_report import RunError
 from messagestore_operator.reasons import LASTING
-from support.world import Key, World, run_once
+from support.world import Key, World, run_once, stream
 
 DENIED = RunError(reason="StorageDenied", message="the keys are refused")
 UNREACHABLE = RunError(reason="StorageUnreachable", message="no answer")
@@ -16,15 +16,6 @@ RETRIED = sorted(LASTING - {"SecretMissing"})
 SECRET = {"storage": {"credentialsSecretRef": {"name": "lake"}}}
 INTERVAL = {"interval": "PT5M"}
 CONTINUOUS = {"continuous": {"batchInterval": "PT10S"}}
-
-
-def stream(world: World, name: str = "orders", **more: Any) -> Key:
-    spec = {
-        "table": {"uri": f"s3a://lake/{name}"},
-        "source": {"files": {"uri": f"s3a://landing/{name}/"}},
-        "trigger": {"manual": {}},
-    }
-    return world.apply("MessageStream", name, {**spec, **more})
 
 
 def ingesting(world: World) -> Key:

@@ -6,18 +6,9 @@ import pytest
 
 from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunError
 from messagestore_operator.decide.snapshot import DriverPod, Waiting
-from support.world import Key, World, run_once
+from support.world import Key, World, run_once, stream
 
 DENIED = RunError(reason="StorageDenied", message="access denied to bucket replay")
-
-
-def stream(world: World, name: str = "orders", **more: Any) -> Key:
-    spec = {
-        "table": {"uri": f"s3a://lake/{name}"},
-        "source": {"files": {"uri": f"s3a://landing/{name}/"}},
-        "trigger": {"manual": {}},
-    }
-    return world.apply("MessageStream", name, {**spec, **more})
 
 
 def job(world: World, **spec: Any) -> Key:
