@@ -114,6 +114,7 @@ class Stored:
     messages: int = 0
     dead: int = 0
     batches: int = 0
+    position: int = 0
 
 
 @dataclass
@@ -231,7 +232,12 @@ class World:
             "defaults": self.defaults,
         }
         if isinstance(resource, MessageStream):
-            return StreamSnapshot(stream=resource, sharing=self._sharing(resource), **common)
+            policies = tuple(
+                one
+                for one in self.resources.values()
+                if isinstance(one, RetentionPolicy) and resource in self._streams(one)
+            )
+            return StreamSnapshot(stream=resource, sharing=self._sharing(resource), policies=policies, **common)
         if isinstance(resource, RetentionPolicy):
             readers = {table_key(stream): tuple(self._readers(stream)) for stream in streams}
             return PolicySnapshot(policy=resource, streams=tuple(streams), readers=readers, **common)
@@ -363,14 +369,16 @@ class World:
         document = app.create.document
         stored = self.tables.setdefault(document.table.uri, Stored())
         stored.version += 1
-        table = TableState(version=stored.version, messages=stored.messages, dead_letters=stored.dead, bytes=1)
+        table = self.table(app)
         kind = document.task.kind
         if isinstance(document.task, IngestTask):
             stored.messages += 10
             counts = IngestCounts(received=10, stored=10)
-            totals = IngestCounts(received=stored.messages, stored=stored.messages)
-            table = table.model_copy(update={"messages": stored.messages})
-            return IngestOutcome(counts=counts, totals=totals, batches=1, table=table, lag=Lag(as_of=self.now))
+            stored.position += 10
+            totals = IngestCounts(received=stored.position, stored=stored.position)
+            return IngestOutcome(
+                counts=counts, totals=totals, batches=1, table=self.table(app), lag=Lag(as_of=self.now)
+            )
         if kind == "maintain":
             return MaintainOutcome(
                 files_before=1,
@@ -392,12 +400,29 @@ class World:
     def purged(self, app: App, waiting: bool = False, preview: str = "preview-1", **done: Any) -> PurgeOutcome:
         """The report of a purge."""
         task: Any = app.create.document.task
-        table = TableState(version=2, messages=0, dead_letters=0, bytes=0)
         seen = Preview(id=preview, table_version=1, as_of=self.now, messages=4, bytes=4)
         given = {"purged": 4, **done}
         purge = Purged(run=app.name, at=self.now, table_version_before=1, table_version_after=2, **given)
         does = not waiting and getattr(task, "mode", "Enforce") == "Enforce"
-        return PurgeOutcome(preview=seen, purge=purge if does else None, awaiting_approval=waiting, table=table)
+        if does:
+            stored = self.tables.setdefault(app.create.document.table.uri, Stored())
+            stored.messages = max(stored.messages - purge.purged, 0)
+        return PurgeOutcome(
+            preview=seen, purge=purge if does else None, awaiting_approval=waiting, table=self.table(app)
+        )
+
+    def table(self, app: App) -> TableState:
+        """The store as the end of a run finds it; the newest messages are the first to be purged."""
+        table = app.create.document.table
+        stored = self.tables.setdefault(table.uri, Stored())
+        return TableState(
+            version=stored.version,
+            messages=stored.messages,
+            dead_letters=stored.dead,
+            bytes=1,
+            last_global_position=stored.messages or None,
+            epoch=table.epoch,
+        )
 
     def held(self, uri: str, namespace: str = "default") -> TableLease:
         """The lease of a table at the default endpoint."""

@@ -138,11 +138,18 @@ def next_global_position(store: Store) -> int:
     return max(noted or FIRST_GLOBAL_POSITION, (last or 0) + 1)
 
 
-def table_state(store: Store) -> TableState:
-    """Counts and bounds of the store, from the tables' logs; files are read only if their statistics are absent."""
+def table_state(store: Store, note: CommitNote | None = None) -> TableState:
+    """Counts and bounds of the store, from the tables' logs; files are read only if their statistics are absent.
+
+    Args:
+        store: whose.
+        note: the newest one of ``messages``, which knows the last position also where its message was removed.
+    """
     messages = store.table("messages")
     files = complete(store, "messages", files_of(messages), "time", "global_position")
     letters = complete(store, "dead_letters", files_of(store.table("dead_letters")), "redriven_at")
+    noted = (note.next_global_position if note else None) or FIRST_GLOBAL_POSITION
+    last = max(noted - 1, _bound(files, "max.global_position", pc.max) or 0)
     return TableState(
         version=messages.version(),
         messages=_sum(files, "num_records"),
@@ -150,7 +157,7 @@ def table_state(store: Store) -> TableState:
         bytes=_sum(files, "size_bytes"),
         oldest_message_time=_time(files, "min.time", pc.min),
         newest_message_time=_time(files, "max.time", pc.max),
-        last_global_position=_bound(files, "max.global_position", pc.max),
+        last_global_position=last or None,
         files=files.num_rows,
         small_files=_small_files(files),
         versions_since_checkpoint=messages.version() - _checkpoint(store),

@@ -33,6 +33,7 @@ class TableStatus(StatusModel):
     """Contents of the store."""
 
     version: Count | None = Field(default=None, description="Version of the messages table.")
+    epoch: Count | None = Field(default=None, description="Number of the last grant under which it was written.")
     messages: Count | None = Field(default=None, description="Messages in the store.")
     dead_letters: Count | None = Field(default=None, description="Dead letters in the store that were not redriven.")
     bytes: Count | None = Field(default=None, description="Size of the table's files.")

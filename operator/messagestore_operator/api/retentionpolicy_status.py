@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from messagestore_operator.api.messagestream_status import TableStatus
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time
 from messagestore_operator.api.status import CurrentRun, FinishedRun, LastingFailure, RunError, TriggeredStatus
@@ -63,6 +64,7 @@ class PolicyStreamStatus(StatusModel):
     last_purge: LastPurge | None = Field(default=None, description="What the last purge did.")
     current_run: CurrentRun | None = Field(default=None, description="The run in progress.")
     last_run: FinishedRun | None = Field(default=None, description="The last run that ended.")
+    table: TableStatus | None = Field(default=None, description="Contents of the store after that run.")
     error: RunError | None = Field(default=None, description="Why the policy can't be applied to this stream.")
     lasting_failure: LastingFailure | None = Field(
         default=None, description="A failure that goes on until somebody changes something, such as wrong keys."

@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from messagestore_operator.api import MessageStream, ReplayJob, Resource
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.kinds import KINDS
 from messagestore_operator.api.status import BaseStatus
 from messagestore_operator.cluster.api_objects import ApiObject, at, labels_of, metadata, name_of, namespace_of
@@ -117,6 +117,13 @@ class Cache:
         _, namespace, name = stream.identity
         found = (self._resources[key] for key in sorted(self._references.naming(namespace, name)))
         return tuple(job for job in found if isinstance(job, ReplayJob) and job.spec.stream_ref.name == name)
+
+    def policies_of(self, stream: MessageStream) -> tuple[RetentionPolicy, ...]:
+        """The policies that name or select a stream."""
+        _, namespace, name = stream.identity
+        keys = self._references.naming(namespace, name) | self._references.selecting(namespace)
+        found = [one for one in map(self._resources.get, sorted(keys)) if isinstance(one, RetentionPolicy)]
+        return tuple(policy for policy in found if refers_to(policy, stream))
 
     def claims(self, table: TableKey) -> Iterator[tuple[Claim, bool]]:
         """The claims of all current runs on a table, each with whether it waits."""

@@ -110,7 +110,8 @@ class Gatherer:
         }
         if isinstance(resource, MessageStream):
             replays = tuple(job for job in self._cache.replays_of(resource) if not has_ended(job))
-            return StreamSnapshot(stream=resource, sharing=sharing, replays=replays, **common)
+            policies = self._cache.policies_of(resource)
+            return StreamSnapshot(stream=resource, sharing=sharing, replays=replays, policies=policies, **common)
         if isinstance(resource, RetentionPolicy):
             readers = {table_key(stream): tuple(self._readers(stream)) for stream in streams}
             return PolicySnapshot(policy=resource, streams=streams, readers=readers, **common)

@@ -13,6 +13,7 @@ from messagestore_operator.reasons import Reason
 from messagestore_operator.status.facts import StreamResult
 from messagestore_operator.status.policy import policy_stream, with_erasure
 from messagestore_operator.status.runs import api_error, ended_run
+from messagestore_operator.status.stream import table_status
 
 
 def recorded(before: PolicyStreamStatus, stage: RunStage) -> PolicyStreamStatus:
@@ -26,6 +27,9 @@ def recorded(before: PolicyStreamStatus, stage: RunStage) -> PolicyStreamStatus:
         "last_run": ended_run(ended.run, ended.state, ended.at, ended.error),
         "error": api_error(ended.error) if ended.state == "Failed" else None,
     }
+    outcome = ended.report.outcome if ended.report else None
+    if isinstance(outcome, PurgeOutcome | EraseOutcome):
+        changes["table"] = table_status(outcome.table)
     return after.model_copy(update=changes)
 
 

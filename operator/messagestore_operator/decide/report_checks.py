@@ -55,6 +55,8 @@ def _check(report: RunReport, now: datetime) -> None:
     replay.with_progress(ReplayJobStatus(), report)
     if isinstance(outcome, IngestOutcome) and (done := outcome.upkeep) is not None:
         MaintenanceStatus(asked=done.asked, table_version=done.table_version, small_files=done.small_files)
+    if isinstance(outcome, PurgeOutcome | EraseOutcome):
+        stream.table_status(outcome.table)
     if isinstance(outcome, PurgeOutcome):
         policy_stream(StreamResult("any", report.model_copy(update={"error": None})), None)
     if isinstance(outcome, EraseOutcome):

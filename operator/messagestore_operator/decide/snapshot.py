@@ -297,6 +297,8 @@ class StreamSnapshot(Snapshot):
     """Other streams, of any namespace, that name the same table folder."""
     replays: tuple[ReplayJob, ...] = ()
     """ReplayJobs of its namespace that replay it and have not ended."""
+    policies: tuple[RetentionPolicy, ...] = ()
+    """RetentionPolicies that name or select it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from messagestore_core.contract.run_report import MaintainOutcome, RunError, UpkeepDone
 from messagestore_operator.api import MessageStreamStatus
-from messagestore_operator.api.messagestream_status import MaintenanceStatus
+from messagestore_operator.api.messagestream_status import MaintenanceStatus, TableStatus
 from messagestore_operator.api.status import CurrentRun, RunState
 from messagestore_operator.decide.maintenance import upkeep_done
 from messagestore_operator.decide.run_lifecycle import EndedRun, RunStage
 from messagestore_operator.decide.snapshot import StreamSnapshot
+from messagestore_operator.decide.tables import table_key
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.runs import ended_run, with_counts
-from messagestore_operator.status.stream import with_progress
+from messagestore_operator.status.stream import with_progress, with_purges
 
 
 def recorded(snapshot: StreamSnapshot, before: MessageStreamStatus, stage: RunStage) -> MessageStreamStatus:
-    """The status with the figures of the run in progress, or the outcome of the ended one."""
+    """The status with the figures of the run in progress, or the outcome of the ended one, and those of purges."""
+    return with_purges(_with_runs(snapshot, before, stage), _purged(snapshot))
+
+
+def _purged(snapshot: StreamSnapshot) -> list[TableStatus]:
+    """The contents of the store after each policy's last run; none is of a later grant than the last."""
+    entries = [entry for policy in snapshot.policies if policy.status for entry in policy.status.streams]
+    tables = [entry.table for entry in entries if entry.name == snapshot.stream.metadata.name and entry.table]
+    granted = snapshot.lease(table_key(snapshot.stream)).epoch
+    return [table for table in tables if (table.epoch or 0) <= granted]
+
+
+def _with_runs(snapshot: StreamSnapshot, before: MessageStreamStatus, stage: RunStage) -> MessageStreamStatus:
     if stage.ended is None:
         status = with_progress(before, stage.live, snapshot.now)
         return _with_upkeep(snapshot, status, stage.current, upkeep_done(stage.live))

@@ -26,7 +26,8 @@ def store_facts(stream: MessageStream) -> StoreFacts | None:
     try:
         if not _is_own(store):
             return None
-        return StoreFacts(table_state(store), last_note(store).totals, _last_batch_at(store, source_id(stream)))
+        note = last_note(store)
+        return StoreFacts(table_state(store, note), note.totals, _last_batch_at(store, source_id(stream)))
     except (OSError, DeltaError, ValueError, RunFailedError):
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from messagestore_core.contract import run_report as contract
@@ -41,10 +42,22 @@ def with_progress(before: MessageStreamStatus, report: RunReport | None, now: da
             "lifecycle": lifecycle_status(before.lifecycle, report),
             "last_batch_time": batch,
         }
-        return before.model_copy(update={**changes, "table": _table(outcome.table)})
+        return before.model_copy(update={**changes, "table": table_status(outcome.table, before.table)})
     if isinstance(outcome, MaintainOutcome):
-        return before.model_copy(update={"table": _table(outcome.table)})
+        return before.model_copy(update={"table": table_status(outcome.table, before.table)})
     return before
+
+
+def with_purges(status: MessageStreamStatus, after: Iterable[TableStatus]) -> MessageStreamStatus:
+    """The status with the store's contents after the last purge or erasure, if no other run has written it since.
+
+    Each run that writes has an epoch of its own, larger than those before it.
+    """
+    known = status.table
+    newest = max(after, key=_epoch, default=None)
+    if known is None or newest is None or _epoch(newest) <= _epoch(known):
+        return status
+    return status.model_copy(update={"table": _raised(newest, known)})
 
 
 def with_store(
@@ -57,7 +70,7 @@ def with_store(
     return status.model_copy(
         update={
             "totals": StreamTotals(**store.totals.model_dump()),
-            "table": _table(store.table),
+            "table": table_status(store.table, before.table),
             "last_batch_time": clock_time(store.last_batch_at) or before.last_batch_time,
         }
     )
@@ -82,9 +95,11 @@ def stored(status: MessageStreamStatus, now: datetime | None = None) -> str:
     return f"{messages} stored; last batch {ago(last.datetime, now) if now else f'at {last}'}"
 
 
-def _table(state: contract.TableState) -> TableStatus:
-    return TableStatus(
+def table_status(state: contract.TableState, before: TableStatus | None = None) -> TableStatus:
+    """The contents of the store, in a report that follows earlier ones."""
+    after = TableStatus(
         version=state.version,
+        epoch=state.epoch,
         messages=state.messages,
         dead_letters=state.dead_letters,
         bytes=state.bytes,
@@ -93,6 +108,18 @@ def _table(state: contract.TableState) -> TableStatus:
         newest_message_time=message_time(state.newest_message_time),
         last_global_position=state.last_global_position,
     )
+    return _raised(after, before) if before is not None else after
+
+
+def _raised(after: TableStatus, before: TableStatus) -> TableStatus:
+    """The contents with the last position ever given, although its message may have been removed."""
+    positions = (after.last_global_position, before.last_global_position)
+    last = max((position for position in positions if position is not None), default=None)
+    return after.model_copy(update={"last_global_position": last})
+
+
+def _epoch(table: TableStatus) -> int:
+    return -1 if table.epoch is None else table.epoch
 
 
 def _sequences(report: RunReport | None, before: MessageStreamStatus) -> SequencesStatus | None:

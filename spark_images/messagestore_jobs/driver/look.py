@@ -165,7 +165,7 @@ def _outcome(store: Store, document: RunDocument, task: IngestTask, note: Commit
         counts=IngestCounts(),
         totals=note.totals,
         batches=0,
-        table=table_state(store),
+        table=table_state(store, note),
         lag=lag,
         lifecycle=lifecycle,
     )

@@ -227,7 +227,7 @@ class Ingest:
             counts=self._note.totals - self._first.totals,
             totals=self._note.totals,
             batches=self._batches,
-            table=table_state(self._store),
+            table=table_state(self._store, self._note),
             sequences=self._sequences.told(last=last),
             lag=self._arrivals.lag(),
             loss=self._arrivals.loss(),

@@ -63,9 +63,11 @@ def gatherer_of(
     return Gatherer(cluster, Predicates(PredicateProcess(), list), UNASKED)
 
 
-def snapshot_with(*replays: dict[str, Any]) -> StreamSnapshot:
+def snapshot_with(*others: dict[str, Any]) -> StreamSnapshot:
     cache = Cache("SparkApplication")
-    for document in ({**stream().to_dict(), "kind": "MessageStream"}, *replays):
+    orders = {**stream().to_dict(), "kind": "MessageStream"}
+    orders["metadata"] |= {"labels": {"team": "a"}}
+    for document in (orders, *others):
         cache.put(document)
     # No request goes to the API server: there is no run, and the namespace is known.
     client: Any = object.__new__(KubeClient)
@@ -75,6 +77,25 @@ def snapshot_with(*replays: dict[str, Any]) -> StreamSnapshot:
     found = asyncio.run(gatherer.snapshot(("MessageStream", "default", "orders")))
     assert isinstance(found, StreamSnapshot)
     return found
+
+
+def policy(name: str, namespace: str = "default", **spec: Any) -> dict[str, Any]:
+    given = {"trigger": {"manual": {}}, "rules": [{"name": "old", "maxAge": "P1D"}], "mode": "Enforce", **spec}
+    about = {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}", "resourceVersion": "1"}
+    document = {"apiVersion": "messagestore.dev/v1alpha1", "kind": "RetentionPolicy", "metadata": about}
+    return {**document, "spec": given}
+
+
+def test_a_stream_knows_the_policies_of_its_namespace_that_name_or_select_it() -> None:
+    snapshot = snapshot_with(
+        policy("naming", streamRefs=[{"name": "orders"}]),
+        policy("naming-another", streamRefs=[{"name": "invoices"}]),
+        policy("naming", namespace="elsewhere", streamRefs=[{"name": "orders"}]),
+        policy("selecting", streamSelector={"matchLabels": {"team": "a"}}),
+        policy("selecting-others", streamSelector={"matchLabels": {"team": "b"}}),
+        replay("again"),
+    )
+    assert [one.metadata.name for one in snapshot.policies] == ["naming", "selecting"]
 
 
 def test_a_stream_knows_the_replays_of_its_namespace_that_read_it_and_have_not_ended() -> None:

@@ -362,3 +362,92 @@ def test_a_stream_that_leaves_a_policy_ends_its_run(world: World) -> None:
     world.settle()
     assert [one.name for one in world.status(key).streams] == ["b"]
     assert not app.there
+
+
+def contents(world: World, key: Key) -> tuple[int, int]:
+    """The messages and the last position in a stream's status."""
+    table = world.status(key).table
+    return table.messages, table.last_global_position
+
+
+def test_after_a_purge_the_stream_says_what_is_left_and_the_last_position_stays(world: World) -> None:
+    orders = stream(world)
+    key = policy(world)
+    world.annotate(orders, run_requested="now")
+    run_once(world)
+    assert contents(world, orders) == (10, 10)
+    world.annotate(key, run_requested="now")
+    run_once(world)
+    assert contents(world, orders) == (6, 10)
+    assert world.ready(orders)[2].startswith("6 messages stored")
+    world.annotate(orders, run_requested="again")
+    run_once(world)
+    assert contents(world, orders) == (16, 16)
+    world.settle()
+    assert contents(world, orders) == (16, 16), "the policy's last run was before"
+
+
+def test_after_an_erasure_the_stream_says_what_is_left(world: World) -> None:
+    orders = stream(world)
+    key = policy(world)
+    world.annotate(orders, run_requested="now")
+    run_once(world)
+    request(world, key)
+    purge = world.only_run()
+    world.start(purge)
+    world.finish(purge, outcome=world.purged(purge, erase_due_by=world.now))
+    world.settle()
+    erase = world.only_run()
+    assert erase.create.run.kind == "erase"
+    world.start(erase)
+    world.tables["s3a://lake/orders"].dead = 3
+    done = EraseOutcome(erased=4, erased_at=world.now, erase_due_by=world.now, table=world.table(erase))
+    world.finish(erase, outcome=done)
+    world.settle()
+    assert (world.status(orders).table.dead_letters, world.status(orders).table.messages) == (3, 6)
+
+
+def test_a_purge_while_the_stream_is_suspended_counts_for_it_too(world: World) -> None:
+    orders = stream(world)
+    key = policy(world)
+    world.annotate(orders, run_requested="now")
+    run_once(world)
+    stream(world, suspend=True)
+    world.annotate(key, run_requested="now")
+    run_once(world)
+    assert (contents(world, orders), world.status(orders).phase) == ((6, 10), "Suspended")
+
+
+def test_a_preview_or_a_report_of_an_epoch_that_was_not_granted_changes_no_figure_of_the_stream(world: World) -> None:
+    orders = stream(world)
+    key = policy(world, mode="DryRun")
+    world.annotate(orders, run_requested="now")
+    run_once(world)
+    request(world, key)
+    app = world.only_run()
+    world.start(app)
+    told = world.purged(app)
+    invented = told.table.model_copy(update={"messages": 1, "epoch": 1 << 40})
+    world.finish(app, outcome=told.model_copy(update={"table": invented}))
+    world.settle()
+    assert contents(world, orders) == (10, 10)
+
+
+def test_a_stream_that_was_made_again_elsewhere_does_not_say_what_a_purge_left_of_the_store_before(
+    world: World,
+) -> None:
+    orders = stream(world)
+    key = policy(world)
+    world.annotate(orders, run_requested="now")
+    run_once(world)
+    world.annotate(key, run_requested="now")
+    run_once(world)
+    world.delete(orders)
+    world.settle()
+    world.wait(days=1)
+    orders = stream(world, table={"uri": "s3a://lake/orders-2"})
+    world.settle()
+    assert world.status(orders).table is None
+    world.annotate(orders, run_requested="now")
+    run_once(world)
+    assert contents(world, orders) == (10, 10)

@@ -29,6 +29,7 @@ NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
 RUN = ObservedRun(RunRef("default", "r-1", 1, "ingest"), AppState.RUNNING)
 BEFORE_YEARS_OF_FOUR_DIGITS = datetime(999, 1, 5, 8, tzinfo=UTC)
 TABLE = TableState(version=1, messages=1, dead_letters=0, bytes=1)
+NEGATIVE = TABLE.model_copy(update={"messages": -1})
 
 
 def report(outcome: Outcome | None = None, run: str = "r-1", **given: Any) -> RunReport:
@@ -79,6 +80,8 @@ def test_of_a_report_of_another_run_is_left_that_it_was_there() -> None:
         replay(messages=-1),
         replay(replayed=-1),
         EraseOutcome(table=TABLE, not_erased=("a",) * 9),
+        EraseOutcome(table=NEGATIVE),
+        purge().model_copy(update={"table": NEGATIVE}),
         EraseOutcome(table=TABLE, erase_due_by=BEFORE_YEARS_OF_FOUR_DIGITS),
     ],
 )
