@@ -415,5 +415,8 @@ LASTING = frozenset(
 OUTAGES = frozenset({Reason.KAFKA_UNREACHABLE, Reason.STORAGE_UNREACHABLE})
 """The other side doesn't answer; nobody need change anything."""
 
+LOST = frozenset({Reason.DRIVER_LOST, Reason.EVICTED, Reason.RUN_LOST})
+"""A run's pods or its application were taken away, which says nothing about the run after it."""
+
 CANCELLED = frozenset({Reason.SPEC_CHANGED, Reason.SUSPENDED, Reason.DELETING})
 """Why the operator ends runs that did nothing wrong; these don't count as failures."""

@@ -20,6 +20,7 @@ from messagestore_core.contract.run_report import (
 )
 from messagestore_operator.api import (
     MessageStream,
+    MessageStreamStatus,
     ReplayJob,
     ReplayJobStatus,
     Resource,
@@ -29,9 +30,9 @@ from messagestore_operator.api import (
 )
 from messagestore_operator.api.resource import API_VERSION
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
-from messagestore_operator.api.status import CurrentRun
+from messagestore_operator.api.status import CurrentRun, FinishedRun
 from messagestore_operator.reasons import Reason
-from messagestore_operator.status import policy_view, replay_view, stream_view
+from messagestore_operator.status import policy_view, redelivery_view, replay_view, stream_view
 from messagestore_operator.status.conditions import conditions, under_way
 from messagestore_operator.status.facts import Outlook, StreamResult
 from messagestore_operator.status.local_runs import policy_status, replay_status, stream_status
@@ -39,6 +40,7 @@ from messagestore_operator.status.policy_view import StreamView
 from messagestore_operator.status.replay import with_progress
 from messagestore_operator.status.replay_view import ReplayOutlook
 from messagestore_operator.status.runs import api_error
+from messagestore_operator.status.stream import table_status, with_purges
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate import APPROVED_PREVIEW
 
@@ -48,7 +50,15 @@ NOW = datetime(2026, 1, 5, 8, 20, 12, tzinfo=UTC)
 GENERATION = 3
 
 _STARTED, _ENDED = NOW - timedelta(minutes=1), NOW - timedelta(seconds=12)
-_TABLE = TableState(version=1, messages=329, dead_letters=1, bytes=812345, oldest_message_time=_STARTED)
+_TABLE = TableState(
+    version=1,
+    messages=329,
+    dead_letters=1,
+    bytes=812345,
+    oldest_message_time=_STARTED,
+    last_global_position=329,
+    epoch=1,
+)
 _COUNTS = IngestCounts(received=331, stored=329, duplicates=1, dead_lettered=1)
 _INGESTED = IngestOutcome(counts=_COUNTS, totals=_COUNTS, batches=1, table=_TABLE, lag=Lag(as_of=_ENDED))
 _PREVIEW = Preview(id="8c1f", table_version=1, as_of=_ENDED, messages=40, bytes=91234, by_rule={"old": 40}, held=2)
@@ -67,6 +77,8 @@ _CURRENT = CurrentRun(name="run-2", state="Running", launched_at=clock_time(_STA
 _AGAIN = {"select": {"dueForRetry": True}, "trigger": {"interval": "PT1M"}}
 _BUSY = RunError(reason=Reason.TABLE_BUSY, message="another run is writing")
 _DENIED = RunError(reason=Reason.STORAGE_DENIED, message="the object store refuses the credentials")
+_LOST = RunError(reason=Reason.DRIVER_LOST, message="the driver's pod is gone")
+_LOST_RUN = FinishedRun(name="run-1", state="Failed", error=api_error(_LOST), generation=GENERATION)
 _PAUSED = RunError(reason=Reason.PAUSED, message="the operator launches nothing while its setting runs.paused is true")
 _REFUSED = RunError(reason=Reason.TABLE_REFUSED, message="the folder holds something else")
 
@@ -102,6 +114,11 @@ def _of_streams() -> list[State]:
     running = stream_view.with_view(stream, idle, working, Outlook(), NOW)
     denied = stream_view.with_view(stream, idle, working, Outlook(lasting=_DENIED), NOW)
     paused = stream_view.with_view(stream, idle, idle, Outlook(paused=_PAUSED.message), NOW)
+    lost = stream_status(stream, NOW, _report(_INGESTED, error=_LOST)).model_copy(update={"current_run": _CURRENT})
+    again = stream_view.with_view(stream, idle, _of_generation(lost, GENERATION), Outlook(), NOW)
+    changed = stream_view.with_view(stream, idle, _of_generation(lost, GENERATION - 1), Outlook(), NOW)
+    left = table_status(_TABLE.model_copy(update={"messages": 289, "last_global_position": 289, "epoch": 2}))
+    purged = stream_view.with_view(stream, idle, with_purges(idle, [left]), Outlook(), NOW)
     empty = _INGESTED.model_copy(update={"lag": Lag(as_of=_ENDED, source_found=False)})
     return [
         state("pending", "Progressing", "InProgress"),
@@ -113,7 +130,16 @@ def _of_streams() -> list[State]:
         state("failing", "Progressing", "InProgress", report=_report(error=_BUSY)),
         state("stalled", "Degraded", "Failed", report=_report(error=_REFUSED)),
         _state("stalled-and-tried-again", "Degraded", "Failed", stream, denied),
+        _state("lost-and-run-again", "Progressing", "InProgress", stream, again),
+        _state("changed-and-run-again", "Progressing", "InProgress", stream, changed),
+        _state("after-a-purge", "Healthy", "Current", stream, purged),
     ]
+
+
+def _of_generation(status: MessageStreamStatus, generation: int) -> MessageStreamStatus:
+    """The status with a last run of a spec of this generation."""
+    assert status.last_run is not None
+    return status.model_copy(update={"last_run": status.last_run.model_copy(update={"generation": generation})})
 
 
 def _of_policies() -> list[State]:
@@ -136,6 +162,7 @@ def _of_policies() -> list[State]:
     asks = _policy(approval="Required")
     annotations = {APPROVED_PREVIEW: _PREVIEW.id}
     approved = asks.model_copy(update={"metadata": asks.metadata.model_copy(update={"annotations": annotations})})
+    lost = entry.model_copy(update={"last_run": _LOST_RUN})
     runs = waits.model_copy(update={"current_run": _CURRENT})
     return [
         state("pending", "Progressing", "InProgress", trigger={"schedule": {"cron": "0 3 * * *"}}),
@@ -148,6 +175,7 @@ def _of_policies() -> list[State]:
         seen("stalled-and-tried-again", "Degraded", "Failed", entry, Outlook(lasting=_DENIED), _policy()),
         seen("paused", "Healthy", "Current", PolicyStreamStatus(name="orders"), Outlook(_PAUSED), _policy()),
         state("manual", "Healthy", "Current"),
+        seen("lost-and-run-again", "Progressing", "InProgress", lost, Outlook(), _policy()),
         seen("approved", "Healthy", "Current", runs, Outlook(), approved),
     ]
 
@@ -171,6 +199,9 @@ def _of_jobs() -> list[State]:
     sent = _REPLAYED.model_copy(update={"round": 4, "redelivered": 13})
     running = with_progress(ReplayJobStatus(current_run=_CURRENT), _report(_HALF))
     failed = ReplayJobStatus(failures=1, error=api_error(_BUSY))
+    many = _job(**_AGAIN)
+    lost = ReplayJobStatus(current_run=_CURRENT, last_run=_LOST_RUN)
+    again = redelivery_view.with_view(many, ReplayJobStatus(), lost, Outlook(), NOW)
     return [
         state("pending", "Progressing", "InProgress"),
         seen("running", running, ReplayOutlook()),
@@ -180,6 +211,7 @@ def _of_jobs() -> list[State]:
         state("degraded", "Degraded", "Current", {"onFailed": "Continue"}, report=_report(_DEGRADED)),
         state("previewed", "Healthy", "Current", {"mode": "DryRun"}, report=_report(_REPLAYED)),
         state("sent-again", "Healthy", "Current", _AGAIN, report=_report(sent)),
+        _state("lost-and-run-again", "Progressing", "InProgress", many, again),
         seen("tried-again", failed, ReplayOutlook(next_run=NOW + timedelta(minutes=1))),
         seen("stalled-and-tried-again", running, ReplayOutlook(lasting=_DENIED), "Degraded", "Failed"),
         state("failed", "Degraded", "Failed", report=_report(error=_REFUSED)),

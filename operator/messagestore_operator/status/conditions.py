@@ -47,6 +47,14 @@ def stuck(reason: str, message: str) -> list[ConditionValue]:
     return [ConditionValue("Ready", "False", reason, message), ConditionValue("Stalled", "True", reason, message)]
 
 
+def of_run(current: CurrentRun, does: str, before: FinishedRun | None = None) -> list[ConditionValue]:
+    """Conditions while only the run in progress counts; the message says why the run before it failed, if it did."""
+    works = current.state == "Running"
+    words = f"run {current.name} {does}" if works else f"run {current.name} is being started"
+    after = f"; run {before.name} failed: {before.error.message}" if before is not None and before.error else ""
+    return under_way(Reason.RUNNING if works else Reason.PENDING, words + after)
+
+
 def after_error(error: RunError) -> list[ConditionValue]:
     """Conditions after an error: stalled if it is terminal, else reconciling."""
     return (stuck if is_terminal(error) else under_way)(error.reason, error.message)

@@ -16,6 +16,7 @@ from messagestore_operator.status.conditions import (
     after_error,
     ending_of,
     failure_of,
+    of_run,
     stuck,
     suspended,
     under_way,
@@ -24,7 +25,7 @@ from messagestore_operator.status.conditions import (
 )
 from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.policy import over_all
-from messagestore_operator.status.runs import api_error, failed_as_it_is
+from messagestore_operator.status.runs import api_error, failed_as_it_is, is_past
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.status.words import count, few
 from messagestore_operator.translate import APPROVED_PREVIEW, approved_preview
@@ -123,6 +124,8 @@ def _problem(policy: RetentionPolicy, stream: StreamView) -> RunError | None:
     last = entry.last_run
     if last is None or last.error is None or not failed_as_it_is(last, policy):
         return None
+    if is_past(last, entry.current_run, policy):
+        return None
     return failure_of(last.error, entry.current_run, outlook.next_run)
 
 
@@ -141,7 +144,7 @@ def _of_beginning(
     policy: RetentionPolicy, streams: Sequence[StreamView], current: CurrentRun | None, upcoming: datetime | None
 ) -> list[ConditionValue]:
     if current is not None:
-        return under_way(Reason.RUNNING, f"run {current.name} evaluates the rules")
+        return of_run(current, "evaluates the rules")
     if (waits := _what_it_waits_for(policy, streams, upcoming)) is not None:
         return well(Reason.WAITING, waits)
     return under_way(Reason.PENDING, "no run has started yet")

@@ -13,6 +13,7 @@ from messagestore_operator.status.conditions import (
     after_failure,
     after_lasting,
     ending_of,
+    of_run,
     under_way,
     well,
     with_conditions,
@@ -20,9 +21,11 @@ from messagestore_operator.status.conditions import (
 from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.replay import short_destination
 from messagestore_operator.status.replay_view import degraded
-from messagestore_operator.status.runs import failed_as_it_is, phase_of_current
+from messagestore_operator.status.runs import failed, failed_as_it_is, is_past, phase_of_current
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.status.words import count
+
+_DOES = "sends what is due"
 
 
 def with_view(
@@ -47,7 +50,7 @@ def with_view(
 
 
 def _condition_values(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook) -> list[ConditionValue]:
-    current, last = status.current_run, status.last_run
+    current = status.current_run
     if job.metadata.deletion_timestamp is not None:
         return under_way(Reason.DELETING, "the ReplayJob is being deleted")
     if outlook.lasting is not None:
@@ -61,13 +64,21 @@ def _condition_values(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook)
     if outlook.trouble is not None:
         state = well if outlook.trouble.reason == Reason.PAUSED else under_way
         return state(outlook.trouble.reason, outlook.trouble.message)
-    if last is not None and failed_as_it_is(last, job):
+    return _of_runs(job, status, outlook)
+
+
+def _of_runs(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook) -> list[ConditionValue]:
+    """The conditions if only the runs decide them: the last one, the one in progress, and what was sent so far."""
+    current, last = status.current_run, status.last_run
+    if last is not None and failed_as_it_is(last, job) and not is_past(last, current, job):
         return after_failure(last, current, outlook.next_run)
+    if current is not None and last is not None and failed(last):
+        return of_run(current, _DOES, last)
     if status.round is not None or last is not None:
         sent = _redelivered(job, status.redelivered or 0, status.round or 0)
         return [*well(Reason.REPLAYED, sent), *degraded(status.progress)]
     if current is not None:
-        return under_way(Reason.PENDING, f"run {current.name} is being started")
+        return of_run(current, _DOES)
     return well(Reason.WAITING, "no run has started yet")
 
 

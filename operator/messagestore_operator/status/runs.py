@@ -9,7 +9,7 @@ from messagestore_core.contract.run_report import IngestOutcome, RunError, RunRe
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api import status as api
 from messagestore_operator.api.messagestream_status import StreamRun
-from messagestore_operator.reasons import TERMINAL, Reason
+from messagestore_operator.reasons import LOST, TERMINAL, Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.times import clock_time
@@ -71,6 +71,13 @@ def failed(run: api.FinishedRun | None) -> bool:
 def failed_as_it_is(run: api.FinishedRun | None, resource: Resource) -> bool:
     """Whether the last run failed with the present spec; with a new spec a run starts at once."""
     return run is not None and failed(run) and run.generation == generation(resource)
+
+
+def is_past(run: api.FinishedRun, current: api.CurrentRun | None, resource: Resource) -> bool:
+    """Whether a failure says nothing about the run in progress: that has another spec, or the failed one was lost."""
+    if current is None or current.launched_at is None:
+        return False
+    return not failed_as_it_is(run, resource) or (run.error is not None and run.error.reason in LOST)
 
 
 def is_final(run: api.FinishedRun, resource: Resource) -> bool:

@@ -14,19 +14,22 @@ from messagestore_operator.status.conditions import (
     after_failure,
     after_lasting,
     ending_of,
+    of_run,
     suspended,
     under_way,
     well,
     with_conditions,
 )
 from messagestore_operator.status.facts import Outlook
-from messagestore_operator.status.runs import failed, failed_as_it_is, is_final, phase_of_current
+from messagestore_operator.status.runs import failed, failed_as_it_is, is_final, is_past, phase_of_current
 from messagestore_operator.status.stream import stored, with_unknown_lag
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate.annotations import RUN_REQUESTED
 
 _PATIENCE = timedelta(seconds=15)
 """How long a healthy stream waits for its table or a slot before its condition shows that; short waits are normal."""
+
+_DOES = "ingests what has arrived"
 
 
 def with_view(
@@ -94,11 +97,13 @@ def _condition_values(
         return after_error(outlook.blocker)
     if (of_current := _of_current(stream, status, outlook, now)) is not None:
         return of_current
-    last = status.last_run
+    current, last = status.current_run, status.last_run
     if last is not None and failed(last) and not outlook.progressing:
+        if current is not None and is_past(last, current, stream):
+            return of_run(current, _DOES, last)
         if not failed_as_it_is(last, stream):
             return under_way(Reason.PENDING, "the last run failed; the spec has changed since, so a new run starts")
-        return after_failure(last, status.current_run, outlook.next_run)
+        return after_failure(last, current, outlook.next_run)
     if status.totals is None:
         return _of_beginning(stream, status, outlook)
     return []
@@ -129,10 +134,8 @@ def _of_current(
 
 def _of_beginning(stream: MessageStream, status: MessageStreamStatus, outlook: Outlook) -> list[ConditionValue]:
     current = status.current_run
-    if current is not None and current.state == "Running":
-        return under_way(Reason.RUNNING, f"run {current.name} ingests what has arrived")
     if current is not None:
-        return under_way(Reason.PENDING, f"run {current.name} is being started")
+        return of_run(current, _DOES)
     if outlook.next_run is not None:
         return well(Reason.WAITING, f"the first run is at {clock_time(outlook.next_run)}")
     if stream.spec.trigger.manual is not None:

@@ -380,6 +380,47 @@ def test_nothing_follows_until_the_driver_is_gone(world: World) -> None:
     assert world.held("s3a://lake/orders").holder is None
 
 
+def test_a_new_run_is_not_said_to_have_failed_as_the_one_whose_driver_was_deleted(world: World) -> None:
+    stream = orders(world)
+    run_once(world)
+    world.wait(minutes=5)
+    world.settle()
+    lost = world.only_run()
+    world.start(lost)
+    world.settle()
+    lost.state, lost.driver, lost.message = AppState.FAILED, None, "driver pod not found"
+    world.settle()
+    _, reason, words = world.ready(stream)
+    assert reason == "DriverLost"
+    assert words.startswith("the driver's pod is gone: driver pod not found; the next try is at ")
+    world.wait(minutes=1)
+    world.settle()
+    again = world.only_run()
+    assert world.ready(stream)[1] == "Pending"
+    world.start(again)
+    world.settle()
+    status, reason, words = world.ready(stream)
+    assert (status, reason, world.status(stream).phase) == ("False", "Running", "Running")
+    assert words.startswith(f"run {again.name} ingests what has arrived; run {lost.name} failed: the driver's pod is")
+    world.finish(again)
+    world.settle()
+    assert world.ready(stream)[:2] == ("True", "Ingesting")
+
+
+def test_a_run_with_a_new_spec_is_not_said_to_be_about_to_start_once_it_has(world: World) -> None:
+    stream = orders(world)
+    run_once(world, error=DENIED)
+    orders(world, source={"files": {"uri": "s3a://elsewhere/orders/"}})
+    world.settle()
+    app = world.only_run()
+    assert world.ready(stream)[1] == "Pending"
+    world.start(app)
+    world.settle()
+    status, reason, words = world.ready(stream)
+    assert (status, reason) == ("False", "Running")
+    assert words.startswith(f"run {app.name} ingests what has arrived; run ")
+
+
 def test_a_schedule_makes_one_run_for_all_that_was_missed(world: World) -> None:
     stream = orders(world, {"schedule": {"cron": "0 * * * *"}})
     world.settle()

@@ -15,6 +15,9 @@ MessageStream    without-files            Idle              Ready=True:SourceNot
 MessageStream    failing                  Failing           Ready=False:TableBusy         Reconciling=True
 MessageStream    stalled                  Stalled           Ready=False:TableRefused      Stalled=True
 MessageStream    stalled-and-tried-again  Stalled           Ready=False:StorageDenied     Stalled=True
+MessageStream    lost-and-run-again       Running           Ready=False:Running           Reconciling=True
+MessageStream    changed-and-run-again    Running           Ready=False:Running           Reconciling=True
+MessageStream    after-a-purge            Idle              Ready=True:Ingesting
 RetentionPolicy  pending                  Pending           Ready=False:Pending           Reconciling=True
 RetentionPolicy  manual                   Idle              Ready=True:Waiting
 RetentionPolicy  purged                   Idle              Ready=True:Purged
@@ -26,6 +29,7 @@ RetentionPolicy  paused                   Pending           Ready=True:Paused
 RetentionPolicy  failing                  Failing           Ready=False:TableBusy         Reconciling=True
 RetentionPolicy  stalled                  Stalled           Ready=False:TableRefused      Stalled=True
 RetentionPolicy  stalled-and-tried-again  Stalled           Ready=False:StorageDenied     Stalled=True
+RetentionPolicy  lost-and-run-again       Running           Ready=False:Running           Reconciling=True
 ReplayJob        pending                  Pending           Ready=False:Pending           Reconciling=True
 ReplayJob        running                  Running           Ready=False:Running           Reconciling=True
 ReplayJob        suspended                Paused            Ready=True:Suspended
@@ -34,6 +38,7 @@ ReplayJob        succeeded                Succeeded         Ready=True:Replayed 
 ReplayJob        degraded                 Succeeded         Ready=True:MessagesBroken     Complete=True Degraded=True
 ReplayJob        previewed                Succeeded         Ready=True:Previewed          Complete=True
 ReplayJob        sent-again               Idle              Ready=True:Replayed
+ReplayJob        lost-and-run-again       Running           Ready=False:Running           Reconciling=True
 ReplayJob        tried-again              Pending           Ready=False:TableBusy         Reconciling=True
 ReplayJob        stalled-and-tried-again  Stalled           Ready=False:StorageDenied     Stalled=True
 ReplayJob        failed                   Failed            Ready=False:TableRefused      Stalled=True Failed=True
@@ -60,3 +65,9 @@ def test_the_columns_say_the_same(state: State) -> None:
     shown = dict(zip(header(state.kind, wide=True), cells(state.document, NOW, wide=True), strict=True))
     ready = status["conditions"][0]
     assert [shown[name] for name in ("READY", "PHASE", "REASON")] == [ready["status"], status["phase"], ready["reason"]]
+
+
+def test_after_a_purge_the_columns_show_what_is_left_and_the_last_position_given() -> None:
+    (state,) = [one for one in states() if one.title == "MessageStream-after-a-purge"]
+    shown = dict(zip(header(state.kind, wide=True), cells(state.document, NOW, wide=True), strict=True))
+    assert (shown["MESSAGES"], shown["POSITION"]) == ("289", "329")
