@@ -36,6 +36,7 @@ def test_the_commands_of_the_pages_do_what_the_pages_say(reader: Reader) -> None
         _install_the_chart,
         _label_a_secret,
         _wait_for_resources,
+        _list_what_waits_for_approval,
         _teach_argo_cd,
         _pause_a_namespace,
         _authenticate_who_reads_metrics,
@@ -79,6 +80,23 @@ def _wait_for_resources(reader: Reader) -> None:
         ["NAME", "WHY"],
         ["orders", "Ingesting"],
     ]
+
+
+def _list_what_waits_for_approval(reader: Reader) -> None:
+    spec = {
+        "streamRefs": [{"name": "orders"}],
+        "trigger": {"manual": {}},
+        "rules": [{"name": "old", "maxAge": "P90D"}],
+        "mode": "Enforce",
+        "approval": "Required",
+    }
+    for name, phase in (("old-orders", "AwaitingApproval"), ("idle", "Idle")):
+        reader.create("messagestore.dev/v1alpha1", "RetentionPolicy", name, "messaging", spec=spec)
+        place = f"{OURS}/retentionpolicies/{name}/status"
+        assert reader.server.request("PATCH", place, {"status": {"phase": phase}}, MERGE).accepted
+    header, *lines = reader.follow("docs/retention.md", "Approval").splitlines()
+    assert header.split()[:4] == ["NAMESPACE", "NAME", "READY", "PHASE"]
+    assert [line.split()[:3] for line in lines] == [["messaging", "old-orders", "AwaitingApproval"]]
 
 
 def _teach_argo_cd(reader: Reader) -> None:

@@ -137,3 +137,26 @@ def test_a_new_resource_is_not_done(apiserver: ApiServer, kind: str) -> None:
 def _empty(status: Document) -> Document:
     """The fields with an empty or zero default of the server."""
     return {name: value for name, value in status.items() if not value}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "phase"),
+    [
+        ("MessageStream", "stalled", "Stalled"),
+        ("RetentionPolicy", "awaiting-approval", "AwaitingApproval"),
+        ("ReplayJob", "failed", "Failed"),
+    ],
+)
+def test_resources_in_a_phase_are_listed(apiserver: ApiServer, kind: str, name: str, phase: str) -> None:
+    wanted = next(one.document for one in states() if (one.kind, one.name) == (kind, name))
+    for called, status in (("in-it", wanted["status"]), ("in-another", {**wanted["status"], "phase": "Pending"})):
+        document = {**wanted, "metadata": {"name": called, "namespace": "default"}}
+        _apply(apiserver, {key: document[key] for key in ("apiVersion", "kind", "metadata", "spec")})
+        _accepted(apiserver.request("PATCH", url(kind, f"{called}/status"), {"status": status}, MERGE))
+    try:
+        listed = _accepted(apiserver.request("GET", url(kind, "", f"&fieldSelector=status.phase={phase}")))
+        found = [one["metadata"]["name"] for one in listed["items"]]
+    finally:
+        for called in ("in-it", "in-another"):
+            delete(apiserver, {**wanted, "metadata": {"name": called, "namespace": "default"}})
+    assert found == ["in-it"]

@@ -47,6 +47,7 @@ RUN_ON_API_SERVER: tuple[tuple[str, str], ...] = (
     ("docs/install.md", "Install the chart"),
     ("docs/security.md", "Secrets"),
     ("docs/gitops.md", "GitOps"),
+    ("docs/retention.md", "Approval"),
     ("docs/gitops.md", "Argo CD"),
     ("docs/operator.md", "Pauses and windows"),
     ("docs/security.md", "Metrics"),

@@ -62,6 +62,8 @@ def custom_resource_definition(kind: str) -> dict[str, Any]:
                     "served": True,
                     "storage": True,
                     "subresources": {"status": {}},
+                    # Kubernetes before 1.31 drops this, or kubectl refuses it: see docs/install.md.
+                    "selectableFields": [{"jsonPath": ".status.phase"}],
                     "additionalPrinterColumns": [column.to_schema() for column in COLUMNS[kind]],
                     "schema": {"openAPIV3Schema": _resource_schema(kind)},
                 }
