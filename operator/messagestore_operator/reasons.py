@@ -55,10 +55,8 @@ class Reason(StrEnum):
     # A run can't start.
     DELETION_BLOCKED = (
         "DeletionBlocked",
-        "The data can't be deleted: a hold covers it, another stream of the namespace uses the same folder, "
-        "or the namespace is being deleted.",
-        "Release the hold, or set `deletionPolicy: Retain`. In a namespace that is being deleted, nothing: "
-        "the message says when the resource goes, and its data stays.",
+        "The data can't be deleted: a hold covers it, or another stream of the namespace uses the same folder.",
+        "Release the hold, or set `deletionPolicy: Retain`.",
     )
     SECRET_MISSING = ("SecretMissing", "A Secret that the resource names isn't in its namespace.", "Create the Secret.")
     ERASING = (

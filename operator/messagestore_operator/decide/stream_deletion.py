@@ -119,10 +119,13 @@ def _keeps(other: MessageStream, now: datetime) -> bool:
 
 
 def _impossible(snapshot: StreamSnapshot) -> _Deletion | None:
-    """The deletion if no run can be created: the resource goes after a while, and its data stays."""
-    why = barred(snapshot.stream, snapshot) or unreachable(snapshot, lambda: table_access(snapshot.stream))
+    """The deletion if no run can be created: the resource goes, and its data stays.
+
+    It waits a while for somebody to change that, but not in a namespace that is being deleted: nobody can stop that.
+    """
     if not snapshot.can_run:
-        why = RunError(reason=Reason.DELETION_BLOCKED, message="the namespace is being deleted: nothing can run in it")
+        return _kept(snapshot.stream, "the namespace is being deleted, and nothing can run in it")
+    why = barred(snapshot.stream, snapshot) or unreachable(snapshot, lambda: table_access(snapshot.stream))
     asked = snapshot.stream.metadata.deletion_timestamp
     if why is None or asked is None:
         return None
@@ -130,8 +133,11 @@ def _impossible(snapshot: StreamSnapshot) -> _Deletion | None:
     if snapshot.now < end:
         says = f"{why.message}; the resource goes at {clock_time(end)}, and its data stays"
         return _Deletion(kept_by=RunError(reason=why.reason, message=says), look_at=(end,))
-    words = f"the data at {snapshot.stream.spec.table.uri} is kept: {why.message}"
-    return _Deletion(over=EmitEvent("Warning", Reason.DATA_KEPT, words))
+    return _kept(snapshot.stream, why.message)
+
+
+def _kept(stream: MessageStream, why: str) -> _Deletion:
+    return _Deletion(over=EmitEvent("Warning", Reason.DATA_KEPT, f"the data at {stream.spec.table.uri} is kept: {why}"))
 
 
 def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: RunStage) -> _Deletion:

@@ -1047,7 +1047,6 @@ def test_two_that_delete_one_folder_go_with_their_namespace(world: World) -> Non
     for stream in streams:
         world.delete(stream)
     world.can_run = False
-    world.wait(minutes=6)
     world.settle()
     assert not set(streams) & set(world.resources)
 
@@ -1086,15 +1085,42 @@ def test_a_deletion_ends_the_run_under_way(world: World) -> None:
     assert world.only_run().create.run.kind == "delete"
 
 
-def test_a_deletion_does_not_hang_where_nothing_can_run(world: World) -> None:
+def test_a_stream_goes_at_once_with_its_namespace_and_its_data_stays(world: World) -> None:
     stream = deletable(world)
     world.delete(stream)
     world.can_run = False
     world.settle()
-    over = clock_time(world.now + world.defaults.deletion_bound)
-    assert world.ready(stream)[2] == (
-        f"the namespace is being deleted: nothing can run in it; the resource goes at {over}, and its data stays"
+    assert stream not in world.resources
+    assert world.runs("delete") == []
+    kept = [event for about, event in world.events if about == stream][-1]
+    assert (kept.type, kept.reason) == ("Warning", "DataKept")
+    assert kept.message == (
+        "the data at s3a://lake/orders is kept: the namespace is being deleted, and nothing can run in it"
     )
+
+
+def test_a_deletion_under_way_ends_with_its_namespace(world: World) -> None:
+    stream = deletable(world)
+    world.delete(stream)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.can_run = False
+    world.settle()
+    assert stream in world.resources
+    world.lose(app)
+    world.settle()
+    assert stream not in world.resources
+    assert world.reasons(stream)[-1] == "DataKept"
+
+
+def test_a_deletion_waits_a_while_for_what_somebody_may_change(world: World) -> None:
+    stream = deletable(world)
+    world.delete(stream)
+    world.invalid[stream] = NEVER
+    world.settle()
+    over = clock_time(world.now + world.defaults.deletion_bound)
+    assert f"the resource goes at {over}, and its data stays" in world.ready(stream)[2]
     world.wait(minutes=6)
     world.settle()
     assert stream not in world.resources
