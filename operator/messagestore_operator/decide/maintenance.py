@@ -11,7 +11,7 @@ from messagestore_operator.api.messagestream_status import MaintenanceStatus
 from messagestore_operator.decide.check import held_back
 from messagestore_operator.decide.snapshot import ObservedRun, StreamSnapshot
 from messagestore_operator.decide.trigger import created
-from messagestore_operator.status.runs import failed
+from messagestore_operator.status.runs import broke_off
 
 _AFTER_FAILURE = timedelta(hours=1)
 
@@ -56,8 +56,8 @@ def oldest_replay(snapshot: StreamSnapshot) -> datetime | None:
 
 
 def _failed_lately(snapshot: StreamSnapshot, last: MaintenanceStatus) -> bool:
-    """Whether maintenance failed less than an hour ago; then ingest comes first."""
+    """Whether maintenance failed, or was stopped, less than an hour ago; then ingest comes first."""
     run = last.last_run
-    if run is None or not failed(run) or run.finished_at is None:
+    if run is None or not broke_off(run) or run.finished_at is None:
         return False
     return snapshot.now - run.finished_at.datetime < _AFTER_FAILURE

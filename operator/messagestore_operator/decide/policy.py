@@ -34,7 +34,7 @@ from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.policy_view import StreamView, with_view
-from messagestore_operator.status.runs import failed, failed_as_it_is
+from messagestore_operator.status.runs import broke_off_as_it_is, failed, failed_as_it_is
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate import approved_preview, purge_access, scrub_keys
 from messagestore_operator.translate.annotations import run_requested
@@ -252,7 +252,7 @@ def _due(
 ) -> RunKind | datetime | None:
     """The kind of run that is due on a stream, or when one will be; None if none will."""
     policy, last, now = snapshot.policy, entry.last_run, snapshot.now
-    if last is not None and failed_as_it_is(last, policy) and entry.round >= status.round:
+    if last is not None and broke_off_as_it_is(last, policy) and entry.round >= status.round:
         at = retry_at(last, policy, snapshot.defaults, now)
         return at if at is None or at > now else _kind(last.kind)
     if entry.round < status.round or _owed_again(entry, policy):

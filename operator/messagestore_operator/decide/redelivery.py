@@ -29,7 +29,7 @@ from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.redelivery_view import with_view
 from messagestore_operator.status.replay import replay_outcome, with_progress
-from messagestore_operator.status.runs import ended_run, failed, failed_as_it_is
+from messagestore_operator.status.runs import broke_off_as_it_is, ended_run, failed, failed_as_it_is
 
 MOST_RUNS = 10
 """Ended runs that the status lists."""
@@ -140,7 +140,7 @@ def _due_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | Non
     """When the next run is due; None if only a change of the resource can start one."""
     job, last, now = snapshot.job, status.last_run, snapshot.now
     asked = new_request(job, status) is not None
-    if last is not None and failed_as_it_is(last, job) and not asked:
+    if last is not None and broke_off_as_it_is(last, job) and not asked:
         return retry_at(last, job, snapshot.defaults, now)
     if asked or failed(last) or (last is not None and last.state == "Cancelled") or _is_cut_short(status):
         return now

@@ -26,6 +26,7 @@ from messagestore_operator.decide.trigger import later
 from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.conditions import condition_of, generation
 from messagestore_operator.status.replay_view import ENDED, ReplayOutlook, has_ended, with_view
+from messagestore_operator.status.runs import broke_off
 
 
 @dataclass(frozen=True)
@@ -135,16 +136,18 @@ def _given_up(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> RunError | N
 
 def _launched(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunStage) -> RunStage:
     number = (status.run_number or 0) + 1
-    return start(snapshot, watched.current or reserve(snapshot, snapshot.job, "replay", number, status.failures + 1))
+    last = status.last_run
+    attempt = last.attempt + 1 if last is not None and broke_off(last) else 1
+    return start(snapshot, watched.current or reserve(snapshot, snapshot.job, "replay", number, attempt))
 
 
 def _retry_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | None:
-    """When a replay whose last run failed is retried; None: now."""
+    """When a replay whose last run broke off is retried; None: now."""
     last, defaults = status.last_run, snapshot.defaults
-    if last is None or last.state != "Failed" or last.finished_at is None:
+    if last is None or not broke_off(last) or last.finished_at is None:
         return None
     jitter = jitter_of(f"{snapshot.job.metadata.uid}/{last.name}")
-    wait = backoff(status.failures, defaults.backoff_base, defaults.backoff_max, jitter)
+    wait = backoff(last.attempt, defaults.backoff_base, defaults.backoff_max, jitter)
     at = later(last.finished_at.datetime, wait, snapshot.now)
     return at if at > snapshot.now else None
 

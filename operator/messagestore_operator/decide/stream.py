@@ -41,7 +41,7 @@ from messagestore_operator.decide.trigger import (
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook
-from messagestore_operator.status.runs import failed, failed_as_it_is
+from messagestore_operator.status.runs import broke_off_as_it_is, failed, failed_as_it_is
 from messagestore_operator.status.stream_view import with_view
 from messagestore_operator.translate import ingest_access
 
@@ -173,7 +173,7 @@ def _next(
 def next_run(snapshot: StreamSnapshot, status: MessageStreamStatus) -> DueRun | datetime | None:
     """The run that is due, or when the next will be; None if only a change of the resource can start one."""
     stream, last, now = snapshot.stream, status.last_run, snapshot.now
-    if last is not None and failed_as_it_is(last, stream) and not new_request(stream, status):
+    if last is not None and broke_off_as_it_is(last, stream) and not new_request(stream, status):
         at = retry_at(last, stream, snapshot.defaults, now)
         if at is None or at > now:
             return at

@@ -23,6 +23,7 @@ from messagestore_operator.decide.tables import table_key
 from messagestore_operator.decide.trigger import later, next_attempt, retry_at
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation, under_way, with_conditions
+from messagestore_operator.status.runs import broke_off
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate.storage import table_access
 
@@ -159,7 +160,7 @@ def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Ru
 
 def _last_delete(status: MessageStreamStatus) -> FinishedRun | None:
     last = status.last_run
-    return last if last is not None and last.kind == "delete" and last.state == "Failed" else None
+    return last if last is not None and last.kind == "delete" and broke_off(last) else None
 
 
 def _wait(snapshot: StreamSnapshot, last: FinishedRun) -> datetime | None:

@@ -14,7 +14,7 @@ from messagestore_operator.api.status import FinishedRun, TriggeredStatus
 from messagestore_operator.decide.backoff import backoff, jitter_of
 from messagestore_operator.decide.schedule import is_too_late, latest_time, next_time
 from messagestore_operator.decide.snapshot import Defaults
-from messagestore_operator.status.runs import failed_as_it_is, is_final
+from messagestore_operator.status.runs import broke_off_as_it_is, is_final
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate.annotations import run_requested
 
@@ -80,7 +80,7 @@ def next_start(run: FinishedRun | None, interval: timedelta, now: datetime) -> d
 
 
 def retry_at(run: FinishedRun, resource: Resource, defaults: Defaults, now: datetime) -> datetime | None:
-    """When a failed run is retried; None if no retry helps."""
+    """When a run that broke off is retried; None if no retry helps."""
     if is_final(run, resource):
         return None
     assert run.finished_at is not None
@@ -95,8 +95,8 @@ def later(moment: datetime, wait: timedelta, now: datetime) -> datetime:
 
 
 def next_attempt(run: FinishedRun | None, resource: Resource, defaults: Defaults) -> int:
-    """The attempt number of the next run. A failure after long work restarts the count."""
-    if run is None or not failed_as_it_is(run, resource) or _lasted(run) > defaults.backoff_max:
+    """The attempt number of the next run. One that broke off after long work restarts the count."""
+    if run is None or not broke_off_as_it_is(run, resource) or _lasted(run) > defaults.backoff_max:
         return 1
     return run.attempt + 1
 

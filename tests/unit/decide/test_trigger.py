@@ -14,6 +14,7 @@ from messagestore_operator.status.times import clock_time
 
 NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+STOPPED = {"reason": "RunStopped", "message": "told to stop"}
 SETTINGS = Defaults(backoff_base=timedelta(minutes=1), backoff_max=HOUR)
 
 
@@ -47,6 +48,8 @@ def run(lasted: timedelta = timedelta(0), **given: Any) -> FinishedRun:
         (run(generation=1), 1),
         (run(state="Succeeded"), 1),
         (run(state="Cancelled"), 1),
+        (run(state="Cancelled", error=STOPPED), 4),
+        (run(state="Cancelled", error=STOPPED, generation=1), 1),
         (run(HOUR), 4),
         (run(HOUR + timedelta(seconds=1)), 1),
         (run(2 * HOUR, started_at=None), 4),
