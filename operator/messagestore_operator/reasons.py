@@ -303,7 +303,7 @@ class Reason(StrEnum):
     PREDICATE_REFUSED = (
         "PredicateRefused",
         "A filter, rule or selection has an expression that is invalid or not allowed.",
-        "Correct the expression.",
+        "Write what the message says; [filters](filters.md) has the language.",
     )
     PURGE_UNFINISHED = (
         "PurgeUnfinished",

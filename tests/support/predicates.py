@@ -47,18 +47,25 @@ _TEXT_COLUMNS = (
     "category",
     "status",
     "headers['x']",
-    "headers.x",
-    "headers.`${x}`",
+    "headers['${x}']",
     "source.uri",
 )
 _NUMBER_COLUMNS = ("retries", "payload_size", "source.offset", "sequence_number", "global_position")
 _TIME_COLUMNS = ("time", "inserted_at", "expires_at")
-_COMPARISONS = ("=", "<>", "<", ">=", "<=>", "==", "!=", "IS DISTINCT FROM")
-_TEXT_FUNCTIONS = ("lower", "upper", "trim", "LTRIM", "md5", "`lower`", "sha1")
+_COMPARISONS = ("=", "<>", "<", ">=", "<=", ">", "!=", "=")
+_TEXT_FUNCTIONS = ("lower", "upper", "trim", "TRIM", "Lower")
 _PATTERNS = ("a%", "%a%", "%a%b%_", "a\\\\%", "${env:HOME}%", "%")
-_REGEXES = ("^a+$", "(?:a|b)*", "[^$]{2}", "\\\\$\\\\{x\\\\}", "(?i)a.b", "a|b")
-_TYPES = ("INT", "STRING", "DECIMAL(10, 2)", "DATE", "TIMESTAMP", "BOOLEAN", "DOUBLE", "BINARY")
 _SMUGGLED = (
+    "CASE WHEN true THEN 'a' END",
+    "CAST(type AS INT)",
+    "type RLIKE '(a+)+'",
+    "type ILIKE 'a%'",
+    "type <=> 'a'",
+    "headers.x",
+    "md5(type)",
+    "`lower`(type)",
+    "element_at(headers, 'x')",
+    "date '2026-01-05'",
     "reflect('java.lang.System', 'getenv', 'HOME')",
     "java_method('java.lang.Runtime', 'getRuntime')",
     "try_reflect('a', 'b')",
@@ -135,24 +142,28 @@ class Predicates:
             case 2:
                 return f"NOT {self._condition(depth - 1)}"
             case 3:
-                return f"({self._condition(depth - 1)}) IS {self._of(('TRUE', 'NOT FALSE', 'NULL'))}"
+                return f"({self._condition(depth - 1)}) IS {self._of(('NULL', 'NOT NULL'))}"
             case _:
-                tests = self._condition(depth - 1), self._condition(depth - 1), self._condition(depth - 1)
-                return f"CASE WHEN {tests[0]} THEN {tests[1]} ELSE {tests[2]} END"
+                tests = self._condition(depth - 1), self._condition(depth - 1)
+                return f"coalesce({tests[0]}, {tests[1]}) = {self._of(('true', 'FALSE'))}"
 
     def _test(self, depth: int) -> str:
-        match self.chance.randrange(9):
+        match self.chance.randrange(10):
             case 0 | 1 | 2:
                 return f"{self._text(depth)} {self._of(_COMPARISONS)} {self._text(depth)}"
             case 3:
                 return f"{self._number(depth)} {self._of(_COMPARISONS)} {self._number(depth)}"
             case 4:
-                times = self._of(("'2026-01-05'", "date '2026-01-05'", "timestamp '2026-01-05T08:15:00Z'"))
-                return f"{self._of(_TIME_COLUMNS)} {self._of(('<', '>=', '='))} {times}"
+                times = self._of(("'2026-01-05'", "timestamp '2026-01-05T08:15:00Z'", self._of(_TIME_COLUMNS)))
+                moved = self._of(("", " + interval 1 day", " - INTERVAL '2' weeks"))
+                return f"{self._of(_TIME_COLUMNS)}{moved} {self._of(('<', '>=', '='))} {times}"
             case 5:
-                return f"{self._text(depth)} {self._of(('LIKE', 'ILIKE', 'NOT LIKE'))} '{self._of(_PATTERNS)}'"
+                return f"{self._text(depth)} {self._of(('LIKE', 'NOT LIKE'))} '{self._of(_PATTERNS)}'"
             case 6:
-                return f"{self._text(depth)} RLIKE '{self._of(_REGEXES)}'"
+                test = self._of(("startswith", "endswith", "contains"))
+                return f"{test}({self._text(depth)}, {self._text(0)})"
+            case 8:
+                return f"bool({self._text(depth)})"
             case 7:
                 return f"{self._text(depth)} IN ({self._literal()}, {self._literal()})"
             case _:
@@ -166,14 +177,14 @@ class Predicates:
         inner = self._text(depth - 1)
         forms = (
             f"{self._of(_TEXT_FUNCTIONS)}({inner})",
-            f"{inner} || {self._text(depth - 1)}",
+            f"concat({inner}, {self._text(depth - 1)})",
+            f"{self._of(('left', 'right'))}({inner}, {self._number(0)})",
             f"coalesce({inner}, {self._literal()})",
             f"substring({inner}, 1, {self._number(0)})",
             f"json(payload, {self._of(('$.a', '$', '$[0].b', '$.a-b'))!r})",
             f"json(metadata, '$[\\'{self._of(('x', '${x}', 'it s'))}\\']')",
-            f"if({self._condition(0)}, {inner}, {self._literal()})",
-            f"CAST({self._number(depth - 1)} AS STRING)",
-            f"element_at(headers, {self._literal()})",
+            f"string({self._number(depth - 1)})",
+            f"headers[{self._literal()}]",
         )
         return self._of(forms)
 
@@ -186,9 +197,9 @@ class Predicates:
             case 2:
                 return f"length({self._text(depth - 1)})"
             case 3:
-                return f"{self._of(('abs', 'round', 'floor', 'size'))}({self._number(depth - 1)})"
+                return f"{self._of(('abs', 'round', 'floor', 'ceil'))}({self._number(depth - 1)})"
             case _:
-                return f"{self._of(('CAST', 'TRY_CAST'))}({self._text(depth - 1)} AS {self._of(_TYPES)})"
+                return f"int({self._text(depth - 1)})"
 
     def _literal(self) -> str:
         text = self._of(_TEXTS)
@@ -198,7 +209,7 @@ class Predicates:
             case 1:
                 return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
             case 2:
-                return f"r'{text.replace(chr(39), '')}'"
+                return f"'{text.replace(chr(39), '')}'"
             case 3:
                 return "'" + "".join(f"\\u{ord(c):04x}" for c in text if ord(c) < 0x10000) + "'"
             case _:

@@ -145,7 +145,7 @@ Told = bool | None
 
 PREDICATES: dict[str, Callable[[Row], Told]] = {
     "payload_size > 9": lambda row: (row["payload_size"] or 0) > 9,
-    "CAST(correlation_id AS BIGINT) >= 2": lambda row: _number(row["correlation_id"]),
+    "int(correlation_id) >= 2": lambda row: _number(row["correlation_id"]),
 }
 
 

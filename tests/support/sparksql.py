@@ -3,14 +3,16 @@
 import unicodedata
 
 from messagestore_core.predicate import Kind
-from messagestore_core.predicate.expression import Call, Cast, Expression, Literal, Read
+from messagestore_core.predicate.expression import Call, Expression, Literal, Read
+from messagestore_core.predicate.functions import CASTS
 
-_BETWEEN = frozenset({"=", "<>", "<=>", "<", "<=", ">", ">=", "AND", "OR", "LIKE", "ILIKE"})
-_BEHIND = frozenset({"IS NULL", "IS NOT NULL", "IS TRUE", "IS FALSE"})
+_BETWEEN = frozenset({"=", "<>", "<", "<=", ">", ">=", "AND", "OR", "LIKE"})
+_BEHIND = frozenset({"IS NULL", "IS NOT NULL"})
+_SIGNS = {"try_add": "+", "try_subtract": "-", "try_multiply": "*", "try_divide": "/", "try_mod": "%"}
 
 
 def sql(expression: Expression) -> str:
-    """The expression in SQL, with parentheses around each part."""
+    """The expression in Spark's SQL, with parentheses around each part."""
     match expression:
         case Literal():
             return _literal(expression)
@@ -18,10 +20,25 @@ def sql(expression: Expression) -> str:
             return f"`{column}`"
         case Read(column, field):
             return f"`{column}`.`{field}`"
-        case Cast(value, type_):
-            return f"TRY_CAST({sql(value)} AS {type_})"
+        case Call(name, (value,)) if name in CASTS:
+            return f"TRY_CAST({sql(value)} AS {CASTS[name].upper()})"
         case Call(name, parts):
             return _call(name, [sql(part) for part in parts])
+
+
+def own(expression: Expression) -> str:
+    """The expression as a predicate again, with parentheses around each part."""
+    match expression:
+        case Call(("decimal" | "timestamp"), (value,)):
+            return own(value)
+        case Call(name, (left, right)) if name in _SIGNS:
+            return f"({own(left)} {_SIGNS[name]} {own(right)})"
+        case Call("messagestore.like", (value, pattern)):
+            return f"({own(value)} LIKE {own(pattern)})"
+        case Call(name, parts):
+            written = [own(part) for part in parts]
+            return _call(name.removeprefix("messagestore.").removesuffix("_text"), written)
+    return sql(expression)
 
 
 def write_string(value: str) -> str:
@@ -32,14 +49,12 @@ def write_string(value: str) -> str:
 def _literal(literal: Literal) -> str:
     value = literal.value
     if not isinstance(value, str):
-        return "NULL" if value is None else str(value).lower()
+        return str(value).lower()
     match literal.kind:
         case Kind.TEXT:
             return write_string(value)
-        case Kind.BINARY:
-            return f"X'{value}'"
-        case Kind.DATE | Kind.TIMESTAMP:
-            return f"{literal.kind.name} '{value}'"
+        case Kind.TIMESTAMP:
+            return f"TIMESTAMP '{value}'"
         case Kind.INTERVAL:
             count, _, unit = value.partition(" ")
             return f"INTERVAL '{count}' {unit}"
@@ -61,11 +76,6 @@ def _call(name: str, parts: list[str]) -> str:
             return f"({parts[0]} IN ({', '.join(parts[1:])}))"
         case "[]":
             return f"{parts[0]}[{parts[1]}]"
-        case "CASE" | "CASE OF":
-            *branches, default = parts
-            subject = [branches.pop(0)] if name == "CASE OF" else []
-            whens = [f"WHEN {test} THEN {value}" for test, value in zip(branches[::2], branches[1::2], strict=True)]
-            return " ".join(["CASE", *subject, *whens, "ELSE", default, "END"])
         case _:
             return f"{name}({', '.join(parts)})"
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
 from messagestore_core.clock import in_utc
-from messagestore_core.predicate.literals import read_date, read_interval, read_timestamp
+from messagestore_core.predicate.literals import read_interval, read_timestamp
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.api.scalars import CheckedText, Cron, Duration, JsonPath, Quantity, Time, TimeZone
 from messagestore_operator.decide.schedule import latest_time, next_time
@@ -111,7 +111,7 @@ def test_a_time_is_the_same_instant_wherever_it_is_read(text: str) -> None:
     found = taken(Time, text)
     if found is not None:
         assert Time.of(found.datetime).datetime == found.datetime == in_utc(read_timestamp(text))
-    for read in (read_timestamp, read_date, read_interval):
+    for read in (read_timestamp, read_interval):
         with suppress(ValueError):
             read(text)
 

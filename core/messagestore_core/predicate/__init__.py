@@ -1,7 +1,7 @@
 """A user's `where`, turned into something that is safe to run.
 
-Spark SQL can call any Java method and read any path, so a user's text never reaches Spark. The text is parsed,
-every part of it is checked against an allow list, and `spark` makes columns of the checked parts.
+Spark SQL can call any Java method and read any path, so a user's text never reaches Spark. The parser knows a small
+language of its own and checks each part as it reads it; `spark` makes columns of the checked parts.
 """
 
 from messagestore_core.predicate.columns import (
@@ -11,8 +11,8 @@ from messagestore_core.predicate.columns import (
     ColumnSet,
     Kind,
 )
-from messagestore_core.predicate.compiler import Predicate, compile_predicate
-from messagestore_core.predicate.context import PredicateError, Refusal
+from messagestore_core.predicate.parser import Predicate, compile_predicate
+from messagestore_core.predicate.refusal import PredicateError, Refusal
 
 __all__ = [
     "DEAD_LETTER_COLUMNS",

@@ -15,14 +15,11 @@ class Kind(Enum):
     NUMBER = "a number"
     TEXT = "text"
     BINARY = "bytes"
-    DATE = "a date"
     TIMESTAMP = "a time"
     INTERVAL = "an interval"
     MAP = "a map"
-    LIST = "a list"
     STRUCT = "a struct"
-    NULL = "NULL"
-    UNKNOWN = "refused"
+    REFUSED = "refused"
 
 
 SOURCE_FIELDS: Mapping[str, Kind] = MappingProxyType(
@@ -49,60 +46,27 @@ class ColumnSet:
         return f"there is no such column {self.place}; {hint}"
 
 
-_MESSAGES: Mapping[str, Kind] = MappingProxyType(
-    {
-        "message_id": Kind.TEXT,
-        "stream_name": Kind.TEXT,
-        "category": Kind.TEXT,
-        "position": Kind.NUMBER,
-        "global_position": Kind.NUMBER,
-        "type": Kind.TEXT,
-        "type_namespace": Kind.TEXT,
-        "type_revision": Kind.TEXT,
-        "correlation_id": Kind.TEXT,
-        "causation_id": Kind.TEXT,
-        "reply_to": Kind.TEXT,
-        "sequence_id": Kind.TEXT,
-        "sequence_number": Kind.NUMBER,
-        "sequence_size": Kind.NUMBER,
-        "sequence_end": Kind.BOOLEAN,
-        "headers": Kind.MAP,
-        "metadata": Kind.TEXT,
-        "payload": Kind.BINARY,
-        "content_type": Kind.TEXT,
-        "payload_encoding": Kind.TEXT,
-        "payload_uri": Kind.TEXT,
-        "payload_size": Kind.NUMBER,
-        "payload_sha256": Kind.TEXT,
-        "schema_version": Kind.NUMBER,
-        "status": Kind.TEXT,
-        "result": Kind.BINARY,
-        "error": Kind.TEXT,
-        "retries": Kind.NUMBER,
-        "next_retry_at": Kind.TIMESTAMP,
-        "ttl": Kind.TEXT,
-        "expires_at": Kind.TIMESTAMP,
-        "time": Kind.TIMESTAMP,
-        "inserted_at": Kind.TIMESTAMP,
-        "updated_at": Kind.TIMESTAMP,
-        "scrubbed_at": Kind.TIMESTAMP,
-        "source": Kind.STRUCT,
-    }
-)
+def _kinds(**names: str) -> Mapping[str, Kind]:
+    """The kind of each column, by the names of each kind."""
+    return MappingProxyType({name: Kind[kind] for kind, of in names.items() for name in of.split()})
 
+
+_MESSAGES = _kinds(
+    TEXT="message_id stream_name category type type_namespace type_revision correlation_id causation_id reply_to "
+    "sequence_id metadata content_type payload_encoding payload_uri payload_sha256 status error ttl",
+    NUMBER="position global_position sequence_number sequence_size payload_size schema_version retries",
+    BOOLEAN="sequence_end",
+    TIMESTAMP="time expires_at next_retry_at inserted_at updated_at scrubbed_at",
+    BINARY="payload result",
+    MAP="headers",
+    STRUCT="source",
+)
 # Columns that the store sets after the filter. `inserted_at` is the clock of the run: a repeated batch would be
 # filtered differently.
-_ADDED_BY_STORE = frozenset(
-    {
-        "position",
-        "global_position",
-        "payload_uri",
-        "retries",
-        "next_retry_at",
-        "inserted_at",
-        "updated_at",
-        "scrubbed_at",
-    }
+_ADDED_BY_STORE = _kinds(
+    TEXT="payload_uri",
+    NUMBER="position global_position retries",
+    TIMESTAMP="next_retry_at inserted_at updated_at scrubbed_at",
 )
 _DOCUMENTS = frozenset({"payload", "metadata", "result"})
 
@@ -112,24 +76,16 @@ FILTER_COLUMNS = ColumnSet(
     "when a message arrives",
     MappingProxyType({name: kind for name, kind in _MESSAGES.items() if name not in _ADDED_BY_STORE}),
     _DOCUMENTS,
-    _ADDED_BY_STORE,
+    frozenset(_ADDED_BY_STORE),
 )
 
 DEAD_LETTER_COLUMNS = ColumnSet(
     "in dead letters",
-    MappingProxyType(
-        {
-            "raw": Kind.BINARY,
-            "source": Kind.STRUCT,
-            "reason": Kind.TEXT,
-            "detail": Kind.TEXT,
-            "failed_at": Kind.TIMESTAMP,
-            "redriven_at": Kind.TIMESTAMP,
-            "redriven_by": Kind.TEXT,
-            "message_id": Kind.TEXT,
-            "stream_name": Kind.TEXT,
-            "correlation_id": Kind.TEXT,
-        }
+    _kinds(
+        TEXT="reason detail redriven_by message_id stream_name correlation_id",
+        TIMESTAMP="failed_at redriven_at",
+        BINARY="raw",
+        STRUCT="source",
     ),
     frozenset({"raw"}),
 )

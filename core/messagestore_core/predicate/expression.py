@@ -1,4 +1,4 @@
-"""The parts of a checked predicate: values, columns, casts and calls."""
+"""The parts of a checked predicate: values, columns and calls."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -8,9 +8,9 @@ from messagestore_core.predicate.columns import Kind
 
 @dataclass(frozen=True)
 class Literal:
-    """A value of `kind`, as text in the form of literals.py; true, false and null as they are."""
+    """A value of `kind`, as text in the form of literals.py; true and false as they are."""
 
-    value: str | bool | None
+    value: str | bool
     kind: Kind
 
 
@@ -23,14 +23,6 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Cast:
-    """A value cast to another type; null where it can't be cast."""
-
-    value: "Expression"
-    type: str
-
-
-@dataclass(frozen=True)
 class Call:
     """A function or an operator with its arguments."""
 
@@ -38,10 +30,9 @@ class Call:
     parts: tuple["Expression", ...]
 
 
-Expression: TypeAlias = Literal | Read | Cast | Call
+Expression: TypeAlias = Literal | Read | Call
 
 FALSE = Literal(False, Kind.BOOLEAN)
-NULL = Literal(None, Kind.NULL)
 
 
 def call(name: str, *parts: Expression) -> Call:
@@ -50,13 +41,5 @@ def call(name: str, *parts: Expression) -> Call:
 
 
 def size(expression: Expression) -> int:
-    """Count the parts as often as Spark's plan has each: some functions repeat their first argument."""
-    match expression:
-        case Cast(value, _):
-            return 1 + size(value)
-        case Call(name, parts):
-            sizes = [size(part) for part in parts]
-            again = len(parts) // 2 if name == "CASE OF" else int(name in ("BETWEEN", "nullif"))
-            return 1 + sum(sizes) + again * sizes[0]
-        case _:
-            return 1
+    """Count the parts. BETWEEN compares its first one twice, but no value has another BETWEEN in it."""
+    return 1 + sum(map(size, expression.parts)) if isinstance(expression, Call) else 1

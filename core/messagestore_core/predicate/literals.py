@@ -1,14 +1,10 @@
 """Literals: read as Spark reads them, and limited to values that Spark can hold."""
 
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
-_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
-_RAW = re.compile(r"""[rR](?:'[^']*'|"[^"]*")""")
-
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?(?:Z|[+-]\d{2}:\d{2})?)?", re.ASCII)
 _NUMBER = re.compile(r"-?(?=\.?\d)(\d*)(?:\.(\d*))?([eE][+-]?\d{1,4})?", re.ASCII)
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
@@ -16,23 +12,22 @@ _MAX_INTERVAL = 100_000_000
 _INTERVAL_UNITS = frozenset({"DAY", "HOUR", "MINUTE", "SECOND"})
 _DECIMAL_DIGITS = 38
 _INT64 = range(-(2**63), 2**63)
-
+_SIMPLE_LIKE = re.compile(r"%?[^%_\\]*%?|[^%_\\]+%[^%_\\]+")
+MAX_PATTERN = 512
 # A part of what the function in Spark takes: otherwise each record would fail, and not the manifest.
 _PATH = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_-]*|\['(?:[^'\\]|\\['\\])*'\]|\[[0-9]{1,9}\])*")
 _PATH_LENGTH = 1024
 
 
 def read_string(source: str) -> str:
-    r"""Give the value of a string literal as Spark's parser does (`\n`, `\u00e9`, `\'`, r'raw').
+    r"""Give the value of a string literal (`\n`, `\u00e9`, `\'` and `''` for `'`).
 
-    Raises ValueError if `source` is not one literal, or its value is not Unicode text.
+    Raises ValueError if its value is not Unicode text.
     """
-    if _RAW.fullmatch(source):
-        value = source[2:-1]
-    elif _QUOTED.fullmatch(source):
-        value = _ESCAPE.sub(_unescape, source[1:-1])
-    else:
-        raise ValueError("is no string literal that Spark knows")
+    quote = source[0]
+    # A quote that is doubled stands behind an even number of backslashes, as each pair of these is taken first.
+    doubled = re.sub(rf"(\\.)|{quote}{quote}", lambda found: found[1] or f"\\{quote}", source[1:-1], flags=re.DOTALL)
+    value = _ESCAPE.sub(_unescape, doubled)
     if any("\ud800" <= character <= "\udfff" for character in value):
         raise ValueError("holds half of a surrogate pair, which is no Unicode text")
     return value
@@ -65,37 +60,16 @@ def read_number(text: str) -> str:
     return text
 
 
-def read_date(text: str) -> str:
-    """Give a date such as `2026-01-05`; ValueError if it is no date."""
-    if not _DATE.fullmatch(text):
-        raise ValueError("is no date: write it as 2026-01-05")
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError as error:
-        raise ValueError(f"is no date: {error}") from None
-
-
 def read_timestamp(text: str) -> str:
     """Give an RFC 3339 time in UTC; a time without a zone is in UTC. ValueError if it is no time."""
     if not _TIME.fullmatch(text):
         raise ValueError("is no time: write it as 2026-01-05T08:15:00Z")
-    head, point, tail = text.partition(".")
-    digits = re.match(r"\d*", tail)
-    padded = digits.group().ljust(6, "0") + tail[digits.end() :] if digits and point else ""
     try:
-        moment = datetime.fromisoformat(f"{head}{point}{padded}")
+        moment = datetime.fromisoformat(text)
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ValueError(f"is no time: {error}") from None
     return f"{moment.replace(tzinfo=None).isoformat()}Z"
-
-
-def read_bytes(digits: str) -> str:
-    """Give bytes as hexadecimal digits; ValueError if the digits make no bytes."""
-    try:
-        return bytes.fromhex(digits).hex()
-    except ValueError:
-        raise ValueError("is no row of bytes: write X'00ff'") from None
 
 
 def read_interval(text: str) -> str:
@@ -108,11 +82,34 @@ def read_interval(text: str) -> str:
     return f"{count} {name}"
 
 
-def check_path(path: str) -> None:
-    """Raise ValueError if a JSON path has anything but `$`, `.name`, `['name']` and `[n]`."""
+def check_path(path: str) -> str:
+    """Give a JSON path; ValueError if it has anything but `$`, `.name`, `['name']` and `[n]`."""
     if len(path) > _PATH_LENGTH:
         raise ValueError(f"is a path longer than {_PATH_LENGTH} characters")
     if not _PATH.fullmatch(path):
         raise ValueError(
             "is no path: a path is $ followed by .name, ['name'] or [n]; no wildcards, filters or recursion"
         )
+    return path
+
+
+def escape_like(pattern: str, escape: str) -> str:
+    """Give a LIKE pattern with backslash as its escape; ValueError if a sign other than `%`, `_` is escaped."""
+    if len(pattern) > MAX_PATTERN:
+        raise ValueError(f"is a pattern longer than {MAX_PATTERN} characters")
+    written = []
+    rest = iter(pattern)
+    for character in rest:
+        sign = next(rest, "") if character == escape else None
+        if sign is None:
+            written.append("\\\\" if character == "\\" else character)
+        elif sign in ("%", "_", escape):
+            written.append(f"\\{sign}" if sign in "%_\\" else sign)
+        else:
+            raise ValueError(f"is a pattern in which {escape} stands before something else than %, _ or itself")
+    return "".join(written)
+
+
+def is_simple_like(pattern: str) -> bool:
+    """Tell whether Spark turns a pattern into a plain comparison."""
+    return _SIMPLE_LIKE.fullmatch(pattern) is not None

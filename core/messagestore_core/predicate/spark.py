@@ -8,69 +8,53 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_core.predicate.columns import Kind
-from messagestore_core.predicate.compiler import Predicate
-from messagestore_core.predicate.expression import Call, Cast, Expression, Literal, Read
+from messagestore_core.predicate.expression import Call, Expression, Literal, Read
+from messagestore_core.predicate.functions import CASTS
+from messagestore_core.predicate.parser import Predicate
 
 _INTERVAL_PARTS = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 
 def condition(predicate: Predicate) -> Column:
     """A column that is true for rows that the predicate selects."""
-    return _Columns().of(predicate.condition)
+    return _column(predicate.condition, {})
 
 
 def failure(predicate: Predicate) -> Column:
     """A column that is true for rows on which the predicate could not be evaluated."""
-    return _Columns().of(predicate.failure)
+    return _column(predicate.failure, {})
 
 
-class _Columns:
-    """Makes columns; an expression that a predicate uses several times is made once."""
+def _column(expression: Expression, made: dict[int, Column]) -> Column:
+    """The column of an expression; one that a predicate uses several times is made once."""
+    if id(expression) not in made:
+        made[id(expression)] = _new_column(expression, made)
+    return made[id(expression)]
 
-    def __init__(self) -> None:
-        self._made: dict[int, Column] = {}
 
-    def of(self, expression: Expression) -> Column:
-        key = id(expression)
-        if key not in self._made:
-            self._made[key] = self._make(expression)
-        return self._made[key]
-
-    def _make(self, expression: Expression) -> Column:
-        match expression:
-            case Literal():
-                return _literal(expression)
-            case Read(column, None):
-                return F.col(f"`{column}`")
-            case Read(column, field):
-                return F.col(f"`{column}`").getField(field)
-            case Cast(value, type_):
-                return self.of(value).try_cast(type_)
-            case Call(name, parts):
-                columns = [self.of(part) for part in parts]
-                operator = _OPERATORS.get(name)
-                return operator(*columns) if operator else F.call_function(_quoted(name), *columns)
+def _new_column(expression: Expression, made: dict[int, Column]) -> Column:
+    match expression:
+        case Literal():
+            return _literal(expression)
+        case Read(column, field):
+            return F.col(f"`{column}`") if field is None else F.col(f"`{column}`").getField(field)
+        case Call(name, parts):
+            columns = [_column(part, made) for part in parts]
+            if operator := _OPERATORS.get(name):
+                return operator(*columns)
+            return F.call_function(".".join(f"`{part}`" for part in name.split(".")), *columns)
 
 
 def _literal(literal: Literal) -> Column:
     value = literal.value
     if not isinstance(value, str) or literal.kind is Kind.TEXT:
         return F.lit(value)
-    match literal.kind:
-        case Kind.NUMBER:
-            return F.lit(float(value) if "e" in value.lower() else Decimal(value) if "." in value else int(value))
-        case Kind.BINARY:
-            return F.lit(bytes.fromhex(value))
-        case Kind.INTERVAL:
-            count, _, unit = value.partition(" ")
-            parts = [int(count) if unit == part else 0 for part in _INTERVAL_PARTS]
-            return F.make_dt_interval(*map(F.lit, parts))
-        case kind:
-            return F.lit(value).cast(kind.name.lower())
-
-
-def _quoted(name: str) -> str:
-    return ".".join(f"`{part}`" for part in name.split("."))
+    if literal.kind is Kind.NUMBER:
+        return F.lit(float(value) if "e" in value.lower() else Decimal(value) if "." in value else int(value))
+    if literal.kind is Kind.INTERVAL:
+        count, _, unit = value.partition(" ")
+        return F.make_dt_interval(*(F.lit(int(count) if unit == part else 0) for part in _INTERVAL_PARTS))
+    return F.lit(value).cast("timestamp")
 
 
 def _joined(join: Callable[[Column, Column], Column]) -> Callable[..., Column]:
@@ -85,25 +69,14 @@ def _joined(join: Callable[[Column, Column], Column]) -> Callable[..., Column]:
     return balanced
 
 
-def _case(*columns: Column) -> Column:
-    *branches, default = columns
-    case = F.when(branches[0], branches[1])
-    for test, value in zip(branches[2::2], branches[3::2], strict=True):
-        case = case.when(test, value)
-    return case.otherwise(default)
-
-
-def _case_of(subject: Column, *columns: Column) -> Column:
-    *branches, default = columns
-    tests = [subject == value for value in branches[::2]]
-    return _case(*(part for branch in zip(tests, branches[1::2], strict=True) for part in branch), default)
+def _to(type_: str) -> Callable[..., Column]:
+    return lambda value: value.try_cast(type_)
 
 
 _OPERATORS: Mapping[str, Callable[..., Column]] = MappingProxyType(
     {
         "=": lambda left, right: left == right,
         "<>": lambda left, right: left != right,
-        "<=>": lambda left, right: left.eqNullSafe(right),
         "<": lambda left, right: left < right,
         "<=": lambda left, right: left <= right,
         ">": lambda left, right: left > right,
@@ -113,11 +86,8 @@ _OPERATORS: Mapping[str, Callable[..., Column]] = MappingProxyType(
         "NOT": lambda value: ~value,
         "IS NULL": lambda value: value.isNull(),
         "IS NOT NULL": lambda value: value.isNotNull(),
-        "IS TRUE": lambda value: value.eqNullSafe(F.lit(True)),
-        "IS FALSE": lambda value: value.eqNullSafe(F.lit(False)),
         "IN": lambda value, *items: value.isin(*items),
         "[]": lambda values, key: values[key],
-        "CASE": _case,
-        "CASE OF": _case_of,
+        **{name: _to(type_) for name, type_ in CASTS.items()},
     }
 )

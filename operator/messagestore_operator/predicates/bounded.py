@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from messagestore_core import predicate as language
+
 Predicate = tuple[str, str]
 """The name of its set of columns in messagestore_core.predicate, and its text."""
 Refused = tuple[int, str]
@@ -29,9 +31,6 @@ class _OutOfTimeError(BaseException):
 
 def refused(predicates: Sequence[Predicate]) -> list[Refused]:
     """The refused predicates, up to the first that exceeds time or memory. Only for the main thread."""
-    # Imported late: importing the parser takes longer than checking most manifests, and most have no predicate.
-    from messagestore_core import predicate as language
-
     found: list[Refused] = []
     at = 0
     try:

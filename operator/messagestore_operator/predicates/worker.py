@@ -13,14 +13,13 @@ from messagestore_operator.predicates.bounded import TOO_LARGE, refused
 
 READY = b"ready\n"
 MEMORY_BYTES = 160 * 2**20
-"""It shares the memory of the operator's pod; parsing takes 50 MiB."""
+"""It shares the memory of the operator's pod; it takes 50 MiB."""
 
 
 def main() -> None:
     """Answer requests until there are no more or memory runs out."""
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    refused([("MESSAGE_COLUMNS", "true")])
     sys.stdout.buffer.write(READY)
     sys.stdout.buffer.flush()
     for line in sys.stdin.buffer:

@@ -37,7 +37,7 @@ SPECS: list[dict[str, Any]] = [
     {"max_payload_bytes": 100},
     {"filter": Filter(types=("wanted",), unmatched="DeadLetter"), "claim_check_bytes": 50},
     {"envelope": Envelope(required=("correlationId",)), "claim_check_bytes": 50},
-    {"filter": Filter(where="cast(type as int) > 0")},
+    {"filter": Filter(where="int(type) > 0")},
     {"default_ttl": timedelta(hours=1)},
     {"format": "Text", "envelope": Envelope(format="Custom")},
 ]

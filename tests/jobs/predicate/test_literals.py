@@ -63,12 +63,6 @@ def test_a_pattern_means_itself(substituting: SparkSession, pattern: str) -> Non
     assert [row.type for row in taken] == [pattern.replace("%", "")]
 
 
-def test_a_regular_expression_ends_where_it_says(substituting: SparkSession) -> None:
-    predicate = compile_predicate(r"type RLIKE '^\\$\\{spark.master\\}$'")
-    taken = records(substituting).where(condition(predicate)).select("type").collect()
-    assert [row.type for row in taken] == ["${spark.master}"]
-
-
 def test_a_name_in_json_means_itself(substituting: SparkSession) -> None:
     predicate = compile_predicate("json(payload, '$[\\'${spark.master}\\']') = 'there'")
     row = substituting.createDataFrame([(b'{"${spark.master}": "there"}',)], "payload binary")

@@ -136,7 +136,7 @@ def test_a_payload_under_a_claim_check_is_not_told_where_it_decides(spark: Spark
 
 def test_a_predicate_that_cannot_be_told_keeps_the_message(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(n, correlation_id=c) for n, c in enumerate(["5", "x", None, "1"])])
-    number = Match(where="CAST(correlation_id AS BIGINT) >= 2")
+    number = Match(where="int(correlation_id) >= 2")
     said = Said()
     outcome = purge(spark, table, NOW, mode="DryRun", rules=(Rule(name="number", match=number),), said=said)
     assert outcome.preview.messages == 1

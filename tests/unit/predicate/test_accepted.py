@@ -7,6 +7,7 @@ from messagestore_core.predicate import (
     compile_predicate,
 )
 from messagestore_core.predicate.expression import FALSE
+from support.sparksql import own
 from support.sparksql import sql as written
 
 NO_JSON = "((`payload` IS NOT NULL) AND (NOT messagestore.is_json(`payload`)))"
@@ -15,7 +16,7 @@ JSON_A = r"messagestore.json_text(`payload`, '\u0024.a')"
 ACCEPTED = [
     ("payload_size > 2", "(`payload_size` > 2)"),
     ("PAYLOAD_SIZE>2", "(`payload_size` > 2)"),
-    ("`type` == 'a'", "(`type` = 'a')"),
+    ("`type` = 'a'", "(`type` = 'a')"),
     ("type != 'a'", "(`type` <> 'a')"),
     ("sequence_end", "`sequence_end`"),
     ("true", "true"),
@@ -28,58 +29,44 @@ ACCEPTED = [
         "type = 'a' and (type = 'b' or type = 'c') and sequence_end",
         "((`type` = 'a') AND ((`type` = 'b') OR (`type` = 'c')) AND `sequence_end`)",
     ),
-    ("not sequence_end is true", "(NOT (`sequence_end` IS TRUE))"),
+    ("not sequence_end = true", "(NOT (`sequence_end` = true))"),
+    ("retries - 1 - 1 = -1", "(try_subtract(try_subtract(`retries`, 1), 1) = -1)"),
+    ("reply_to is null", "(`reply_to` IS NULL)"),
     ("reply_to is not null", "(NOT (`reply_to` IS NULL))"),
-    ("status <=> 'A'", "(`status` <=> 'A')"),
-    ("status is distinct from 'A'", "(NOT (`status` <=> 'A'))"),
     ("retries between -1 and 2", "(`retries` BETWEEN -1 AND 2)"),
+    ("retries between 1 and 2 and true", "((`retries` BETWEEN 1 AND 2) AND true)"),
+    ("retries not between 1 and 2", "(NOT (`retries` BETWEEN 1 AND 2))"),
     ("status not in ('A', 'B')", "(NOT (`status` IN ('A', 'B')))"),
     # maps and structs
     ("headers['X-a'] = 'b'", "(`headers`['X-a'] = 'b')"),
-    ("headers.`X-a` = 'b'", "(`headers`['X-a'] = 'b')"),
-    ("element_at(headers, 'x') = 'b'", "(element_at(`headers`, 'x') = 'b')"),
-    ("map_contains_key(headers, 'x')", "map_contains_key(`headers`, 'x')"),
-    ("size(headers) > 1", "(array_size(map_keys(`headers`)) > 1)"),
+    ('headers [ "X-a" ] is null', "(`headers`['X-a'] IS NULL)"),
     ("Source.URI like '%.json' and source.offset > 1", "((`source`.`uri` LIKE '%.json') AND (`source`.`offset` > 1))"),
     ("source is null", "(`source` IS NULL)"),
     # strings
     ("type = 'it''s'", r"(`type` = 'it\'s')"),
     (r"type = 'it\'s'", r"(`type` = 'it\'s')"),
+    (r"type = 'a\\''b'", r"(`type` = 'a\\\'b')"),
     ('type = "say ""a"""', "(`type` = 'say \"a\"')"),
     (r"type = 'a\\b\n\u00e9\U0001f600\101\x'", r"(`type` = 'a\\b\né😀Ax')".replace(r"\n", r"\u000a")),
-    (r"type = r'a\d'", r"(`type` = 'a\\d')"),
     ("type = '\u202e\u200b'", r"(`type` = '\u202e\u200b')"),
     (r"type like 'a\%b'", r"messagestore.like(`type`, 'a\\%b')"),
     ("type like 'a!%b' escape '!'", r"messagestore.like(`type`, 'a\\%b')"),
     ("type not like 'a%'", "(NOT (`type` LIKE 'a%'))"),
-    (r"type not ilike '_!%' escape '!'", r"(NOT messagestore.like(lower(`type`), lower('_\\%')))"),
-    ("type ilike 'A%'", "(`type` ILIKE 'A%')"),
-    (r"type rlike '^(?:a|b)\\d{2,3}[^\\]x-]+$'", r"messagestore.matches(`type`, '^(?:a|b)\\d{2,3}[^\\]x-]+\u0024')"),
-    ("type || 'a' = 'b'", "(concat(`type`, 'a') = 'b')"),
-    ("Lower(type) = 'a'", "(lower(`type`) = 'a')"),
+    ("Lower(type) like 'a%'", "(lower(`type`) LIKE 'a%')"),
     # times
     ("time >= '2026-01-05'", "(`time` >= TIMESTAMP '2026-01-05T00:00:00Z')"),
     ("time < timestamp '2026-01-05T02:00:00.5+02:00'", "(`time` < TIMESTAMP '2026-01-05T00:00:00.500000Z')"),
-    ("to_date(time) = date '2026-01-05'", "(TRY_CAST(`time` AS DATE) = DATE '2026-01-05')"),
-    ("date_trunc('hour', time) = time", "(date_trunc('HOUR', `time`) = `time`)"),
-    ("time > date '2026-01-05'", "(`time` > TRY_CAST(DATE '2026-01-05' AS TIMESTAMP))"),
-    ("date '2026-01-05' in ('2026-01-05')", "(DATE '2026-01-05' IN (DATE '2026-01-05'))"),
-    ("time in (date '2026-01-05')", "(`time` IN (TRY_CAST(DATE '2026-01-05' AS TIMESTAMP)))"),
-    ("year(time) = 2026", "(year(`time`) = 2026)"),
     ("expires_at - time > interval 2 weeks", "(try_subtract(`expires_at`, `time`) > INTERVAL '14' DAY)"),
     ("time + interval '1' hour > inserted_at", "(try_add(`time`, INTERVAL '1' HOUR) > `inserted_at`)"),
     # values
-    ("payload = X'00FF'", "(`payload` = X'00ff')"),
     ("retries in (-9223372036854775808, 1.50, 1e3)", "(`retries` IN (-9223372036854775808, 1.50, 1e3))"),
-    ("case when retries > 1 then 'a' end = 'a'", "(CASE WHEN (`retries` > 1) THEN 'a' ELSE NULL END = 'a')"),
-    ("case status when 'A' then true else false end", "CASE `status` WHEN 'A' THEN true ELSE false END"),
-    ("if(retries > 1, 1, 2) = 1", "(if((`retries` > 1), 1, 2) = 1)"),
-    ("coalesce(headers.x, type, '') = ''", "(coalesce(`headers`['x'], `type`, '') = '')"),
-    ("try_cast(type as int) = 1", "(TRY_CAST(`type` AS INT) = 1)"),
-    ("cast(type as string) = 'a'", "(TRY_CAST(`type` AS STRING) = 'a')"),
-    ("round(retries, -2) = 0", "(round(`retries`, -2) = 0)"),
-    ("sha2(payload, 256) = 'a'", "(sha2(`payload`, 256) = 'a')"),
+    ("coalesce(headers['x'], type, '') = ''", "(coalesce(`headers`['x'], `type`, '') = '')"),
+    ("string(retries) = '1'", "(TRY_CAST(`retries` AS STRING) = '1')"),
+    ("round(retries) = 0", "(round(`retries`) = 0)"),
+    ("substring(type, 2) = 'b'", "(substring(`type`, 2) = 'b')"),
+    ("left(type, 1) = right(type, 1)", "(left(`type`, 1) = right(`type`, 1))"),
     ("concat('a', type, 'b') = 'c'", "(concat('a', `type`, 'b') = 'c')"),
+    ("startswith(type, 'a') and not contains(type, 'b')", "(startswith(`type`, 'a') AND (NOT contains(`type`, 'b')))"),
 ]
 
 
@@ -88,7 +75,7 @@ def test_sql_is_written_anew(text: str, sql: str) -> None:
     predicate = compile_predicate(text)
     assert predicate.text == text
     assert written(predicate.condition) == sql
-    assert "messagestore." in sql or written(compile_predicate(sql).condition) == sql
+    assert compile_predicate(own(predicate.condition)).condition == predicate.condition
 
 
 def test_json_becomes_a_function_of_the_store() -> None:
@@ -101,22 +88,19 @@ def test_json_becomes_a_function_of_the_store() -> None:
 
 
 FALLIBLE = [
-    ("cast(metadata as int) = 1", "((`metadata` IS NOT NULL) AND (TRY_CAST(`metadata` AS INT) IS NULL))"),
+    ("int(metadata) = 1", "((`metadata` IS NOT NULL) AND (TRY_CAST(`metadata` AS BIGINT) IS NULL))"),
     ("metadata = 1", "((`metadata` IS NOT NULL) AND (TRY_CAST(`metadata` AS DECIMAL(38, 18)) IS NULL))"),
+    ("metadata < time", "((`metadata` IS NOT NULL) AND (TRY_CAST(`metadata` AS TIMESTAMP) IS NULL))"),
     (
         "payload_size / retries > 1",
         "((`payload_size` IS NOT NULL) AND (`retries` IS NOT NULL)"
         " AND (try_divide(`payload_size`, `retries`) IS NULL))",
     ),
     ("retries % 0 = 1", "((`retries` IS NOT NULL) AND (try_mod(`retries`, 0) IS NULL))"),
-    (
-        "hour(to_date(time)) = 0",
-        "((TRY_CAST(`time` AS DATE) IS NOT NULL) AND (TRY_CAST(TRY_CAST(`time` AS DATE) AS TIMESTAMP) IS NULL))",
-    ),
     ("-retries > 1", "((`retries` IS NOT NULL) AND (try_subtract(0, `retries`) IS NULL))"),
     ("json(payload, '$.a') = 'x'", NO_JSON),
     (
-        "json(payload, '$.a')::boolean",
+        "bool(json(payload, '$.a'))",
         f"({NO_JSON} OR (({JSON_A} IS NOT NULL) AND (TRY_CAST({JSON_A} AS BOOLEAN) IS NULL)))",
     ),
 ]
@@ -129,7 +113,7 @@ def test_failure_is_a_null_with_a_cause(text: str, failures: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["type = 'a'", "try_cast(type as int) = 1", "headers.x = 'a'", "cast(retries as string) = '1'"]
+    "text", ["type = 'a'", "headers['x'] = 'a'", "string(retries) = '1'", "string(payload) LIKE 'a%'"]
 )
 def test_what_cannot_fail_has_no_failure(text: str) -> None:
     assert written(compile_predicate(text).failure) == "false"
@@ -155,7 +139,7 @@ def test_a_failure_is_named_once() -> None:
 
 
 def test_columns_are_canonical() -> None:
-    predicate = compile_predicate("TYPE = 'a' AND headers.x = source.uri AND retries > 1")
+    predicate = compile_predicate("TYPE = 'a' AND headers['x'] = source.uri AND retries > 1")
     assert written(predicate.condition) == (
         "((`type` = 'a') AND (`headers`['x'] = `source`.`uri`) AND (`retries` > 1))"
     )

@@ -8,7 +8,7 @@ from time import thread_time
 import pytest
 
 from messagestore_core.predicate import PredicateError, compile_predicate
-from messagestore_core.predicate.compiler import MAX_TEXT
+from messagestore_core.predicate.tokens import MAX_TEXT
 
 SECONDS = 0.5
 
@@ -63,25 +63,3 @@ def test_nor_does_whatever_is_said_again_and_again() -> None:
         unit = " ".join(chance.choices(words, k=chance.randint(1, 4)))
         text = nested(f"{unit} ", chance.choice(CLOSINGS), chance.choice([12, 20, 40, MAX_TEXT]))
         assert seconds(text) < SECONDS, text
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["a::int[1] = 1", "CAST(type AS int[1]) = 1", "[1] = 1", "headers['a']['b'] = 'c'", "'a'['b'] = 'c'"],
-)
-def test_brackets_stand_after_a_name_only(text: str) -> None:
-    with pytest.raises(PredicateError, match=r"\[ \]"):
-        compile_predicate(text)
-
-
-@pytest.mark.parametrize("text", ["array<int> = 1", "type::array<int> IS NULL", "CAST(type AS map<int, int>) IS NULL"])
-def test_nested_types_are_refused_before_they_are_read(text: str) -> None:
-    with pytest.raises(PredicateError):
-        compile_predicate(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["time < '2026-01-05'", "type::int < 5", "headers [ 'x' ] = 'a'", "headers[type] = 'a'"]
-)
-def test_what_looks_alike_is_taken(text: str) -> None:
-    assert compile_predicate(text).columns
