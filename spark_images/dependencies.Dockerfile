@@ -16,7 +16,7 @@ RUN groupadd --gid 185 spark && \
 
 COPY site /usr/local/lib/python3.11/dist-packages
 RUN python3 -m compileall -q -j 0 /usr/local/lib/python3.11/dist-packages && \
-    python3 -c 'import delta, deltalake, numpy, pyarrow.dataset, pyarrow.fs, pyarrow.parquet, pyspark.sql, sqlglot'
+    python3 -c 'import delta, deltalake, numpy, pyarrow.dataset, pyarrow.fs, pyarrow.parquet, pyspark.sql'
 
 # Java decodes environment variables by the locale, and keys may have any characters.
 ENV LANG=C.UTF-8 \
