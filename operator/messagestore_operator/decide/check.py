@@ -35,9 +35,17 @@ def refused(resource: MessageStream | RetentionPolicy | ReplayJob, snapshot: Sna
         return RunError(reason=Reason.NOT_ALLOWED, message=few(beyond))
     if isinstance(resource, MessageStream) and (gone := released(resource, snapshot.defaults.tenancy)) is not None:
         return gone
-    if problem := snapshot.predicate_problems.get(resource.identity):
+    problem = snapshot.predicate_problems.get(resource.identity)
+    if problem and not _has_selected(resource):
         return RunError(reason=Reason.PREDICATE_REFUSED, message=problem)
     return None
+
+
+def _has_selected(resource: Resource) -> bool:
+    """Whether a replay goes on with a selection that it froze, maybe by a predicate that an earlier release took."""
+    if not isinstance(resource, ReplayJob) or resource.spec.trigger is not None or resource.status is None:
+        return False
+    return resource.status.selection is not None
 
 
 def overlapping(resource: Resource, snapshot: Snapshot) -> RunError | None:

@@ -8,11 +8,12 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.records import Envelope, Filter
 from messagestore_core.contract.run_document import IngestTask
-from messagestore_core.predicate import FILTER_COLUMNS, compile_predicate
+from messagestore_core.predicate import FILTER_COLUMNS
 from messagestore_core.predicate.spark import condition, failure
 from messagestore_core.reasons import DeadLetterReason as Reason
 from messagestore_jobs.ingest import cloud_events
 from messagestore_jobs.ingest.envelope import problems, wire
+from messagestore_jobs.rows.matching import compiled
 from messagestore_jobs.source.columns import Projections
 
 _LONGEST_NAME = 100
@@ -55,7 +56,7 @@ def selector(chosen: Filter) -> tuple[Column, Column]:
         selected = F.coalesce(F.col("type").isin(*chosen.types), F.lit(False))
     if chosen.where is None:
         return selected, F.lit(False)
-    predicate = compile_predicate(chosen.where, FILTER_COLUMNS)
+    predicate = compiled(chosen.where, FILTER_COLUMNS, "filter.where")
     return selected & F.coalesce(condition(predicate), F.lit(False)), selected & failure(predicate)
 
 

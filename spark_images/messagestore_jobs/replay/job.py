@@ -59,7 +59,6 @@ def run_replay(run: Run, control: ReplayControl | None = None) -> ReplayOutcome:
             was sent and some messages are lost or broken.
     """
     task = _task(run)
-    check(task.select, task.origin)
     if task.mode == "DryRun":
         return _preview(run)
     run, controlled = _of_its_own(run), control or ReplayToEnd(task.messages_per_second)
@@ -166,6 +165,7 @@ def _numbered(run: Run, number: int) -> dict[str, int]:
 
 def _preview(run: Run) -> ReplayOutcome:
     """Count the selection, and keep nothing of it."""
+    check(_task(run).select, _task(run).origin)
     run.progress.step("select")
     if not exists(run.store):
         return _nothing()
@@ -186,15 +186,28 @@ def _delivery(run: Run) -> Delivery:
 def _begun(run: Run, delivery: Delivery) -> tuple[Source, Frozen]:
     """The source and the frozen selection, which is made if there is none yet."""
     frozen = delivery.state.frozen(_task(run), run.store.uri)
-    destination_id = delivery.check() if frozen is None else None
-    source = _source(run, frozen)
-    if frozen is None:
-        run.progress.step("select")
-        frozen = _frozen(source, run, delivery).model_copy(update={"destination_id": destination_id})
-        delivery.state.freeze(frozen)
+    if frozen is not None:
+        return _again(run, frozen, delivery), frozen
+    check(_task(run).select, _task(run).origin)
+    destination_id, source = delivery.check(), _source(run, None)
+    run.progress.step("select")
+    frozen = _frozen(source, run, delivery).model_copy(update={"destination_id": destination_id})
+    delivery.state.freeze(frozen)
+    return source, frozen
+
+
+def _again(run: Run, frozen: Frozen, delivery: Delivery) -> Source:
+    """The source of a selection that was frozen before, maybe by an earlier release, which took other predicates."""
+    source, task = _source(run, frozen), _task(run)
     if frozen.listed:
         source.use_list(delivery.state.selected_uri)
-    return source, frozen
+        return source
+    try:
+        check(task.select, task.origin)
+    except RunFailedError:
+        if not source.use_positions(frozen, delivery.state.placed_uri):
+            raise
+    return source
 
 
 def _frozen(source: Source, run: Run, delivery: Delivery) -> Frozen:

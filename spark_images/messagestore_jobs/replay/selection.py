@@ -13,10 +13,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import Interval, Match, ReplayTask, Selection, TimeWindow
-from messagestore_core.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS, PredicateError, compile_predicate
+from messagestore_core.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS
 from messagestore_core.predicate.spark import condition
-from messagestore_core.store.errors import RunFailedError
-from messagestore_jobs.rows.matching import all_of, matches
+from messagestore_jobs.rows.matching import all_of, compiled, matches
 from messagestore_jobs.rows.times import instant
 from messagestore_jobs.sequences import states
 
@@ -158,10 +157,8 @@ def check(selection: Selection, origin: str) -> None:
         RunFailedError: it is refused; the message says which part and why.
     """
     if selection.where is not None:
-        try:
-            compile_predicate(selection.where, DEAD_LETTER_COLUMNS if origin == "DeadLetters" else MESSAGE_COLUMNS)
-        except PredicateError as error:
-            raise RunFailedError("PredicateRefused", f"select.where: {error}") from error
+        columns = DEAD_LETTER_COLUMNS if origin == "DeadLetters" else MESSAGE_COLUMNS
+        compiled(selection.where, columns, "select.where")
 
 
 def lasts(selection: Selection) -> bool:
@@ -170,7 +167,7 @@ def lasts(selection: Selection) -> bool:
         return False
     if selection.sequences is not None and selection.sequences.complete_only:
         return False
-    return selection.where is None or compile_predicate(selection.where, MESSAGE_COLUMNS).columns <= _LASTING
+    return selection.where is None or compiled(selection.where).columns <= _LASTING
 
 
 def selected_messages(messages: DataFrame, selection: Selection, now: datetime) -> DataFrame:
@@ -191,7 +188,7 @@ def selected_dead_letters(dead_letters: DataFrame, selection: Selection) -> Data
     if selection.reasons:
         conditions.append(F.col("reason").isin(*selection.reasons))
     if selection.where is not None:
-        conditions.append(condition(compile_predicate(selection.where, DEAD_LETTER_COLUMNS)))
+        conditions.append(condition(compiled(selection.where, DEAD_LETTER_COLUMNS)))
     return dead_letters.where(all_of(conditions))
 
 

@@ -41,7 +41,6 @@ class Source:
     def __init__(self, spark: SparkSession, store: Store, task: ReplayTask, version: int, now: datetime) -> None:
         self.spark, self.store, self.task, self.version, self.now = spark, store, task, version, now
         self.order: Order = order_of(task)
-        self.listed = task.origin == "Messages" and not lasts(task.select)
         self._selected: DataFrame | None = None
         self._left: Column | None = None
 
@@ -49,6 +48,11 @@ class Source:
     def table(self) -> str:
         """The table of the task's origin."""
         return "dead_letters" if self.task.origin == "DeadLetters" else "messages"
+
+    @property
+    def listed(self) -> bool:
+        """Whether a new selection has to be written, as the selectors may match others later."""
+        return self.task.origin == "Messages" and not lasts(self.task.select)
 
     def rows(self) -> DataFrame:
         """All selected rows, with their key."""
@@ -68,6 +72,18 @@ class Source:
     def use_list(self, uri: str) -> None:
         """Use the written positions as the selection."""
         self._selected = self.spark.read.schema("global_position bigint").parquet(uri)
+
+    def use_positions(self, frozen: Frozen, placed_uri: str) -> bool:
+        """Use the positions that the frozen selection shows, and no selectors; false if it shows none."""
+        if self.task.origin == "DeadLetters":
+            return False
+        if frozen.placed:
+            self.use_list(placed_uri)
+        elif all(grain.dense for grain in frozen.grains):
+            ends = [(grain.first_global_position, grain.last_global_position) for grain in frozen.grains]
+            ranges = self.spark.createDataFrame(ends, "first bigint, last bigint")
+            self._selected = ranges.select(F.explode(F.sequence("first", "last")).alias("global_position"))
+        return self._selected is not None
 
     def use_what_is_left(self, frozen: Frozen) -> bool:
         """Read the newest version from now on, without what came after the frozen one; false if it is so already."""

@@ -8,8 +8,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import Match
-from messagestore_core.predicate import compile_predicate
+from messagestore_core.predicate import MESSAGE_COLUMNS, ColumnSet, Predicate, PredicateError, compile_predicate
 from messagestore_core.predicate.spark import condition, failure
+from messagestore_core.store.errors import RunFailedError
 
 _LISTS = {
     "stream_names": "stream_name",
@@ -22,6 +23,18 @@ _LISTS = {
 }
 
 
+def compiled(where: str, columns: ColumnSet = MESSAGE_COLUMNS, field: str = "match.where") -> Predicate:
+    """The checked predicate of a field.
+
+    Raises:
+        RunFailedError: it is refused; the message says which part and why.
+    """
+    try:
+        return compile_predicate(where, columns)
+    except PredicateError as error:
+        raise RunFailedError("PredicateRefused", f"{field}: {error}") from error
+
+
 def matches(match: Match) -> Column:
     """True for a message that matches all given fields, null or false for others; without fields true for all.
 
@@ -30,7 +43,7 @@ def matches(match: Match) -> Column:
     """
     conditions = _field_conditions(match)
     if match.where is not None:
-        conditions.append(condition(compile_predicate(match.where)))
+        conditions.append(condition(compiled(match.where)))
     return all_of(conditions)
 
 
@@ -41,7 +54,7 @@ def undecided(match: Match) -> Column:
     """
     if match.where is None:
         return F.lit(False)
-    predicate = compile_predicate(match.where)
+    predicate = compiled(match.where)
     failed = failure(predicate)
     if "payload" in predicate.columns:
         unseen = F.col("payload_uri").isNotNull() & condition(predicate).isNull()

@@ -29,6 +29,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.index import changes
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.progress import Silent
+from messagestore_jobs.purge.plan import find_plans
 from messagestore_jobs.replay.job import run_replay
 from support.crash import crash_run
 from support.external_writes import observing
@@ -273,6 +274,22 @@ def test_a_later_run_carries_on_the_frozen_selection_then_makes_its_own(spark: S
     assert later.purge.purged == 9
     purges = [(row["run"], row["counts"]["purged"]) for row in read_audit(Store(table.uri)) if row["action"] == "Purge"]
     assert purges == [("purge-1", 8), ("purge-2", 1)]
+
+
+def test_a_plan_by_a_predicate_that_is_refused_today_is_carried_out_as_it_was_frozen(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = build(tmp_path)
+    rules = (Rule(name="some", match=Match(where="stream_name = 'order-1'")),)
+    with pytest.raises(CrashError), observing(crash_at(WRITES["delete"].index("heads"))):
+        run(spark, tmp_path, table, {"rules": rules, "erase_within": timedelta(0)}, "purge-1", NOW)
+    (plan,) = Path(local_path(table.uri)).glob("_purges/*/plan.json")
+    frozen = find_plans(Store(table.uri))[0].messages
+    plan.write_text(plan.read_text().replace("stream_name = 'order-1'", "stream_name RLIKE 'order-1'"))
+    before = len(stored(table.uri))
+    later = run(spark, tmp_path, table, {"rules": (Rule(name="none", statuses=("EXPIRED",)),)}, "purge-2", NOW)
+    assert later.purge is not None
+    assert later.purge.purged == frozen == before - len(stored(table.uri)) > 0
 
 
 def test_one_that_archives_elsewhere_leaves_it_to_its_own_policy(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Hold, Match, PurgeTask, Rule, RunDocument, StreamPosition
 from messagestore_core.contract.stores import Table
+from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.context import Run
 from messagestore_jobs.purge.plan import purge_run
 from messagestore_jobs.purge.selection import select
@@ -132,6 +133,18 @@ def test_a_payload_under_a_claim_check_is_not_told_where_it_decides(spark: Spark
     found = rows.select("n", undecided(rule).alias("undecided"), matches(rule).alias("matches")).collect()
     assert {row["n"] for row in found if row["undecided"]} == {3}
     assert {row["n"] for row in found if row["matches"]} == {1}
+
+
+@pytest.mark.parametrize("of", ["rule", "hold"])
+def test_a_predicate_that_is_refused_lets_nothing_go(spark: SparkSession, tmp_path: Path, of: str) -> None:
+    """Of a hold on a stream a policy's run learns only from its document."""
+    table = make_store(tmp_path / "store", [message(n) for n in range(3)])
+    match = Match(where="type RLIKE 'a+'")
+    rules = (Rule(name="all", max_messages_per_stream=0, match=match if of == "rule" else None),)
+    holds = (Hold(name="some", match=match),) if of == "hold" else ()
+    with pytest.raises(RunFailedError, match=r"match\.where: `RLIKE` at character 6.*write LIKE") as refused:
+        purge(spark, table, NOW, rules=rules, holds=holds)
+    assert (refused.value.reason, positions(table.uri)) == ("PredicateRefused", [0, 1, 2])
 
 
 def test_a_predicate_that_cannot_be_told_keeps_the_message(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,16 +16,18 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import Match, Rule, RunDocument, Selection, Sequences
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.contract.stores import Table
+from messagestore_core.predicate import Predicate, compile_predicate
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks, freeze
 from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.rows import matching
 from support import purges
 from support.external_writes import observing
 from support.purges import purge
 from support.replays import Crash, Suspending, files_replay, manifest, objects, records, sent
-from support.stores import START, Row, add_messages, change_rows, make_store, message, remove_rows
+from support.stores import START, Row, add_dead_letters, add_messages, change_rows, make_store, message, remove_rows
 
 Moment = tuple[str, str]
 
@@ -191,6 +193,53 @@ def test_the_selection_stays_as_it_was_while_the_store_grows_and_is_purged(spark
     assert outcome.selection.messages == outcome.progress.replayed == 10
     add_messages(table.uri, [message(12)])
     assert run_replay(Run.of(document, spark, Silent())) == outcome
+
+
+RECORDED = "stream_name RLIKE 'order-[12]'"
+"""What an earlier release took for a predicate."""
+
+
+def by_an_earlier_release(monkeypatch: pytest.MonkeyPatch, meant: str) -> None:
+    """A release that takes RECORDED, which means ``meant``."""
+
+    def takes(text: str, *columns: Any) -> Predicate:
+        return compile_predicate(text.replace(RECORDED, meant), *columns)
+
+    monkeypatch.setattr(matching, "compile_predicate", takes)
+
+
+@pytest.mark.parametrize("order", ["PerStream", "Sequence", "None"])
+@pytest.mark.parametrize(
+    ("meant", "expected"),
+    [("stream_name <> 'order-0'", [1, 2, 4, 5, 7, 8, 10]), ("length(stream_name) > 0", list(range(1, 11)))],
+    ids=["some", "all"],
+)
+def test_a_selection_by_a_predicate_that_is_refused_today_is_sent_as_it_was_frozen(
+    spark: SparkSession, tmp_path: Path, order: str, meant: str, expected: list[int]
+) -> None:
+    table = make_store(tmp_path / "store", ten())
+    document = files_replay(table, tmp_path / "out", select=Selection(where=RECORDED), order=order)
+    with pytest.MonkeyPatch.context() as earlier:
+        by_an_earlier_release(earlier, meant)
+        assert not run_replay(Run.of(document, spark, Silent()), Suspending(1)).complete
+    add_messages(table.uri, [message(11, stream_name="order-1", position=9)])
+    outcome = run_replay(Run.of(document, spark, Silent()))
+    assert (outcome.complete, outcome.progress.replayed) == (True, len(expected))
+    assert sorted(sent(tmp_path / "out")) == expected
+
+
+def test_dead_letters_by_a_predicate_that_is_refused_today_are_not_sent(spark: SparkSession, tmp_path: Path) -> None:
+    """Nothing but the predicate tells which they were."""
+    table = make_store(tmp_path / "store", ten())
+    add_dead_letters(table.uri, [{"raw": bytes([n]), "stream_name": "order-1", "failed_at": START} for n in range(9)])
+    document = files_replay(table, tmp_path / "out", origin="DeadLetters", select=Selection(where=RECORDED))
+    with pytest.MonkeyPatch.context() as earlier:
+        by_an_earlier_release(earlier, "stream_name <> 'order-0'")
+        assert not run_replay(Run.of(document, spark, Silent()), Suspending(1)).complete
+    before = objects(tmp_path / "out")
+    with pytest.raises(RunFailedError, match=r"RLIKE.*write LIKE") as refused:
+        run_replay(Run.of(document, spark, Silent()))
+    assert (refused.value.reason, objects(tmp_path / "out")) == ("PredicateRefused", before)
 
 
 @pytest.mark.parametrize("selection", [Selection(), Selection(statuses=("RECEIVED",))], ids=["lasting", "listed"])

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+import support.world
 from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunError
 from messagestore_operator.decide.snapshot import DriverPod, Waiting
 from support.world import Key, World, run_once, stream
@@ -175,6 +176,28 @@ def test_an_invalid_predicate_fails_without_a_run(world: World) -> None:
     key = job(world, select={"where": "no_such = 1"})
     world.settle()
     assert (world.status(key).phase, world.ready(key)[1], world.launched) == ("Failed", "PredicateRefused", [])
+
+
+def test_a_replay_that_froze_its_selection_goes_on_though_its_predicate_is_refused_by_now(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream(world)
+    where = {"select": {"where": "type RLIKE 'Order.*'"}}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(support.world, "predicate_problems", lambda document: ())
+        key = job(world, **where)
+        world.settle()
+        first = world.only_run()
+        world.start(first)
+        first.report = world.report(first, "Running", halfway())
+        job(world, **where, suspend=True)
+        world.settle()
+        world.finish(first, outcome=halfway())
+        world.settle()
+    assert world.status(key).phase == "Paused"
+    job(world, **where)
+    run_once(world)
+    assert (world.status(key).phase, len(world.launched)) == ("Succeeded", 2)
 
 
 def test_the_active_deadline_ends_the_run(world: World) -> None:
