@@ -28,7 +28,7 @@ def _site(folder: Path, links: list[str]) -> subprocess.CompletedProcess[str]:
         "run.sh": "",
         "docs/README.md": LIST,
         "docs/page.md": f"# Page\n\n## A place\n\n{page}\n",
-        "docs/patterns/README.md": "# Patterns\n",
+        "docs/patterns/README.md": "# Patterns\n\n```mermaid\nflowchart LR\n  a --> b\n```\n",
         "examples/README.md": "# Examples\n",
         "examples/orders/stream.yaml": "",
     }
@@ -46,7 +46,7 @@ def _site(folder: Path, links: list[str]) -> subprocess.CompletedProcess[str]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repository")
     done = _site(folder, LIVE)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, "WARNING" in done.stderr) == (0, False), done.stderr
     return folder / "build"
 
 
@@ -76,3 +76,11 @@ def test_a_page_loads_nothing_from_another_host(made: Path) -> None:
     texts = {one: one.read_text() for one in made.rglob("*") if one.suffix in {".html", ".css"}}
     assert [one for one, text in texts.items() if loads.search(text) or styles.search(text)] == []
     assert len(texts) > len(LIVE)
+
+
+def test_a_page_with_a_picture_brings_what_draws_it(made: Path) -> None:
+    page, other = ((made / "docs" / name).read_text() for name in ("patterns/README.html", "page.html"))
+    assert re.search(r'<pre class="mermaid">flowchart LR\s+a --&gt; b\s*</pre>', page), page
+    (program,) = re.findall(r'src="([^"?]*mermaid[^"?]*)', page)
+    assert (made / "docs/patterns" / program).stat().st_size > 1_000_000
+    assert "mermaid" not in other
