@@ -57,7 +57,9 @@ def test_images_and_wheel_have_the_version_of_the_chart() -> None:
 
 
 def test_no_other_page_says_which_version_is_needed() -> None:
-    """`performance.md` may name the versions that it measured."""
-    pages = {page for page in REPOSITORY.glob("docs/**/*.md") if page.name not in {"install.md", "performance.md"}}
+    """`performance-notes.md` may name the versions that it measured."""
+    pages = {
+        page for page in REPOSITORY.glob("docs/**/*.md") if page.name not in {"install.md", "performance-notes.md"}
+    }
     told = re.compile(r"(?:Spark operator\S*|Delta(?: Lake)?) \(?v?\d+\.[\dx]")
     assert [(page.name, found[0]) for page in sorted(pages) if (found := told.search(page.read_text()))] == []
