@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
+from ruamel.yaml import YAML
 
 from messagestore_operator.api import KINDS, crd
 from messagestore_operator.cluster.cache import Cache
@@ -21,7 +22,11 @@ from messagestore_operator.cluster.metrics import Metrics
 from messagestore_operator.settings import Settings
 
 RENEW = "RENEW_SNAPSHOTS"
-REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
+REPOSITORY = Path(__file__).parents[3]
+REFERENCE = REPOSITORY / "docs" / "reference"
+VALUES = REPOSITORY / "charts/message-store-operator/values.yaml"
+Node = dict[str, Any]
+FIRST = "MessageStream"
 LARGEST = 2**53  # the largest integer that JSON readers keep exactly: not a chosen limit
 KEPT = "<!-- Kept by tests/unit/docs/test_reference.py. -->"
 COLUMNS = "| field | type | default | meaning |\n| --- | --- | --- | --- |\n"
@@ -37,15 +42,19 @@ def _is_current(page: str, title: str, text: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fields_of_a_kind(kind: str) -> None:
-    schema = crd.custom_resource_definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    """Fields that a page, or that of MessageStream, has described are named, and not described again."""
+    schema, described, listed = _schema(kind), dict[str, str](), set[str]()
+    if kind != FIRST:
+        _describe(_schema(FIRST), described, f" of [{FIRST}]({FIRST.lower()}.md)")
+        listed = {message for _, message in _rules(_schema(FIRST), "", set())}
     parts = [f"{schema['description']} `kubectl get {crd.NAMES[kind].short}` lists them.\n"]
-    for part in ("spec", "status"):
-        node = schema["properties"][part]
-        parts.append(f"\n## {part}\n\n{node['description']}\n\n{COLUMNS}")
-        parts += [_row(path, field, required) for path, field, required in _fields(node, "")]
-    rules = [f"- `{path}`: {message}\n" for path, message in _rules(schema, "")]
+    for part, rows in _describe(schema, described).items():
+        parts += [f"\n## {part}\n\n{schema['properties'][part]['description']}\n\n{COLUMNS}", *rows]
+    rules = [f"- `{path}`: {message}\n" for path, message in _rules(schema, "", listed)]
+    more = "" if kind == FIRST else f", and besides what [it refuses of a {FIRST}]({FIRST.lower()}.md)"
     parts.append(
-        f"\n## What the API server refuses\n\nBeside values of another type; in its words.\n\n{''.join(rules)}"
+        f"\n## What the API server refuses\n\nBesides values of another type{more}; in its words. A rule of "
+        f"several fields is listed at the first of them.\n\n{''.join(rules)}"
     )
     _is_current(f"{kind.lower()}.md", kind, "".join(parts))
 
@@ -72,34 +81,65 @@ def test_the_figures() -> None:
 
 
 def test_the_settings() -> None:
+    """Those that the chart has under the same name are in its table of values."""
     intro = (
-        "Of `messagestore operator`. [operator.md](../operator.md#settings) says where they are set.\n\n"
+        "Of `messagestore operator`. [operator.md](../operator.md#settings) says where they are set. Settings that are "
+        "[values of the chart](../install.md#values) under the same name are only listed there.\n\n"
         "| setting | default | meaning |\n| --- | --- | --- |\n"
     )
-    _is_current("settings.md", "Settings of the operator", "".join([intro, *_settings(Settings(), "")]))
+    values = YAML(typ="safe").load(VALUES)
+    rows = [row for place, row in _settings(Settings(), "") if not _has(values, place.split("."))]
+    _is_current("settings.md", "Settings of the operator", "".join([intro, *rows]))
 
 
-def _settings(group: BaseModel, path: str) -> Iterator[str]:
+def _settings(group: BaseModel, path: str) -> Iterator[tuple[str, str]]:
     for name, field in type(group).model_fields.items():
         value, place = getattr(group, name), f"{path}.{field.alias}".removeprefix(".")
         if isinstance(value, BaseModel):
             yield from _settings(value, place)
         else:
             default = "" if value in (None, (), {}, "") else f"`{json.dumps(value)}`"
-            yield f"| `{place}` | {default} | {field.description} |\n"
+            yield place, f"| `{place}` | {default} | {field.description} |\n"
 
 
-def _fields(node: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any], bool]]:
+def _has(values: Any, path: list[str]) -> bool:
+    """Whether the path is that of a value, not of a group of values."""
+    if not path:
+        return not (isinstance(values, dict) and values)
+    return isinstance(values, dict) and path[0] in values and _has(values[path[0]], path[1:])
+
+
+def _schema(kind: str) -> Node:
+    schema: Node = crd.custom_resource_definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def _describe(schema: Node, described: dict[str, str], of: str = "") -> dict[str, list[str]]:
+    """The rows of spec and status."""
+    return {part: list(_rows(schema["properties"][part], "", described, of)) for part in ("spec", "status")}
+
+
+def _rows(node: Node, path: str, described: dict[str, str], of: str) -> Iterator[str]:
+    """A row of each field; an object that has the fields of an earlier one names that."""
     for name, field in node.get("properties", {}).items():
         place = f"{path}.{name}".removeprefix(".")
-        yield place, field, name in node.get("required", [])
-        yield from _fields(field, place)
+        fields = json.dumps(_inner(field), sort_keys=True)
+        yield _row(place, field, name in node.get("required", []), described.get(fields))
+        if fields not in described:
+            described |= {fields: f"`{place}`{of}"} if _inner(field) else {}
+            yield from _rows(field, place, described, of)
     for within, mark in (("items", "[]"), ("additionalProperties", ".*")):
         if within in node:
-            yield from _fields(node[within], f"{path}{mark}")
+            yield from _rows(node[within], f"{path}{mark}", described, of)
 
 
-def _row(path: str, field: dict[str, Any], required: bool) -> str:
+def _inner(field: Node) -> Node:
+    """The fields of an object, or of each in a list or map."""
+    fields: Node = (field.get("items") or field.get("additionalProperties") or field).get("properties", {})
+    return fields
+
+
+def _row(path: str, field: Node, required: bool, earlier: str | None) -> str:
     default = field.get("default")
     given = (
         "required"
@@ -108,10 +148,11 @@ def _row(path: str, field: dict[str, Any], required: bool) -> str:
         if default not in (None, "", []) and not isinstance(default, dict)
         else ""
     )
-    return f"| `{path}` | {_type(field)} | {given} | {field['description'].replace('|', chr(92) + '|')} |\n"
+    like = f", as {earlier}" if earlier else ""
+    return f"| `{path}` | {_type(field)}{like} | {given} | {field['description'].replace('|', chr(92) + '|')} |\n"
 
 
-def _type(field: dict[str, Any]) -> str:
+def _type(field: Node) -> str:
     if "enum" in field:
         return ", ".join(f"`{value}`" for value in field["enum"])
     if "items" in field:
@@ -127,14 +168,17 @@ def _type(field: dict[str, Any]) -> str:
     return "time" if field.get("format") == "date-time" else field["type"]
 
 
-def _rules(node: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
+def _rules(node: Node, path: str, listed: set[str]) -> Iterator[tuple[str, str]]:
+    """Each rule at the first of the fields that have it. What `conf` may hold is in its description."""
     for rule in node.get("x-kubernetes-validations", []):
-        yield path or "metadata", rule["message"]
+        if rule["message"] not in listed and not rule["message"].startswith("conf: "):
+            listed.add(rule["message"])
+            yield path or "metadata", rule["message"]
     for name, field in node.get("properties", {}).items():
-        yield from _rules(field, f"{path}.{name}".removeprefix("."))
+        yield from _rules(field, f"{path}.{name}".removeprefix("."), listed)
     for within, mark in (("items", "[]"), ("additionalProperties", ".*")):
         if within in node:
-            yield from _rules(node[within], f"{path}{mark}")
+            yield from _rules(node[within], f"{path}{mark}", listed)
 
 
 def _metrics(registry: CollectorRegistry) -> Iterator[tuple[Any, str]]:
