@@ -47,7 +47,8 @@ class FilesSource(Model):
         default=None, description="Maximum files per batch. If this and maxBytesPerBatch are absent, 1000."
     )
     max_bytes_per_batch: Quantity | None = Field(
-        default=None, description="Size of the files that fill a batch. A file is never split."
+        default=None,
+        description="Size of a batch's files. A larger file of lines is read in several batches, unless it is gzip.",
     )
     after_ingest: Literal["Keep", "Delete", "Archive"] = Field(
         default="Keep",
