@@ -22,7 +22,8 @@ from tools.cluster import debian, programs
 from tools.cluster.docker import Docker
 from tools.machine import REPOSITORY, cache_folder, run, step
 
-PREFIX = "message-store-operator"
+PREFIX = "localhost/message-store-operator"
+"""Nobody can own it: a cluster or a build that lacks such an image asks its own machine, and no public registry."""
 PYTHON_VERSION = "3.11"
 """The Python of Debian bookworm, the images' base."""
 

@@ -8,7 +8,7 @@ from kubernetes import client
 
 from support.kind import POD_S3_ENDPOINT, Cluster
 
-IMAGE = "message-store-operator/spark:0.1.0"
+IMAGE = "localhost/message-store-operator/spark:0.1.0"
 PROGRAM = Path(__file__).with_name("write_table.py")
 
 
@@ -33,7 +33,7 @@ def test_the_s3_server_keeps_what_it_is_given(cluster: Cluster, bucket: str) -> 
 
 
 def test_the_operators_image_runs_without_root_and_without_writing(cluster: Cluster, namespace: str) -> None:
-    cluster.apply(_pod("version", namespace, "message-store-operator/operator:0.1.0", ["--version"], 65532))
+    cluster.apply(_pod("version", namespace, "localhost/message-store-operator/operator:0.1.0", ["--version"], 65532))
     pod = cluster.wait_for("pod", "version", namespace, lambda pod: pod["status"]["phase"] in ("Succeeded", "Failed"))
 
     assert pod["status"]["phase"] == "Succeeded"

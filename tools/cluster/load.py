@@ -89,7 +89,7 @@ def _named(manifest: bytes, name: str) -> Json:
         "mediaType": f"{MEDIA}.manifest.v1+json",
         "digest": digest(manifest),
         "size": len(manifest),
-        "annotations": {"io.containerd.image.name": f"docker.io/{name}"},
+        "annotations": {"io.containerd.image.name": name},
     }
 
 

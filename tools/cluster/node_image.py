@@ -17,6 +17,7 @@ from tools.cluster.docker import Docker, wait_until
 from tools.cluster.oci import write_image
 from tools.controlplane import ETCD_VERSION, KUBERNETES_VERSION
 from tools.gobuild import module_source
+from tools.images import PREFIX
 from tools.machine import REPOSITORY, cache_folder, run, step
 
 POD_SUBNET = "10.244.0.0/24"
@@ -86,7 +87,7 @@ func main() {
 
 def build(docker: Docker) -> str:
     """Build the node image unless the daemon has it, and return its name, which contains a digest of its recipe."""
-    name = f"message-store-operator/node:{KUBERNETES_VERSION}-{_recipe()}"
+    name = f"{PREFIX}/node:{KUBERNETES_VERSION}-{_recipe()}"
     if not docker.has_image(name):
         debian.need({"debootstrap": "debootstrap", "containerd": "containerd", "ctr": "containerd"})
         with step("node image"):

@@ -16,7 +16,7 @@ def test_a_layer_that_the_node_has_is_named_and_not_sent(tmp_path: Path) -> None
 
     archive = _archive(tmp_path, saved, present={_digest(BASE), _digest(OLD_CODE)})
 
-    assert _layers(archive, "docker.io/jobs:1") == [_digest(BASE), _digest(NEW_CODE)]
+    assert _layers(archive, "jobs:1") == [_digest(BASE), _digest(NEW_CODE)]
     assert archive.keys() & {_digest(BASE), _digest(NEW_CODE)} == {_digest(NEW_CODE)}
 
 
@@ -25,7 +25,7 @@ def test_a_layer_of_two_images_is_sent_once(tmp_path: Path) -> None:
 
     archive = _archive(tmp_path, saved, present=set())
 
-    assert _layers(archive, "docker.io/operator:1") == [_digest(BASE)]
+    assert _layers(archive, "operator:1") == [_digest(BASE)]
     assert archive[_digest(BASE)] == BASE
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tools.image_parts import with_parts_of
+from tools.images import PREFIX
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 OWN_BASES = [*REPOSITORY.glob("*/*Dockerfile")]
@@ -25,6 +26,14 @@ def test_a_base_image_of_a_registry_is_named_by_digest(dockerfile: Path) -> None
     assert froms
     assert all(re.fullmatch(r"\S+@sha256:[0-9a-f]{64}", base) for base in bases)
     assert all(base.startswith("${") for base in froms), "a base that is no argument"
+
+
+def test_no_image_that_is_built_here_has_a_name_of_the_public_registry() -> None:
+    assert PREFIX.startswith("localhost/")
+    values = {path.name: path.read_text() for path in (REPOSITORY / "tools/cluster/manifests").glob("*.yaml")}
+    named = re.findall(r"(?:image|registry|repository): (\S*message-store-operator\S*)", "\n".join(values.values()))
+    assert len(named) == 4
+    assert all(name.startswith(PREFIX) for name in named)
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: str(path.relative_to(REPOSITORY)))
