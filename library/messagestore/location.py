@@ -39,8 +39,8 @@ class Location:
         entries = entries_of(uri, os.environ) if storage is None else storage
         self._held = ExitStack()
         with refusals(uri):
-            bundle = self._held.enter_context(trusting(entries))
-        self._store = Store(self.uri, Storage(entries, bundle))
+            bundles = self._held.enter_context(trusting(entries))
+        self._store = Store(self.uri, Storage(entries, bundles))
 
     def close(self) -> None:
         """Stop trusting the entries' certificate authorities."""

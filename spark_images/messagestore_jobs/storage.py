@@ -1,6 +1,6 @@
 """How a run with Spark reaches its buckets, and how Spark learns the epochs of its stores."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
@@ -15,8 +15,8 @@ _EPOCH = "messagestore.epoch."
 class SparkStorage(Storage):
     """A :class:`Storage` with functions that, of our clients, only Hadoop's has."""
 
-    def __init__(self, entries: Sequence[StorageEntry], bundle: str | None, spark: SparkSession) -> None:
-        super().__init__(entries, bundle)
+    def __init__(self, entries: Sequence[StorageEntry], bundles: Mapping[str, str], spark: SparkSession) -> None:
+        super().__init__(entries, bundles)
         self._spark = spark
 
     def create(self, uri: str, content: bytes) -> bool:
@@ -44,8 +44,8 @@ def using(entries: Sequence[StorageEntry], spark: SparkSession) -> Iterator[Stor
     Raises:
         RunFailedError: a certificate authority can't be read.
     """
-    with trusting(entries) as bundle:
-        storage = SparkStorage(entries, bundle, spark)
+    with trusting(entries) as bundles:
+        storage = SparkStorage(entries, bundles, spark)
         configuration = spark.sparkContext._jsc.hadoopConfiguration()
         for name, value in storage.hadoop_settings().items():
             configuration.set(name, value)

@@ -31,12 +31,12 @@ class Storage:
 
     Args:
         entries: of a run document.
-        bundle: a file with all trusted certificate authorities; None: those of the machine.
+        bundles: files with all authorities to trust, by the authority's own file: see :func:`trusting`.
     """
 
-    def __init__(self, entries: Sequence[StorageEntry] = (), bundle: str | None = None) -> None:
+    def __init__(self, entries: Sequence[StorageEntry] = (), bundles: Mapping[str, str] | None = None) -> None:
         self._entries = {entry.bucket: entry for entry in entries}
-        self._bundle = bundle
+        self._bundles = bundles or {}
 
     def delta_options(self, uri: str) -> dict[str, str]:
         """The options of delta-rs for a URI. Commits are conditional puts: of two writers the second is refused.
@@ -80,7 +80,7 @@ class Storage:
             force_virtual_addressing=not entry.path_style_access,
             connect_timeout=S3_CONNECT_SECONDS,
             request_timeout=S3_ANSWER_SECONDS,
-            tls_ca_file_path=self._bundle,
+            tls_ca_file_path=self._bundles.get(entry.ca_file or ""),
         )
 
     def create(self, uri: str, content: bytes) -> bool:
@@ -110,8 +110,8 @@ def reaching(entries: Sequence[StorageEntry]) -> Iterator[Storage]:
     Raises:
         RunFailedError: a certificate authority can't be read.
     """
-    with trusting(entries) as bundle:
-        yield Storage(entries, bundle)
+    with trusting(entries) as bundles:
+        yield Storage(entries, bundles)
 
 
 def credentials(entry: StorageEntry, environment: Mapping[str, str]) -> tuple[str | None, str | None, str | None]:
@@ -135,23 +135,29 @@ def credentials(entry: StorageEntry, environment: Mapping[str, str]) -> tuple[st
 
 
 @contextmanager
-def trusting(entries: Sequence[StorageEntry]) -> Iterator[str | None]:
-    """Trust the authorities of entries beside the usual ones; yields a file with all of them, or None.
+def trusting(entries: Sequence[StorageEntry]) -> Iterator[Mapping[str, str]]:
+    """Trust the authorities of entries beside the usual ones; yields, by each one's file, a file with it and these.
 
-    Blocks may end in any order: the newest that lasts counts, and after the last one what counted before the first.
+    The latter is for pyarrow, connection by connection. In this process all else that reads SSL_CERT_FILE, delta-rs
+    among it, trusts all of them. Blocks may end in any order: the newest that lasts counts, and after the last one what
+    counted before the first.
 
     Raises:
         RunFailedError: a file can't be read.
     """
     files = dict.fromkeys(entry.ca_file for entry in entries if entry.ca_file)
     if not files:
-        yield None
+        yield {}
         return
     with tempfile.TemporaryDirectory(prefix="messagestore-") as folder:
         bundle = Path(folder) / "trusted.pem"
-        _TRUSTED.add(bundle, [_certificates_in(file) for file in files])
+        certificates = {file: _certificates_in(file) for file in files}
+        usual = _TRUSTED.add(bundle, [*certificates.values()])
+        own = {file: bundle.with_name(f"{number}.pem") for number, file in enumerate(certificates)}
         try:
-            yield str(bundle)
+            for file, path in own.items():
+                path.write_text(f"{usual}\n{certificates[file]}")
+            yield {file: str(path) for file, path in own.items()}
         finally:
             _TRUSTED.remove(bundle)
 
@@ -164,8 +170,8 @@ class _Trusted:
         self._bundles: list[Path] = []
         self._usual: str | None = None
 
-    def add(self, bundle: Path, certificates: Sequence[str]) -> None:
-        """Trust these beside all that is trusted now, in a new file."""
+    def add(self, bundle: Path, certificates: Sequence[str]) -> str:
+        """Trust these beside all that is trusted now, in a new file; returns what was trusted before the first."""
         with self._changes:
             now = os.environ.get(_AUTHORITIES)
             if not self._bundles:
@@ -173,6 +179,7 @@ class _Trusted:
             bundle.write_text("\n".join([_well_known(now), *certificates]))
             self._bundles.append(bundle)
             os.environ[_AUTHORITIES] = str(bundle)
+            return _well_known(self._usual)
 
     def remove(self, bundle: Path) -> None:
         """Trust what the newest of the other bundles has; without one, what was trusted before the first."""

@@ -48,6 +48,19 @@ def test_whichever_is_closed_first_the_other_is_trusted_and_then_what_was_before
     assert os.environ.get(SETTING) == setting
 
 
+def test_a_connection_of_pyarrow_trusts_the_authority_of_its_own_bucket_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SETTING, entry(tmp_path, "usual").ca_file or "")
+    one, other, later = (entry(tmp_path, name) for name in ("one", "other", "later"))
+    with trusting([one, other]) as bundles, trusting([later]) as of_later:
+        files = {file: Path(path).read_text().split("\n") for file, path in {**bundles, **of_later}.items()}
+    assert files == {
+        str(each.ca_file): ["certificate of usual", "", f"certificate of {each.bucket}", ""]
+        for each in (one, other, later)
+    }
+
+
 def test_a_file_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
     before = os.environ.get(SETTING)
     missing = StorageEntry(bucket="b", ca_file=f"{tmp_path}/no")
