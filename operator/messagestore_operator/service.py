@@ -66,11 +66,7 @@ async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = Ku
     Raises:
         ServiceError: the API server can't be reached, a kind is not installed, or the watches ended.
     """
-    if settings.tenancy.storage.unbounded:
-        _log.warning(
-            "tenancy.storage.requireCredentials is false and tenancy.storage.prefixes is empty: whoever may create a "
-            "MessageStream can read and write all that the identity of the runs' pods can"
-        )
+    _warn_of(settings)
     metrics, health = Metrics(), health_of(settings)
     telemetry = Telemetry(metrics, health)
     stop = _stop_signal()
@@ -95,6 +91,21 @@ async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = Ku
                 await service.serve(stop)
             except KindMissingError as error:
                 raise ServiceError(str(error)) from error
+
+
+def _warn_of(settings: Settings) -> None:
+    """Log what these settings open to tenants."""
+    if settings.tenancy.storage.unbounded:
+        _log.warning(
+            "tenancy.storage.requireCredentials is false and tenancy.storage.prefixes is empty: whoever may create a "
+            "MessageStream can read and write all that the identity of the runs' pods can"
+        )
+    if settings.shares_identity:
+        _log.warning(
+            "driver.annotations gives all namespaces one cloud identity: whoever may create pods or tokens in one of "
+            "them reaches all storage of that identity, whatever tenancy.storage.prefixes says; give each namespace "
+            "its own by driver.namespaceAnnotations"
+        )
 
 
 class Service:

@@ -87,6 +87,9 @@ class DriverSettings(Model):
     annotations: Texts = Field(
         default={}, description="Annotations of the ServiceAccounts that it creates, such as a cloud identity."
     )
+    namespace_annotations: dict[str, Texts] = Field(
+        default={}, description="By namespace, instead of annotations: a cloud identity of its own."
+    )
 
 
 class MaintenanceSettings(Model):
@@ -221,6 +224,13 @@ class Settings(Model):
         description="When a stream's tables are maintained: whichever limit is reached first.",
     )
     tenancy: Tenancy = Field(default=Tenancy(), description="What resources may ask for: see security.md.")
+
+    @property
+    def shares_identity(self) -> bool:
+        """Whether only prefixes divide the storage that one cloud identity of all namespaces reaches."""
+        storage = self.tenancy.storage
+        divided = bool(storage.prefixes) and not storage.require_credentials
+        return divided and bool(self.driver.annotations) and len(self.watch_namespaces) != 1
 
     @model_validator(mode="after")
     def _own_sizes_are_allowed(self) -> Self:

@@ -139,6 +139,10 @@ def test_the_notes_say_what_is_left_to_do(apiserver: ApiServer, release: list[st
     assert "all that the identity" not in said + _notes(
         release, *identity, "--set", "tenancy.storage.prefixes.*={s3a://a}"
     )
+    shared = (*identity, "--set", "tenancy.storage.prefixes.*={s3a://a},driver.serviceAccount.annotations.role=all")
+    assert "gives all namespaces one cloud identity" in _notes(release, *shared)
+    one_namespace = _notes(release, *shared, "--set", "watch.namespaces={billing}")
+    assert "one cloud identity" not in said + one_namespace
     without_accounts = _notes(release, "--set", "driver.serviceAccount.create=false")
     assert "create serviceaccount message-store-driver" in without_accounts
     assert f"--clusterrole={RELEASE}-message-store-operator-driver" in without_accounts

@@ -182,6 +182,22 @@ def test_chosen_namespaces_need_nothing_of_the_whole_cluster() -> None:
     assert accounts == {"billing", "shipping"}
 
 
+def test_the_drivers_of_each_namespace_have_the_cloud_identity_that_is_given_to_it() -> None:
+    given = {"annotations": {"role": "all"}, "namespaceAnnotations": {"billing": {"role": "bill"}, "shipping": {}}}
+    values = ("--set-json", f"driver.serviceAccount={json.dumps(given)}")
+    found = rendered("--set", "watch.namespaces={billing,shipping,sales}", *values)
+    accounts = [
+        one["metadata"]
+        for one in found
+        if one["kind"] == "ServiceAccount" and one["metadata"]["name"] == "message-store-driver"
+    ]
+    assert {one["namespace"]: one.get("annotations") for one in accounts} == {
+        "billing": {"role": "bill"},
+        "shipping": None,
+        "sales": {"role": "all"},
+    }
+
+
 @each_values
 def test_the_operator_takes_its_settings(values: Path, tmp_path: Path) -> None:
     load(_settings_file(tmp_path, "--values", values), {})

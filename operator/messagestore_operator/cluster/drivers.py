@@ -114,7 +114,8 @@ class Drivers:
         driver = self._settings
         if driver.cluster_role is not None:
             account = _metadata(driver.service_account, namespace)
-            annotations = {"annotations": driver.annotations} if driver.annotations else {}
+            given = driver.namespace_annotations.get(namespace, driver.annotations)
+            annotations = {"annotations": given} if given else {}
             made = await self._make(SERVICE_ACCOUNTS, {"metadata": {**account, **annotations}})
             if annotations and not made:
                 # It may have been created with other settings, such as another cloud identity.

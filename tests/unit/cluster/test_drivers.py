@@ -8,7 +8,7 @@ import pytest
 
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.client import ApiError
+from messagestore_operator.cluster.client import AlreadyExistsError, ApiError
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import RunRef
@@ -65,6 +65,35 @@ async def _written(drivers: Drivers, *runs: str) -> None:
     for run in runs:
         drivers.let_report("default", run)
     await drivers.write("default")
+
+
+class _Accounts:
+    """An API server that records the annotations of accounts, which exist or not."""
+
+    def __init__(self, *, exist: bool) -> None:
+        self.exist = exist
+        self.annotations: dict[str, Any] = {}
+
+    async def create(self, collection: str, body: dict[str, Any]) -> dict[str, Any]:
+        if body["kind"] == "ServiceAccount":
+            if self.exist:
+                raise AlreadyExistsError("POST", collection, 409, "AlreadyExists", "")
+            self.annotations[collection.split("/")[4]] = body["metadata"].get("annotations")
+        return body
+
+    async def merge_patch(self, path: str, body: dict[str, Any]) -> None:
+        self.annotations[path.split("/")[4]] = body["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("exist", [False, True])
+def test_the_drivers_of_each_namespace_have_the_cloud_identity_that_is_given_to_it(exist: bool) -> None:
+    server: Any = _Accounts(exist=exist)
+    given = {"annotations": {"role": "all"}, "namespaceAnnotations": {"billing": {"role": "bill"}}}
+    settings = DriverSettings.model_validate({"clusterRole": "drivers", **given})
+    drivers = Drivers(server, KubeflowBackend(server), Cache("SparkApplication"), settings)
+    for namespace in ("billing", "sales"):
+        asyncio.run(drivers.prepare(namespace))
+    assert server.annotations == {"billing": {"role": "bill"}, "sales": {"role": "all"}}
 
 
 def test_runs_that_are_launched_together_share_a_write() -> None:

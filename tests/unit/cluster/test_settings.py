@@ -29,6 +29,25 @@ def test_the_environment_beats_the_file_and_an_option_beats_both(file: Path) -> 
     assert (found.watch_namespaces, found.workers) == (("c",), 2)
 
 
+DIVIDED = "tenancy: {storage: {requireCredentials: false, prefixes: {'*': ['s3a://lake/{namespace}']}}}\n"
+COMMON = "driver: {annotations: {role: all}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shared"),
+    [
+        (DIVIDED + COMMON, True),
+        (DIVIDED + COMMON + "watchNamespaces: [a]\n", False),
+        (DIVIDED + "driver: {namespaceAnnotations: {billing: {role: bill}}}\n", False),
+        (DIVIDED.replace("requireCredentials: false, ", "") + COMMON, False),
+        (COMMON, False),
+    ],
+)
+def test_one_cloud_identity_that_only_prefixes_divide_is_known_as_shared(file: Path, text: str, shared: bool) -> None:
+    file.write_text(text)
+    assert load(file, {}).shares_identity is shared
+
+
 def test_in_a_pod_it_is_where_the_pod_is_unless_the_file_says_otherwise(file: Path) -> None:
     assert load(None, {"POD_NAMESPACE": "store"}).namespace == "store"
     file.write_text("namespace: elsewhere\n")
