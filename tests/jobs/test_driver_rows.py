@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Match, Rule, Scrub
-from messagestore_core.store import handle
+from messagestore_core.store.fence import HeldStore
 from messagestore_jobs.index import changes
 from messagestore_jobs.index.store_index import StoreIndex
 from support.driver_rows import counting
@@ -30,7 +30,7 @@ def store(spark: SparkSession, tmp_path: Path) -> Store:
         stream = Stream(spark, tmp_path / str(size))
         rows = [message(n, stream_name=f"order-{n % (size // 10)}", position=n * 10 // size) for n in range(1, size)]
         make_store(stream.folder / "store", rows)
-        StoreIndex(spark, handle.Store(stream.table.uri)).save()
+        StoreIndex(spark, HeldStore(stream.table.uri)).save()
         return stream
 
     return make

@@ -28,8 +28,8 @@ from messagestore_core.contract.run_document import (
     Rule,
     Scrub,
 )
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
-from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.progress import Silent
@@ -64,7 +64,7 @@ def steps(messages: int, server: ObjectStore) -> dict[str, float]:
             to: str = "store",
         ) -> float:
             document = data.document(f"{root}/{to}", task, _AT + timedelta(days=number))
-            open_folder(Store.of(document.table, storage))
+            open_folder(HeldStore.of(document.table, storage))
             begun = time.perf_counter()
             carry_out(Run.of(document, spark, Silent(), storage))
             return time.perf_counter() - begun

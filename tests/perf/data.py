@@ -25,8 +25,8 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.delta_log import CommitNote
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.store_index import StoreIndex
@@ -97,7 +97,7 @@ def base(session: Callable[[], SparkSession], count: int) -> Path:
     shutil.rmtree(path, ignore_errors=True)
     spark = session()
     uri = f"file://{path}/store"
-    open_folder(Store.of(Table(uri=uri, owner=OWNER), Storage()))
+    open_folder(HeldStore.of(Table(uri=uri, owner=OWNER), Storage()))
     numbered = spark.range(0, count, 1, max(4, count // 250_000)).selectExpr("id n", "md5('m' || id) h")
     day = f"timestamp'2026-10-01' + make_dt_interval(0, 0, 0, n * {DAYS * 86400} div {count})"
     rows = numbered.selectExpr(
@@ -121,7 +121,7 @@ def base(session: Callable[[], SparkSession], count: int) -> Path:
         "inserted_at time",
         "to_date(inserted_at) inserted_date",
     )
-    store = Store(uri)
+    store = HeldStore(uri)
     store.table("messages")
     with committing(spark, store, "base", CommitNote(run="perf")):
         rows.sortWithinPartitions("stream_name", "position").write.format("delta").mode("append").save(
@@ -158,5 +158,5 @@ def copy(store: Path, to: Path) -> str:
         shutil.rmtree(log)
         shutil.copytree(store / log.relative_to(to), log)
     # Upgrades a base that an earlier release made, as a run would.
-    open_folder(Store.of(Table(uri=f"file://{to}", owner=OWNER), Storage()))
+    open_folder(HeldStore.of(Table(uri=f"file://{to}", owner=OWNER), Storage()))
     return f"file://{to}"

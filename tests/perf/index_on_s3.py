@@ -20,7 +20,7 @@ from rich.table import Table
 from tests.perf import data, ingest_sides
 from tests.perf.large_index import BATCH, open_and_look_up, side_of, with_keys
 
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.session import local_session
 from messagestore_jobs.storage import using
@@ -47,7 +47,7 @@ def _measure(count: int, work: Path, server: ObjectStore, log: Path) -> dict[str
     spark = local_session(cores=2, memory="1g")
     _upload(spark, count, work, server)
     with using([server.entry(BUCKET)], spark) as storage:
-        store = Store(f"s3a://{BUCKET}/store", storage)
+        store = HeldStore(f"s3a://{BUCKET}/store", storage)
         opened, looked_up = open_and_look_up(spark, store)
         size = log.stat().st_size
         timed = ingest_sides.store_from(spark, ingest_sides.document(store.uri, f"s3a://{BUCKET}/landing"), storage)
@@ -65,7 +65,7 @@ def _measure(count: int, work: Path, server: ObjectStore, log: Path) -> dict[str
 
 def _upload(spark: SparkSession, count: int, work: Path, server: ObjectStore) -> None:
     uri = data.copy(data.base(lambda: spark, 100_000), work / "store")
-    StoreIndex(spark, Store(uri)).save()
+    StoreIndex(spark, HeldStore(uri)).save()
     with_keys(work / "store", count)
     (work / "landing").mkdir()
     for i in range(BATCHES):

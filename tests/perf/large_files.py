@@ -21,8 +21,8 @@ from tests.perf import data
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.stores import Table as StoreTable
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import FILES
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.progress import Silent
@@ -46,8 +46,8 @@ def main() -> None:
 
 
 def _make(landing: Path, uri: str) -> None:
-    open_folder(Store.of(StoreTable(uri=uri, owner=data.OWNER), Storage()))
-    add_rows(Store(uri), "files", pa.concat_tables(_made(landing)))
+    open_folder(HeldStore.of(StoreTable(uri=uri, owner=data.OWNER), Storage()))
+    add_rows(HeldStore(uri), "files", pa.concat_tables(_made(landing)))
     for n in range(NEW):
         (landing / f"new-{n}.jsonl").write_text("{}\n")
 

@@ -21,7 +21,7 @@ from rich.table import Table
 from tests.perf import data, ingest_sides
 from tests.perf.processes import in_fresh_process
 
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.index.entries import ENTRY, Entries
@@ -76,9 +76,9 @@ def measure(count: int) -> dict[str, float]:
     work = data.folder() / f"large-index-{count}"
     subprocess.run(["rm", "-rf", work, f"{work}-landing"], check=True)
     uri = data.copy(data.base(lambda: spark, 100_000), work)
-    StoreIndex(spark, Store(uri)).save()
+    StoreIndex(spark, HeldStore(uri)).save()
     with_keys(work, count)
-    opened, looked_up = open_and_look_up(spark, Store(uri))
+    opened, looked_up = open_and_look_up(spark, HeldStore(uri))
     files = [data.records(BATCH, 100_000_000 + i * BATCH, i) for i in range(BATCHES)]
     batches = ingest_sides.store(spark, uri, files).batches
     own = next(int(line.split()[1]) for line in Path("/proc/self/status").read_text().splitlines() if "RssAnon" in line)
@@ -91,7 +91,7 @@ def measure(count: int) -> dict[str, float]:
     }
 
 
-def open_and_look_up(spark: SparkSession, store: Store) -> tuple[float, float]:
+def open_and_look_up(spark: SparkSession, store: HeldStore) -> tuple[float, float]:
     """Seconds of opening a store's index, and of the first lookup of new ids in it."""
     begun = time.perf_counter()
     index = StoreIndex(spark, store)

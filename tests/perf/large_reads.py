@@ -28,8 +28,8 @@ from tests.perf import data
 from messagestore import reads
 from messagestore.reader import Reader
 from messagestore_core.contract.stores import Table
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import MESSAGES, properties
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.session import UNREPEATED
@@ -59,7 +59,7 @@ def store_of(count: int, days: int) -> Path:
     if not (path / "complete").exists():
         shutil.rmtree(path, ignore_errors=True)
         uri = f"file://{path}/store"
-        open_folder(Store.of(Table(uri=uri, owner=data.OWNER), Storage()))
+        open_folder(HeldStore.of(Table(uri=uri, owner=data.OWNER), Storage()))
         messages = path / "store" / "messages"
         added = [action for day in range(days) for action in _day(messages, day, count // days, last=day == days - 1)]
         table = DeltaTable(messages)

@@ -27,8 +27,8 @@ from tests.perf import data, ingest_sides
 from tests.perf.processes import in_fresh_process
 
 from messagestore_core.contract.stores import Table as StoreTable
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads, read_hidden_heads
 from messagestore_core.store.keyed import KEY_OBJECT
 from messagestore_core.store.offsets import OffsetBatch, OffsetRange, Partition, ReadOffsets
@@ -54,7 +54,7 @@ def heads() -> Figures:
         before, begun = _peak(), time.perf_counter()
         raise_heads(store, some, STREAMS)
         found = {"raise 100,000, s": time.perf_counter() - begun, "memory grew by, MiB": _peak() - before}
-        return {**found, "what each run reads of them, s": _timed(lambda: read_hidden_heads(Store(store.uri)))}
+        return {**found, "what each run reads of them, s": _timed(lambda: read_hidden_heads(HeldStore(store.uri)))}
 
 
 def offsets() -> Figures:
@@ -112,7 +112,7 @@ def _write_heads(uri: str) -> None:
     for first in range(0, STREAMS, count):
         positions, nothing = pa.array(np.full(count, 5)), (pa.nulls(count, pa.int64()), pa.nulls(count, pa.string()))
         rows = pa.Table.from_arrays([_names(first, first + count, 1), positions, *nothing], schema=HEADS)
-        add_rows(Store(uri), "heads", rows)
+        add_rows(HeldStore(uri), "heads", rows)
 
 
 def _names(first: int, end: int, step: int) -> pa.Array:
@@ -120,11 +120,11 @@ def _names(first: int, end: int, step: int) -> pa.Array:
 
 
 def _write_tombstones(uri: str) -> None:
-    Store(uri).objects().create(KEY_OBJECT, secrets.token_bytes(32))
+    HeldStore(uri).objects().create(KEY_OBJECT, secrets.token_bytes(32))
     keys = pa.array([secrets.token_hex(32) for _ in range(ERASED)])
     columns = {"message_key": keys, "erased_at": pa.array([_AT] * ERASED, TOMBSTONES.field("erased_at").type)}
     columns |= {"run": pa.array(["perf"] * ERASED), "global_position": pa.array(np.arange(1, ERASED + 1))}
-    add_rows(Store(uri), "tombstones", pa.table(columns).cast(TOMBSTONES))
+    add_rows(HeldStore(uri), "tombstones", pa.table(columns).cast(TOMBSTONES))
 
 
 def _offsets(number: int) -> OffsetBatch:
@@ -134,11 +134,11 @@ def _offsets(number: int) -> OffsetBatch:
 
 
 @contextmanager
-def _store() -> Iterator[Store]:
+def _store() -> Iterator[HeldStore]:
     with tempfile.TemporaryDirectory(prefix="messagestore-perf-", dir=data.folder()) as work:
         uri = f"file://{work}/store"
-        open_folder(Store.of(StoreTable(uri=uri, owner=data.OWNER), Storage()))
-        yield Store(uri)
+        open_folder(HeldStore.of(StoreTable(uri=uri, owner=data.OWNER), Storage()))
+        yield HeldStore(uri)
 
 
 def _apart(write: Callable[[str], None], uri: str) -> None:

@@ -27,6 +27,7 @@ from messagestore_core.contract.run_document import (
     Rule,
     Selection,
 )
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import REMEMBERED
@@ -144,11 +145,11 @@ def purge_all(side: str, arguments: Figures) -> Figures:
         uri = data.copy(data.base(_session, held), work / str(held))
         document = data.document(uri, PurgeTask(mode="Enforce", rules=(rule,)), datetime(2026, 11, 1, tzinfo=UTC))
         table = document.table.model_copy(update={"remember_purged": remembered})
-        open_folder(Store.of(table, Storage()))
+        open_folder(HeldStore.of(table, Storage()))
         return _timed(lambda: run_purge(Run.of(document.model_copy(update={"table": table}), spark, Silent())))
 
     run(100_000)
-    seconds, store = run(HELD), Store(f"file://{work}/{HELD}", remember_purged=remembered)
+    seconds, store = run(HELD), HeldStore(f"file://{work}/{HELD}", remember_purged=remembered)
     kept = store.table(REMEMBERED).count() if remembered else 0
     assert kept == (HELD if remembered else 0), f"{kept} ids are remembered"
     figures = {"seconds": seconds, "index afterwards": _timed(lambda: StoreIndex(spark, store))}

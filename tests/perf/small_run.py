@@ -21,7 +21,7 @@ from tests.perf import data, ingest_sides, large_reads
 from tests.perf.plain import plain_session
 from tests.perf.processes import in_fresh_process
 
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import look
@@ -40,7 +40,7 @@ def prepare(held: int) -> Path:
     """A store with this many messages and its index, made once."""
     store = large_reads.store_of(held, data.DAYS) if held >= _LARGE else data.base(_session, held)
     if not (store / INDEX).exists():
-        StoreIndex(_session(), Store(f"file://{store}")).save()
+        StoreIndex(_session(), HeldStore(f"file://{store}")).save()
     return store
 
 

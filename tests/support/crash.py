@@ -25,9 +25,9 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
-from messagestore_core.store import external
+from messagestore_core.store import fence
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
 from messagestore_jobs import lock
 from messagestore_jobs.driver.execute import execute
@@ -117,13 +117,13 @@ def _kill_soon() -> None:
 
 def main() -> None:
     order = json.loads(sys.argv[1])
-    external.observe(_killer(*order["point"]))
+    fence.observe(_killer(*order["point"]))
     if "document" in order:
         document = RunDocument.model_validate_json(order["document"])
         report = execute(document, _spark, Silent(), wait_seconds=0, clock=lambda: datetime.now(UTC))
         sys.stderr.write(str(report.error))
     else:
-        open_folder(Store.of(Table(uri=f"file://{order['folder']}", owner=OWNER), Storage()))
+        open_folder(HeldStore.of(Table(uri=f"file://{order['folder']}", owner=OWNER), Storage()))
     os._exit(NOT_REACHED)
 
 

@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,23 +10,13 @@ from pyspark.errors import PySparkException
 
 import messagestore_core
 import messagestore_jobs
-from messagestore_core.store import external
+from messagestore_core.store.fence import observing
 
 T = TypeVar("T")
 
 
 class UnheardError(PySparkException):
     """A write succeeded, and its answer was lost."""
-
-
-@contextmanager
-def observing(observer: Callable[[str, str], None]) -> Iterator[None]:
-    """Call the observer around each external write of a block."""
-    external.observe(observer)
-    try:
-        yield
-    finally:
-        external._observers.remove(observer)
 
 
 def unheard(run: Callable[[], T], meanwhile: Callable[[], object] = lambda: None) -> tuple[T, set[str]]:
@@ -60,9 +49,11 @@ def patterns_in_code() -> set[str]:
 
 def _patterns(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "external_write":
-            match node.args[0]:
-                case ast.Constant(value=str(name)):
+        if not isinstance(node, ast.With):
+            continue
+        for item in node.items:
+            match item.context_expr:
+                case ast.Call(func=ast.Attribute(attr="step"), args=[ast.Constant(value=str(name))]):
                     yield re.escape(name)
-                case ast.JoinedStr(values=parts):
+                case ast.Call(func=ast.Attribute(attr="step"), args=[ast.JoinedStr(values=parts)]):
                     yield "".join(re.escape(p.value) if isinstance(p, ast.Constant) else ".+" for p in parts)

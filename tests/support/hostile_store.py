@@ -30,7 +30,7 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.audit import AuditEntry, add_audit
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.schemas import OFFSETS, PENDING_UPDATES
 from messagestore_core.store.tombstones import add_tombstones
@@ -168,9 +168,9 @@ class Site:
 
     def _told_by_hand(self) -> None:
         uri = self.table.uri
-        raise_heads(Store(uri), pa.table({"stream_name": ["order-1"], "next_position": [20]}), 30)
-        add_tombstones(Store(uri), [("erased", 1)], NOW, "run")
-        add_audit(Store(uri), AuditEntry(NOW, "Purge", "run", RESOURCE, {"preview": "p"}, 1, 2))
+        raise_heads(HeldStore(uri), pa.table({"stream_name": ["order-1"], "next_position": [20]}), 30)
+        add_tombstones(HeldStore(uri), [("erased", 1)], NOW, "run")
+        add_audit(HeldStore(uri), AuditEntry(NOW, "Purge", "run", RESOURCE, {"preview": "p"}, 1, 2))
         waiting = {
             "message_id": "later",
             "status": "FAILED",
@@ -179,10 +179,10 @@ class Site:
             "batch": 1,
             "row": 0,
         }
-        add_rows(Store(uri), "pending_updates", pa.Table.from_pylist([waiting], schema=PENDING_UPDATES))
+        add_rows(HeldStore(uri), "pending_updates", pa.Table.from_pylist([waiting], schema=PENDING_UPDATES))
         read = {"source_id": "k", "batch": 1, "at": NOW, "topic": "t", "topic_id": "i", "partition": 0}
         read |= {"start": 0, "end": 1, "latest": 1}
-        add_rows(Store(uri), "offsets", pa.Table.from_pylist([read], schema=OFFSETS))
+        add_rows(HeldStore(uri), "offsets", pa.Table.from_pylist([read], schema=OFFSETS))
 
     def _purge(self) -> RunDocument:
         archive = Archive(uri=f"file://{self.site}/archive", format="JSONLines")

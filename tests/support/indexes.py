@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.clock import microseconds
 from messagestore_core.store.delta_log import CommitNote
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.schemas import MESSAGES
@@ -35,7 +36,7 @@ class Ingested:
     batches: int = 0
 
     @staticmethod
-    def opened(spark: SparkSession, store: Store, batches: int = 0) -> "Ingested":
+    def opened(spark: SparkSession, store: HeldStore, batches: int = 0) -> "Ingested":
         return Ingested(spark, store, StoreIndex(spark, store), batches)
 
     def batch(self, ids: Iterable[str], streams: Iterable[str], at: datetime) -> None:
@@ -90,7 +91,7 @@ def next_position(store: Store, stream: str) -> int:
     return max([kept_heads(store).next_position(stream), *there])
 
 
-def remove(store: Store, ids: Iterable[str]) -> None:
+def remove(store: HeldStore, ids: Iterable[str]) -> None:
     """Raise heads, then remove rows, as a purge does."""
     names = sorted({row["stream_name"] for row in _messages(store)})
     streams = {

@@ -17,6 +17,7 @@ from messagestore_core.contract.records import FileFormat, FilesSource
 from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
@@ -91,7 +92,7 @@ class Stream:
 
     def run(self, at: datetime = START, **settings: Any) -> IngestOutcome:
         document = self.document(at, **settings)
-        open_folder(Store.of(document.table, Storage()))
+        open_folder(HeldStore.of(document.table, Storage()))
         return run_ingest(Run.of(document, self.spark, self.heard))
 
     def messages(self) -> list[Row]:

@@ -13,7 +13,7 @@ from deltalake import Transaction, write_deltalake
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.delta_log import CommitNote, last_note
-from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import HiddenHeads, read_hidden_heads, read_named_heads
@@ -60,7 +60,7 @@ def make_store(
 ) -> Table:
     """A store with these rows; each argument is one commit, as a batch writes it."""
     table = Table(uri=f"file://{folder}", owner=OWNER, remember_purged=remember_purged)
-    open_folder(Store.of(table, Storage()))
+    open_folder(HeldStore.of(table, Storage()))
     for batch in (rows, *more):
         add_messages(table.uri, batch)
     return table
@@ -72,34 +72,34 @@ def add_messages(uri: str, rows: Iterable[Row], **noted: Any) -> None:
     before = last_note(Store(uri))
     counts = IngestCounts(received=arrow.num_rows, stored=arrow.num_rows)
     note = CommitNote(run="ingest", totals=before.totals + counts, **noted)
-    add_rows(Store(uri), "messages", arrow, note)
+    add_rows(HeldStore(uri), "messages", arrow, note)
 
 
 def add_dead_letters(uri: str, rows: Iterable[Row]) -> None:
     """Add dead letters; each row has at least ``failed_at`` and ``raw``."""
     full = [{"reason": "Unparseable", "source": {"kind": "files", "uri": "file:///landing/a"}, **row} for row in rows]
-    add_rows(Store(uri), "dead_letters", pa.Table.from_pylist(full, schema=DEAD_LETTERS))
+    add_rows(HeldStore(uri), "dead_letters", pa.Table.from_pylist(full, schema=DEAD_LETTERS))
 
 
-def add_rows(store: Store, name: str, rows: pa.Table, note: CommitNote | None = None, *batch: Transaction) -> None:
+def add_rows(store: HeldStore, name: str, rows: pa.Table, note: CommitNote | None = None, *batch: Transaction) -> None:
     """Add rows to any table, in a commit with a note, as a run writes it."""
-    table, own = open_to_write(store, name), commit_properties(store, note)
+    table, own = store.open_to_write(name), store.commit_properties(note)
     own.app_transactions = [*(own.app_transactions or []), *batch]
     write_deltalake(table, rows, mode="append", commit_properties=own)
 
 
 def change_rows(uri: str, name: str, changes: dict[str, str], predicate: str) -> None:
     """Change rows of any table, in a commit with a note, as a run does; changes are SQL by column."""
-    store = Store(uri)
+    store = HeldStore(uri)
     note = last_note(store) if name == "messages" else None
-    open_to_write(store, name).update(changes, predicate=predicate, commit_properties=commit_properties(store, note))
+    store.open_to_write(name).update(changes, predicate=predicate, commit_properties=store.commit_properties(note))
 
 
 def remove_rows(uri: str, name: str, predicate: str | None = None) -> None:
     """Remove rows of any table, all without a predicate, in a commit with a note, as a run does."""
-    store = Store(uri)
+    store = HeldStore(uri)
     note = last_note(store) if name == "messages" else None
-    open_to_write(store, name).delete(predicate, commit_properties=commit_properties(store, note))
+    store.open_to_write(name).delete(predicate, commit_properties=store.commit_properties(note))
 
 
 def stored(uri: str) -> list[Row]:

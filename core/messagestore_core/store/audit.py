@@ -16,8 +16,7 @@ from deltalake.exceptions import CommitFailedError
 from messagestore_core.clock import now
 from messagestore_core.contract.run_document import Hold, IngestTask, Resource, RunDocument
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan
 from messagestore_core.store.schemas import AUDIT, literal
@@ -49,7 +48,7 @@ class AuditEntry:
     """Whether only one run of the resource writes the row."""
 
 
-def add_audit(store: Store, done: AuditEntry) -> None:
+def add_audit(store: HeldStore, done: AuditEntry) -> None:
     """Append a row, durably; a run writes the same row once, however often it is repeated.
 
     It is a blind append: it conflicts with no other writer, and a run without a grant may do it too.
@@ -77,19 +76,19 @@ def add_audit(store: Store, done: AuditEntry) -> None:
     if not done.once:
         same = same & (pc.field("run") == done.run)
     for _ in range(_ATTEMPTS):
-        table = open_to_write(store, "audit")
+        table = store.open_to_write("audit")
         if scan(table, ["run"], same).read_all().num_rows:
             return
         # A run that only reads doesn't upgrade the store, so the newest columns may be missing.
         there = {field.name for field in table.schema().fields}
         rows = pa.Table.from_pylist([row], schema=AUDIT).select([name for name in AUDIT.names if name in there])
-        with suppress(CommitFailedError), external_write(f"audit-{done.action.lower()}"):
-            write_deltalake(table, rows, mode="append", commit_properties=commit_properties(store))
+        with suppress(CommitFailedError), store.step(f"audit-{done.action.lower()}"):
+            write_deltalake(table, rows, mode="append", commit_properties=store.commit_properties())
             return
     raise RunFailedError("RunFailed", f"other runs keep writing {store.path('audit')}; no row was added")
 
 
-def note(store: Store, document: RunDocument, action: str, detail: dict[str, Any], **told: Any) -> None:
+def note(store: HeldStore, document: RunDocument, action: str, detail: dict[str, Any], **told: Any) -> None:
     """Append a row about what a run does now; both versions are the present one of ``messages``.
 
     Args:
@@ -117,11 +116,11 @@ def rows_of(store: Store, *actions: str) -> list[dict[str, Any]]:
     return [{**row, "counts": dict(row["counts"] or [])} for row in rows.to_pylist()]
 
 
-def replace_rules(store: Store, rules: str, by: str) -> None:
+def replace_rules(store: HeldStore, rules: str, by: str) -> None:
     """Replace the value of column ``rules`` in all rows that have it, durably."""
-    with external_write("audit-hidden"):
-        open_to_write(store, "audit").update(
-            {"rules": literal(by)}, predicate=f"rules = {literal(rules)}", commit_properties=commit_properties(store)
+    with store.step("audit-hidden"):
+        store.open_to_write("audit").update(
+            {"rules": literal(by)}, predicate=f"rules = {literal(rules)}", commit_properties=store.commit_properties()
         )
 
 
@@ -132,7 +131,7 @@ def read_audit(store: Store) -> list[dict[str, Any]]:
     return [{**row, "counts": dict(row["counts"] or [])} for row in rows.to_pylist()]
 
 
-def note_holds(store: Store, document: RunDocument) -> None:
+def note_holds(store: HeldStore, document: RunDocument) -> None:
     """Add rows for the stream's new holds, and for those that are gone."""
     new, gone = holds_to_note(store, document)
     for rules in sorted(new):

@@ -9,8 +9,7 @@ import pyarrow.compute as pc
 
 from messagestore_core.store.dead_letters import withdraw
 from messagestore_core.store.delta_log import committed_batch
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.pending_updates import forget_waiting
 from messagestore_core.store.scan import scan
@@ -35,6 +34,13 @@ class ReadBatches(ABC, Generic[_Batch]):
     def __init__(self, store: Store, source_id: str) -> None:
         self._store, self._source_id = store, source_id
         self._others: dict[str, int] = {}
+
+    @property
+    def _held(self) -> HeldStore:
+        """The store, to write to it."""
+        if not isinstance(self._store, HeldStore):
+            raise TypeError(f"{self._store.uri} is only read")
+        return self._store
 
     @property
     @abstractmethod
@@ -78,12 +84,12 @@ class ReadBatches(ABC, Generic[_Batch]):
             since = (pc.field("source_id") == source) & (pc.field("batch") > committed)
             rows = scan(self._store.table(self._table), ["batch"], since).read_all()
             for number in rows["batch"].unique().to_pylist():
-                withdraw(self._store, batch_id(source, number))
-                forget_waiting(self._store, source, number)
-            with external_write("plan-forgotten"):
-                open_to_write(self._store, self._table).delete(
+                withdraw(self._held, batch_id(source, number))
+                forget_waiting(self._held, source, number)
+            with self._held.step("plan-forgotten"):
+                self._held.open_to_write(self._table).delete(
                     f"source_id = {literal(source)} and batch > {committed}",
-                    commit_properties=commit_properties(self._store),
+                    commit_properties=self._held.commit_properties(),
                 )
             del self._others[source]
 

@@ -8,8 +8,8 @@ import hashlib
 import re
 from functools import lru_cache
 
-from messagestore_core.store.external import external_write
-from messagestore_core.store.objects import Objects, is_local, join, local_path
+from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.objects import is_local, join, local_path
 
 CLAIMS = "payloads"
 """The folder of a store that holds them."""
@@ -22,11 +22,12 @@ def claim_suffix(run: str, epoch: int | None) -> str:
     return hashlib.sha256(f"{run}/{epoch}".encode()).hexdigest()[:16]
 
 
-def withdraw_claims(claims: Objects, first: int) -> None:
+def withdraw_claims(store: HeldStore, first: int) -> None:
     """Remove those claim checks whose global positions, from ``first`` on, no message has yet."""
+    claims = store.objects(CLAIMS)
     for name in claims.names():
         if re.fullmatch(CLAIM_NAME, name) and name >= f"{first:020}":
-            with external_write("claim-withdrawn"):
+            with store.step("claim-withdrawn"):
                 claims.delete(name)
 
 

@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan
 from messagestore_core.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE, UTC, literal
@@ -114,7 +113,7 @@ def places_of(store: Store, batch: str) -> set[Place]:
     return set(map(Place, *(pc.struct_field(found, name).to_pylist() for name in Place._fields)))
 
 
-def withdraw(store: Store, batch: str, stays: Callable[[Place], bool] = lambda place: False) -> None:
+def withdraw(store: HeldStore, batch: str, stays: Callable[[Place], bool] = lambda place: False) -> None:
     """Withdraw what a batch that was not committed set aside, durably, but for places that stay.
 
     Dead letters that were redriven, and that the batch set aside again, get back the refusal before; others go.
@@ -130,36 +129,36 @@ def withdraw(store: Store, batch: str, stays: Callable[[Place], bool] = lambda p
     before["earlier"] = "CASE WHEN array_length(d.earlier) > 1 THEN array_pop_back(d.earlier) END"
     known = "coalesce(array_length(d.earlier), 0) > 0"
     same = "d.source['uri'] = s.uri AND d.source['offset'] = s.\"offset\""
-    merge = open_to_write(store, "dead_letters").merge(
+    merge = store.open_to_write("dead_letters").merge(
         rows,
         f"d.batch = {literal(batch)} AND {same} AND (d.source['partition'] IS NOT DISTINCT FROM s.\"partition\")",
         source_alias="s",
         target_alias="d",
-        commit_properties=commit_properties(store),
+        commit_properties=store.commit_properties(),
     )
-    with external_write("dead-letters-withdrawn"):
+    with store.step("dead-letters-withdrawn"):
         merge.when_matched_update(updates=before, predicate=known).when_matched_delete(f"NOT ({known})").execute()
 
 
-def set_aside(store: Store, rows: pa.Table) -> None:
+def set_aside(store: HeldStore, rows: pa.Table) -> None:
     """Append dead letters (schema DEAD_LETTERS), durably."""
-    with external_write("dead-letters"):
+    with store.step("dead-letters"):
         write_deltalake(
-            open_to_write(store, "dead_letters"),
+            store.open_to_write("dead_letters"),
             rows.cast(DEAD_LETTERS),
             mode="append",
-            commit_properties=commit_properties(store),
+            commit_properties=store.commit_properties(),
         )
 
 
-def remove(store: Store, letters: pa.Table) -> None:
+def remove(store: HeldStore, letters: pa.Table) -> None:
     """Delete dead letters, by columns raw and source; the caller names the write."""
-    open_to_write(store, "dead_letters").merge(
-        letters, _SAME, source_alias="s", target_alias="d", commit_properties=commit_properties(store)
+    store.open_to_write("dead_letters").merge(
+        letters, _SAME, source_alias="s", target_alias="d", commit_properties=store.commit_properties()
     ).when_matched_delete().execute()
 
 
-def set_aside_again(store: Store, rows: pa.Table) -> None:
+def set_aside_again(store: HeldStore, rows: pa.Table) -> None:
     """Give dead letters that were redriven and failed again the newer reason; the earlier ones are kept.
 
     A dead letter whose row is gone is added again. A batch that is repeated counts as one try.
@@ -170,13 +169,13 @@ def set_aside_again(store: Store, rows: pa.Table) -> None:
     earlier = f"array_slice(array_append(coalesce(d.earlier, make_array()), {last}), -{_EARLIER}, -1)"
     another = again | {"tries": "coalesce(d.tries, 1) + 1", "earlier": earlier}
     own = "d.batch IS NOT DISTINCT FROM s.batch"
-    merge = open_to_write(store, "dead_letters").merge(
+    merge = store.open_to_write("dead_letters").merge(
         rows,
         _SAME,
         source_alias="s",
         target_alias="d",
-        commit_properties=commit_properties(store),
+        commit_properties=store.commit_properties(),
     )
-    with external_write("dead-letters"):
+    with store.step("dead-letters"):
         merge = merge.when_matched_update(updates=another, predicate=f"NOT ({own})")
         merge.when_matched_update(updates=again, predicate=own).when_not_matched_insert_all().execute()

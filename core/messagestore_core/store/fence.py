@@ -9,8 +9,9 @@ Delta can't refuse writes that are no commits (objects, markers, plans). Before 
 epoch, at most once a second.
 """
 
+import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -20,10 +21,13 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from messagestore_core.store.delta_log import EPOCH, CommitNote, empty_commit, epoch_of, note_of
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.external import Observer, external_write, observing
 from messagestore_core.store.handle import Store
 from messagestore_core.store.notes import TablesNote
 
+Observer = Callable[[str, str], None]
+
+_log = logging.getLogger(__name__)
+_observers: list[Observer] = []
 _ATTEMPTS = 100
 _LOOK_AGAIN_SECONDS = 1.0
 
@@ -35,8 +39,100 @@ class FencedError(RunFailedError):
         super().__init__("Fenced", message)
 
 
+class HeldStore(Store):
+    """A store that a run may write to: who writes to it, or for it to other folders, takes this type.
+
+    Each write is a :meth:`step`. With an epoch a step is fenced. Without one it is not: a local run has a lock of its
+    machine, and replays out of a store run beside its other runs.
+    """
+
+    _claimed = False
+    _looked_at = -_LOOK_AGAIN_SECONDS
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Wrap a write that outlives the process, such as a commit, an object or a marker.
+
+        Raises:
+            FencedError: the store was written under a newer epoch.
+            RuntimeError: the store has an epoch that was not claimed.
+        """
+        if self.epoch is not None:
+            if not self._claimed:
+                raise RuntimeError(f"{name}: epoch {self.epoch} of {self.uri} was not claimed")
+            self._refuse_if_handed_on()
+        with _told(name):
+            yield
+
+    def open_to_write(self, name: str) -> DeltaTable:
+        """One table, for one commit that carries :meth:`commit_properties`.
+
+        Raises:
+            FencedError: it was written under a newer epoch.
+        """
+        table = self.opened(name)
+        self.refuse_older_than(epoch_of(table))
+        self.known.writing(name, table)
+        return table
+
+    def commit_properties(self, note: CommitNote | None = None) -> CommitProperties:
+        """The properties of a commit by delta-rs: a note, and the epoch, so that the commit fails after a newer one."""
+        return CommitProperties(
+            custom_metadata={"userMetadata": self.note_text(note)},
+            app_transactions=[Transaction(EPOCH, self.epoch)] if self.epoch is not None else None,
+        )
+
+    def carrying_on(self, name: str, table: DeltaTable, run: str) -> CommitProperties:
+        """The properties of a commit by delta-rs that changes no row; on ``messages`` it repeats the totals."""
+        return self.commit_properties(note_of(table).model_copy(update={"run": run}) if name == "messages" else None)
+
+    def note_text(self, note: CommitNote | None = None) -> str:
+        """The user metadata of a commit: a note of ``messages``, or that of any other table."""
+        said = TablesNote() if note is None else note
+        return said.model_copy(update={"epoch": self.epoch, "tables": self.known.all()}).json_text()
+
+    def newest_epoch(self) -> int | None:
+        """The newest epoch of the store; None without an epoch or without a store."""
+        try:
+            return self.transaction("messages", EPOCH)
+        except TableNotFoundError:
+            return None
+
+    def refuse_older_than(self, newest: int | None) -> None:
+        """Raise FencedError if the store has a newer epoch than this run."""
+        if newest is not None and self.epoch is not None and newest > self.epoch:
+            raise FencedError(
+                f"{self.uri} has been handed to a newer run (epoch {newest}, this run has {self.epoch}); "
+                "nothing more was written"
+            )
+
+    def hold_unclaimed(self, epoch: int | None) -> None:
+        """Write under an epoch without a claim: to repair tables that no run can open. No run may be in progress."""
+        self.epoch, self._claimed = epoch, True
+
+    def _refuse_if_handed_on(self) -> None:
+        if time.monotonic() - self._looked_at >= _LOOK_AGAIN_SECONDS:
+            self.refuse_older_than(self.newest_epoch())
+            self._looked_at = time.monotonic()
+
+
+def observe(observer: Observer) -> None:
+    """Call ``observer(name, moment)`` around each write; moment is "before" or "after". Tests stop runs so."""
+    _observers.append(observer)
+
+
 @contextmanager
-def holding(stores: Sequence[Store], run: str) -> Iterator[None]:
+def observing(observer: Observer) -> Iterator[None]:
+    """Like :func:`observe`, while the block lasts."""
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
+
+
+@contextmanager
+def holding(stores: Sequence[HeldStore], run: str) -> Iterator[None]:
     """Hold the right to write these stores, each under its epoch, while the block lasts. Their folders are open.
 
     Raises:
@@ -49,58 +145,29 @@ def holding(stores: Sequence[Store], run: str) -> Iterator[None]:
             _refuse_without_epoch(store)
     for store in held:
         claim(store, run)
-    with observing(_look_before_writes(held)):
-        try:
-            yield
-        except Exception as error:
-            for store in held:
-                _explain(store, error)
-            raise
+    try:
+        yield
+    except Exception as error:
+        for store in held:
+            _explain(store, error)
+        raise
+    finally:
+        for store in held:
+            store._claimed = False
 
 
-def open_to_write(store: Store, name: str) -> DeltaTable:
-    """One table of a folder, for one commit that carries :func:`commit_properties`.
-
-    Raises:
-        FencedError: it was written under a newer epoch.
-    """
-    table = store.opened(name)
-    if store.epoch is not None:
-        _refuse_older(store, epoch_of(table))
-    store.known.writing(name, table)
-    return table
-
-
-def commit_properties(store: Store, note: CommitNote | None = None) -> CommitProperties:
-    """The properties of a commit by delta-rs: a note, and the epoch, so that the commit fails after a newer one."""
-    return CommitProperties(
-        custom_metadata={"userMetadata": note_text(store, note)},
-        app_transactions=[Transaction(EPOCH, store.epoch)] if store.epoch is not None else None,
-    )
-
-
-def carrying_on(store: Store, name: str, table: DeltaTable, run: str) -> CommitProperties:
-    """The properties of a commit by delta-rs that changes no row; on ``messages`` it repeats the totals."""
-    return commit_properties(store, note_of(table).model_copy(update={"run": run}) if name == "messages" else None)
-
-
-def note_text(store: Store, note: CommitNote | None = None) -> str:
-    """The user metadata of a commit: a note of ``messages``, or that of any other table."""
-    said = TablesNote() if note is None else note
-    return said.model_copy(update={"epoch": store.epoch, "tables": store.known.all()}).json_text()
-
-
-def claim(store: Store, run: str) -> None:
+def claim(store: HeldStore, run: str) -> None:
     """Commit a store's epoch to all of its tables; from then on commits of older epochs fail.
 
     Raises:
         FencedError: a table has a newer one.
     """
-    with external_write("claim"), ThreadPoolExecutor(len(store.tables)) as threads:
+    with _told("claim"), ThreadPoolExecutor(len(store.tables)) as threads:
         list(threads.map(partial(_claim, store, run), store.tables))
+    store._claimed = True
 
 
-def _claim(store: Store, run: str, name: str) -> None:
+def _claim(store: HeldStore, run: str, name: str) -> None:
     """Commit the epoch to one table, right after the commit whose totals it repeats."""
     checked = store.last_opened(name)
     for _ in range(_ATTEMPTS):
@@ -110,11 +177,11 @@ def _claim(store: Store, run: str, name: str) -> None:
             # A deletion that broke off goes on without this table.
             return
         newest = epoch_of(table)
-        _refuse_older(store, newest)
+        store.refuse_older_than(newest)
         if newest == store.epoch:
             store.known.noted.add(name)
             return
-        properties = carrying_on(store, name, table, run)
+        properties = store.carrying_on(name, table, run)
         # A commit after one that was not read would repeat wrong totals.
         properties.max_commit_retries = 0
         try:
@@ -127,39 +194,8 @@ def _claim(store: Store, run: str, name: str) -> None:
     raise RunFailedError("RunFailed", f"other runs keep writing {store.path(name)}; its epoch can't be set")
 
 
-def _look_before_writes(held: Sequence[Store]) -> Observer:
-    """An observer of external writes that raises FencedError where a newer run has the store."""
-    looked_at = -_LOOK_AGAIN_SECONDS
-
-    def observer(name: str, moment: str) -> None:
-        nonlocal looked_at
-        if moment != "before" or time.monotonic() - looked_at < _LOOK_AGAIN_SECONDS:
-            return
-        for store in held:
-            _refuse_older(store, _newest(store))
-        looked_at = time.monotonic()
-
-    return observer
-
-
-def _newest(store: Store) -> int | None:
-    """The newest epoch of a store; None without an epoch or without a store."""
-    try:
-        return store.transaction("messages", EPOCH)
-    except TableNotFoundError:
-        return None
-
-
-def _refuse_older(store: Store, newest: int | None) -> None:
-    if newest is not None and store.epoch is not None and newest > store.epoch:
-        raise FencedError(
-            f"{store.uri} has been handed to a newer run (epoch {newest}, this run has {store.epoch}); "
-            "nothing more was written"
-        )
-
-
-def _refuse_without_epoch(store: Store) -> None:
-    newest = _newest(store)
+def _refuse_without_epoch(store: HeldStore) -> None:
+    newest = store.newest_epoch()
     if newest is not None:
         raise FencedError(
             f"{store.uri} is written by the runs of an operator (its newest epoch is {newest}), and this run has no "
@@ -167,15 +203,28 @@ def _refuse_without_epoch(store: Store) -> None:
         )
 
 
-def _explain(store: Store, error: Exception) -> None:
+def _explain(store: HeldStore, error: Exception) -> None:
     """Raise FencedError if a newer epoch is the cause of an error, which may be of any type."""
     if isinstance(error, FencedError):
         return
     try:
-        newest = _newest(store)
+        newest = store.newest_epoch()
     except Exception:
         return
     try:
-        _refuse_older(store, newest)
+        store.refuse_older_than(newest)
     except FencedError as fenced:
         raise fenced from error
+
+
+@contextmanager
+def _told(name: str) -> Iterator[None]:
+    _tell(name, "before")
+    yield
+    _tell(name, "after")
+
+
+def _tell(name: str, moment: str) -> None:
+    _log.debug("%s %s", moment, name)
+    for observer in _observers:
+        observer(name, moment)

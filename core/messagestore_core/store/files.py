@@ -23,8 +23,6 @@ from deltalake import write_deltalake
 
 from messagestore_core.store.batches import ReadBatches
 from messagestore_core.store.dead_letters import uris_of_cut_letters
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.file_ends import NOT_READ, FileEnds
 from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan
@@ -192,11 +190,11 @@ class ReadFiles(ReadBatches[Batch]):
 
     def judge_anew(self, batch: Batch, by: str) -> None:
         """Note in the plan of an uncommitted batch what judges it now, durably."""
-        with external_write("plan-anew"):
-            open_to_write(self._store, "files").update(
+        with self._held.step("plan-anew"):
+            self._held.open_to_write("files").update(
                 {"judged_by": literal(by)},
                 predicate=self._own(batch),
-                commit_properties=commit_properties(self._store),
+                commit_properties=self._held.commit_properties(),
             )
 
     def is_cut(self, files: pa.Table) -> npt.NDArray[np.bool_]:
@@ -213,7 +211,7 @@ class ReadFiles(ReadBatches[Batch]):
         files = frozenset(r.file.uri for r in batch.ranges if r.source_uri in uris)
         if files == batch.cut:
             return
-        with external_write("cut-noted"):
+        with self._held.step("cut-noted"):
             self._mark_cut(files, self._own(batch))
 
     def ask_dead_letters(self) -> bool:
@@ -224,28 +222,28 @@ class ReadFiles(ReadBatches[Batch]):
         if not self._untold:
             return False
         uris = uris_of_cut_letters(self._store)
-        with external_write("cut-asked"):
+        with self._held.step("cut-asked"):
             self._mark_cut(uris, "cut is null")
         return True
 
     def _mark_cut(self, uris: Set[str], predicate: str) -> None:
         literals = ", ".join(map(literal, sorted(uris)))
-        open_to_write(self._store, "files").update(
+        self._held.open_to_write("files").update(
             {"cut": f"uri in ({literals})" if uris else "false"},
             predicate=predicate,
-            commit_properties=commit_properties(self._store),
+            commit_properties=self._held.commit_properties(),
         )
         self._load()
 
     def write_down(self, batch: Batch) -> None:
         """Write the plan of a batch, durably."""
         rows = pa.Table.from_pylist([self._row(batch, r) for r in batch.ranges], schema=FILES)
-        with external_write("plan"):
+        with self._held.step("plan"):
             write_deltalake(
-                open_to_write(self._store, "files"),
+                self._held.open_to_write("files"),
                 rows,
                 mode="append",
-                commit_properties=commit_properties(self._store),
+                commit_properties=self._held.commit_properties(),
             )
         self.ends.add(rows)
         self._uris = np.union1d(self._uris, _hashes(rows["uri"]))
@@ -254,11 +252,11 @@ class ReadFiles(ReadBatches[Batch]):
     def take_out(self, batch: Batch, files: Set[SourceFile]) -> None:
         """Mark files of a planned, uncommitted batch as gone, durably."""
         literals = ", ".join(literal(uri) for uri in sorted({file.uri for file in files}))
-        with external_write("take-out"):
-            open_to_write(self._store, "files").update(
+        with self._held.step("take-out"):
+            self._held.open_to_write("files").update(
                 new_values={"end": _GONE},
                 predicate=f"{self._own(batch)} and uri in ({literals})",
-                commit_properties=commit_properties(self._store),
+                commit_properties=self._held.commit_properties(),
             )
         self._load()
 

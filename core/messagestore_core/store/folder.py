@@ -14,8 +14,7 @@ from messagestore_core.contract.stores import Owner
 from messagestore_core.store.audit import note
 from messagestore_core.store.delta_log import CommitNote, empty_commit
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import carrying_on, commit_properties, open_to_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.foreign import partition_columns
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import LARGEST_DOCUMENT, delta_uri, first_link, parsed_document
@@ -52,7 +51,7 @@ def check_folder(store: Store) -> None:
         )
 
 
-def open_folder(store: Store, by: RunDocument | None = None) -> None:
+def open_folder(store: HeldStore, by: RunDocument | None = None) -> None:
     """Bring the folder to the format of this release: make a store in an empty one, upgrade one of an earlier release.
 
     The caller holds the right to write. If this breaks off at any point, it can be repeated.
@@ -143,23 +142,23 @@ def refuse_links(uri: str) -> None:
         raise TableRefusedError(f"{link} is a link or a device, which no run makes: remove it")
 
 
-def _own(store: Store, by: RunDocument | None) -> None:
+def _own(store: HeldStore, by: RunDocument | None) -> None:
     """Make the marker name this owner and this format, before a table has what an earlier release doesn't know."""
     objects, wanted = store.objects(), _marker(store)
     marker = objects.read(MARKER, LARGEST_DOCUMENT)
     if marker is None:
-        with external_write("marker"):
+        with store.step("marker"):
             made = objects.create(MARKER, wanted)
         # If two found the folder empty, one of them made the marker.
         marker = wanted if made else objects.read(MARKER, LARGEST_DOCUMENT) or b""
         _refuse_others(store, parsed_marker(store, marker).owner)
     if marker != wanted:
         _tell(store, by, marker)
-        with external_write("marker"):
+        with store.step("marker"):
             objects.write(MARKER, wanted)
 
 
-def _tell(store: Store, by: RunDocument | None, marker: bytes) -> None:
+def _tell(store: HeldStore, by: RunDocument | None, marker: bytes) -> None:
     """Note in the audit what the new marker changes; before it changes, so that no change lacks a row."""
     if by is None or not exists(store):
         return
@@ -207,10 +206,10 @@ def _has_all(name: str, table: DeltaTable) -> bool:
     return not (_missing_columns(name, table) or _missing_properties(name, table))
 
 
-def _complete(store: Store, name: str, run: str) -> None:
+def _complete(store: HeldStore, name: str, run: str) -> None:
     """Make a table, or add what it lacks to it."""
     try:
-        table = open_to_write(store, name)
+        table = store.open_to_write(name)
     except TableNotFoundError:
         create_table(store, name, run)
         return
@@ -218,9 +217,9 @@ def _complete(store: Store, name: str, run: str) -> None:
     _set_properties(store, name, run)
 
 
-def create_table(store: Store, name: str, run: str) -> None:
+def create_table(store: HeldStore, name: str, run: str) -> None:
     """Make an empty table if it is missing."""
-    with external_write(f"create-{name}"):
+    with store.step(f"create-{name}"):
         made = DeltaTable.create(
             delta_uri(store.path(name)),
             EVERY_TABLE[name],
@@ -228,34 +227,34 @@ def create_table(store: Store, name: str, run: str) -> None:
             partition_by=partition_columns(name) or None,
             configuration=properties(name),
             storage_options=store.storage.delta_options(store.uri),
-            commit_properties=commit_properties(store, CommitNote(run=run) if name == "messages" else None),
+            commit_properties=store.commit_properties(CommitNote(run=run) if name == "messages" else None),
         )
     store.known.made(name, made)
 
 
-def _note(store: Store, name: str, run: str) -> None:
+def _note(store: HeldStore, name: str, run: str) -> None:
     """Commit the first note on a table of an earlier release, so that later commits of others show."""
-    table = open_to_write(store, name)
-    with external_write(f"note-{name}"):
-        empty_commit(table, carrying_on(store, name, table, run))
+    table = store.open_to_write(name)
+    with store.step(f"note-{name}"):
+        empty_commit(table, store.carrying_on(name, table, run))
     store.known.noted.add(name)
 
 
-def _add_columns(store: Store, name: str, table: DeltaTable, run: str) -> None:
+def _add_columns(store: HeldStore, name: str, table: DeltaTable, run: str) -> None:
     """Add columns that a table of an earlier release lacks; its rows have nulls there."""
     missing = _missing_columns(name, table)
     if missing:
         added = Schema.from_arrow(pa.schema(missing)).fields
-        with external_write(f"upgrade-{name}"):
-            table.alter.add_columns(added, commit_properties=carrying_on(store, name, table, run))
+        with store.step(f"upgrade-{name}"):
+            table.alter.add_columns(added, commit_properties=store.carrying_on(name, table, run))
 
 
-def _set_properties(store: Store, name: str, run: str) -> None:
-    table = open_to_write(store, name)
+def _set_properties(store: HeldStore, name: str, run: str) -> None:
+    table = store.open_to_write(name)
     missing = _missing_properties(name, table)
     if missing:
-        with external_write(f"properties-{name}"):
-            table.alter.set_table_properties(missing, commit_properties=carrying_on(store, name, table, run))
+        with store.step(f"properties-{name}"):
+            table.alter.set_table_properties(missing, commit_properties=store.carrying_on(name, table, run))
 
 
 def _missing_columns(name: str, table: DeltaTable) -> list[pa.Field]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from deltalake import DeltaTable
 
@@ -60,10 +60,10 @@ class Store:
         self.known = KnownTables()
         self._tables: dict[str, _Open] = {}
 
-    @staticmethod
-    def of(table: Table, storage: Storage) -> "Store":
+    @classmethod
+    def of(cls, table: Table, storage: Storage) -> Self:
         """The store that a run document names."""
-        return Store(
+        return cls(
             table.uri,
             storage,
             owner=table.owner,

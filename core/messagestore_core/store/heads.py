@@ -15,8 +15,7 @@ from deltalake import write_deltalake
 
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import stream_key
 from messagestore_core.store.objects import join
@@ -90,7 +89,7 @@ def read_named_heads(store: Store) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def raise_heads(store: Store, streams: pa.Table, next_global_position: int, forget: Collection[str] = ()) -> None:
+def raise_heads(store: HeldStore, streams: pa.Table, next_global_position: int, forget: Collection[str] = ()) -> None:
     """Raise heads to at least these positions, durably; none is lowered.
 
     Other heads are copied batch by batch: memory holds only those that are raised.
@@ -106,13 +105,13 @@ def raise_heads(store: Store, streams: pa.Table, next_global_position: int, forg
     if forget:
         hidden.key = tombstone_key(store) or b""
     rows = raised_rows(read_named_heads(store), streams, hidden, forget)
-    with external_write("heads"):
+    with store.step("heads"):
         write_deltalake(
-            open_to_write(store, "heads"),
+            store.open_to_write("heads"),
             pa.RecordBatchReader.from_batches(HEADS, rows),
             mode="overwrite",
             schema_mode="merge",
-            commit_properties=commit_properties(store),
+            commit_properties=store.commit_properties(),
         )
 
 

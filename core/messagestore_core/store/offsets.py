@@ -18,8 +18,6 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 
 from messagestore_core.store.batches import ReadBatches
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import OFFSETS, literal
 
@@ -151,7 +149,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
     def write_down(self, batch: OffsetBatch) -> None:
         """Write the plan of a batch, durably."""
         kept, rows = self._kept(), self._rows_of(batch)
-        with external_write("plan"):
+        with self._held.step("plan"):
             if kept is self._rows:
                 self._write(rows, mode="append")
             else:
@@ -162,7 +160,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
     def plan_anew(self, batch: OffsetBatch) -> None:
         """Replace the plan of an uncommitted batch, durably and in one commit."""
         rows = self._rows_of(batch)
-        with external_write("plan-anew"):
+        with self._held.step("plan-anew"):
             self._write(rows, mode="overwrite", predicate=f"{self._own()} and batch = {batch.number}")
         self._rows = pa.concat_tables([self._rows.filter(pc.field("batch") != batch.number), rows])
         self._read = _read_up_to(self._rows)
@@ -195,7 +193,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         return f"source_id = {literal(self._source_id)}"
 
     def _write(self, rows: pa.Table, **how: Any) -> None:
-        table, properties = open_to_write(self._store, "offsets"), commit_properties(self._store)
+        table, properties = self._held.open_to_write("offsets"), self._held.commit_properties()
         write_deltalake(table, rows, commit_properties=properties, **how)
 
     def _rows_of(self, batch: OffsetBatch) -> pa.Table:

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 
 from messagestore_core.store.delta_log import count_rows
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import PENDING_UPDATES, literal
 
@@ -35,30 +34,30 @@ def read_pending(store: Store) -> pa.Table:
     return rows.select(PENDING_UPDATES.names).sort_by(_ORDER).cast(PENDING_UPDATES)
 
 
-def let_wait(store: Store, rows: pa.Table, source_id: str, batch: int) -> None:
+def let_wait(store: HeldStore, rows: pa.Table, source_id: str, batch: int) -> None:
     """Write a batch's updates (schema PENDING_UPDATES), durably; they replace those of an earlier try of it."""
     _overwrite(store, rows, f"source_id = {literal(source_id)} and batch = {batch}", "pending-updates")
 
 
-def forget_waiting(store: Store, source_id: str, batch: int) -> None:
+def forget_waiting(store: HeldStore, source_id: str, batch: int) -> None:
     """Delete the updates of a batch that has not been committed, durably."""
     if count_pending(store):
         let_wait(store, PENDING_UPDATES.empty_table(), source_id, batch)
 
 
-def take(store: Store, rows: pa.Table, number: int) -> None:
+def take(store: HeldStore, rows: pa.Table, number: int) -> None:
     """Mark rows as those of a step, and clear the mark of all others."""
     marked = rows.set_column(rows.column_names.index("taken"), "taken", pa.array([number] * rows.num_rows, pa.int64()))
     _overwrite(store, _with(store, marked), None, "pending-taken")
 
 
-def drop_taken(store: Store, number: int) -> None:
+def drop_taken(store: HeldStore, number: int) -> None:
     """Delete the rows of all steps up to this one, which has been committed."""
-    with external_write("pending-dropped"):
-        open_to_write(store, "pending_updates").delete(f"taken <= {number}", commit_properties=commit_properties(store))
+    with store.step("pending-dropped"):
+        store.open_to_write("pending_updates").delete(f"taken <= {number}", commit_properties=store.commit_properties())
 
 
-def forget_pending(store: Store, message_ids: Sequence[str]) -> None:
+def forget_pending(store: HeldStore, message_ids: Sequence[str]) -> None:
     """Delete the updates that wait for these messages, durably."""
     if not count_pending(store):
         return
@@ -82,13 +81,13 @@ def _keys(rows: pa.Table) -> list[tuple[object, ...]]:
     return list(zip(*(rows[name].to_pylist() for name in _KEY), strict=True))
 
 
-def _overwrite(store: Store, rows: pa.Table, predicate: str | None, write: str) -> None:
-    with external_write(write):
+def _overwrite(store: HeldStore, rows: pa.Table, predicate: str | None, write: str) -> None:
+    with store.step(write):
         write_deltalake(
-            open_to_write(store, "pending_updates"),
+            store.open_to_write("pending_updates"),
             rows.cast(PENDING_UPDATES),
             mode="overwrite",
             predicate=predicate,
             schema_mode="merge",
-            commit_properties=commit_properties(store),
+            commit_properties=store.commit_properties(),
         )

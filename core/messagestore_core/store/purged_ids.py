@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from messagestore_core.clock import microseconds
 from messagestore_core.store.delta_log import end_of, files_of
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import PARTITIONS, REMEMBERED
 
@@ -32,16 +31,16 @@ def first_day(store: Store) -> date | None:
     return days[0] if days else None
 
 
-def forget_purged(store: Store, as_of: datetime) -> None:
+def forget_purged(store: HeldStore, as_of: datetime) -> None:
     """Remove the days that are over; all of them where purged ids are not remembered any more."""
     since = remembered_since(store, as_of)
     over = [day for day in _days(store) if since is None or microseconds(end_of(day)) <= since]
     if not over:
         return
     listed = ", ".join(f"'{day.isoformat()}'" for day in over)
-    with external_write("forget-purged-ids"):
-        open_to_write(store, REMEMBERED).delete(
-            f"{PARTITIONS[REMEMBERED]} IN ({listed})", commit_properties=commit_properties(store)
+    with store.step("forget-purged-ids"):
+        store.open_to_write(REMEMBERED).delete(
+            f"{PARTITIONS[REMEMBERED]} IN ({listed})", commit_properties=store.commit_properties()
         )
 
 

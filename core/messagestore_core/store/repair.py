@@ -18,8 +18,7 @@ from messagestore_core.contract.run_document import Resource
 from messagestore_core.store.audit import AuditEntry, add_audit
 from messagestore_core.store.delta_log import CommitNote, empty_commit, epoch_of, files_of, last_note, note_before
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import create_table, read_marker
 from messagestore_core.store.foreign import not_ours, says
 from messagestore_core.store.handle import Store
@@ -71,7 +70,7 @@ def steps(store: Store) -> list[Step]:
     return [_step(problem) for problem in problems(store, tables, named_by(tables))]
 
 
-def repair(store: Store, at: datetime, asked_by: str) -> None:
+def repair(store: HeldStore, at: datetime, asked_by: str) -> None:
     """Take a store's tables as they are, in a commit on each that names all. If it breaks off, repeat it.
 
     The caller holds the right to write, and has seen that no step is impossible.
@@ -93,7 +92,7 @@ def repair(store: Store, at: datetime, asked_by: str) -> None:
         before = min(version for version, _ in messages.foreign) - 1
         totals = _totals(store, before) or totals
         _keep_positions(store, before)
-    with external_write("repair-index"):
+    with store.step("repair-index"):
         store.objects().delete_folder(INDEX)
     owner = marker.owner
     resource = Resource(kind="MessageStream", namespace=owner.namespace, name=owner.name, requested_by=asked_by)
@@ -109,13 +108,13 @@ def newest_epoch(store: Store) -> int | None:
     return max((epoch for table in tables if (epoch := epoch_of(table)) is not None), default=None)
 
 
-def _name_all(store: Store, names: Iterable[str], note: CommitNote) -> None:
+def _name_all(store: HeldStore, names: Iterable[str], note: CommitNote) -> None:
     """Commit a note that names all tables as they are, on each of them."""
-    tables = {name: open_to_write(store, name) for name in names}
+    tables = {name: store.open_to_write(name) for name in names}
     for name, table in tables.items():
-        properties = commit_properties(store, note if name == "messages" else None)
+        properties = store.commit_properties(note if name == "messages" else None)
         properties.max_commit_retries = 0
-        with external_write(f"repair-{name}"):
+        with store.step(f"repair-{name}"):
             empty_commit(table, properties)
         store.known.committed(name, table.version() + 1)
 
@@ -139,7 +138,7 @@ def _raised(store: Store) -> Iterator[Step]:
             yield Step(words, does, "RESTORE it to an earlier version first")
 
 
-def _lower(store: Store, name: str) -> None:
+def _lower(store: HeldStore, name: str) -> None:
     """Give a table protocol and properties of ours again; its files stay."""
     table = _opened(store, name)
     if table is None or not_ours(name, says(table)) is None:
@@ -147,7 +146,7 @@ def _lower(store: Store, name: str) -> None:
     version = _as_before(store, name, table)
     if version is None:
         raise TableRefusedError(f"{store.path(name)} can't be repaired as it is: RESTORE an earlier version first")
-    with external_write(f"repair-protocol-{name}"):
+    with store.step(f"repair-protocol-{name}"):
         table.restore(version, protocol_downgrade_allowed=True)
 
 
@@ -192,7 +191,7 @@ def _totals(store: Store, before: int) -> CommitNote | None:
     return next((note_before(store, version) for version in restored), None)
 
 
-def _keep_positions(store: Store, before: int) -> None:
+def _keep_positions(store: HeldStore, before: int) -> None:
     """Raise the heads over the messages that a change by somebody else removed, so that no position is given twice."""
     filesystem, root = store.objects("messages").place("")
     now = set(files_of(store.table("messages")).to_pydict().get("path", ()))

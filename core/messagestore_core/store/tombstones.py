@@ -23,8 +23,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from messagestore_core.store.delta_log import count_rows
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import KEY_OBJECT, message_key
 from messagestore_core.store.objects import LARGEST_DOCUMENT
@@ -54,7 +53,7 @@ def tombstone_key(store: Store) -> bytes | None:
     return key
 
 
-def made_key(store: Store) -> bytes:
+def made_key(store: HeldStore) -> bytes:
     """The folder's key, which is made if there is none.
 
     Raises:
@@ -72,7 +71,7 @@ def erased_positions(store: Store) -> npt.NDArray[np.int64]:
     return found
 
 
-def add_tombstones(store: Store, erased: Iterable[tuple[str, int]], erased_at: datetime, run: str) -> None:
+def add_tombstones(store: HeldStore, erased: Iterable[tuple[str, int]], erased_at: datetime, run: str) -> None:
     """Add tombstones of messages, durably; those that exist are not written again.
 
     Args:
@@ -88,13 +87,13 @@ def add_tombstones(store: Store, erased: Iterable[tuple[str, int]], erased_at: d
         return
     keys, positions = zip(*new, strict=True)
     rows = pa.table([keys, [erased_at] * len(new), [run] * len(new), positions], schema=TOMBSTONES)
-    with external_write("tombstones"):
+    with store.step("tombstones"):
         write_deltalake(
-            open_to_write(store, "tombstones"), rows, mode="append", commit_properties=commit_properties(store)
+            store.open_to_write("tombstones"), rows, mode="append", commit_properties=store.commit_properties()
         )
 
 
-def withdraw_tombstones(store: Store, positions: pa.Array | pa.ChunkedArray) -> None:
+def withdraw_tombstones(store: HeldStore, positions: pa.Array | pa.ChunkedArray) -> None:
     """Remove the tombstones of messages that stay in the store after all, durably.
 
     Args:
@@ -105,13 +104,13 @@ def withdraw_tombstones(store: Store, positions: pa.Array | pa.ChunkedArray) -> 
     there = positions.filter(pc.is_in(positions, known))
     if not len(there):
         return
-    with external_write("tombstones-withdrawn"):
-        open_to_write(store, "tombstones").merge(
+    with store.step("tombstones-withdrawn"):
+        store.open_to_write("tombstones").merge(
             pa.table({"global_position": there}),
             predicate="t.global_position = s.global_position",
             source_alias="s",
             target_alias="t",
-            commit_properties=commit_properties(store),
+            commit_properties=store.commit_properties(),
         ).when_matched_delete().execute()
 
 
@@ -252,8 +251,8 @@ def _remembers_any(store: Store) -> bool:
         return False
 
 
-def _make_key(store: Store) -> bytes:
+def _make_key(store: HeldStore) -> bytes:
     key = secrets.token_bytes(_KEY_BYTES)
-    with external_write("tombstone-key"):
+    with store.step("tombstone-key"):
         made = store.objects().create(KEY_OBJECT, key)
     return key if made else tombstone_key(store) or _make_key(store)

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from messagestore_core.contract.records import Translator
 from messagestore_core.paths import steps
-from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.objects import Objects
 
 COLUMNS = {
@@ -63,12 +63,13 @@ def taken_out(translator: Translator) -> set[str]:
     return renamed | set(translator.headers)
 
 
-def declare(objects: Objects, translators: Sequence[Translator]) -> None:
+def declare(store: HeldStore, translators: Sequence[Translator]) -> None:
     """Write them to the table folder if they differ from what it has."""
+    objects = store.objects()
     if is_declared(objects, translators):
         return
     content = [one.model_dump(mode="json", by_alias=True, exclude_defaults=True) for one in translators]
-    with external_write("translators"):
+    with store.step("translators"):
         objects.write(NAME, json.dumps(content, indent=2).encode() + b"\n")
 
 

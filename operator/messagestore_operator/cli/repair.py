@@ -15,7 +15,7 @@ from messagestore_operator.cli.store import FAILED, Store
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
-    from messagestore_core.store.handle import Store as Handle
+    from messagestore_core.store.fence import HeldStore
     from messagestore_core.store.repair import Step
 
 
@@ -64,7 +64,7 @@ def repair(
         if not accept:
             typer.echo("nothing was written; --accept does this")
             raise typer.Exit(FAILED)
-        handle.epoch = None if epoch is None else epoch + 1
+        handle.hold_unclaimed(None if epoch is None else epoch + 1)
         repairs.repair(handle, datetime.now(UTC), f"user:{user()}")
         typer.echo("repaired")
 
@@ -76,11 +76,11 @@ def _does(step: Step, *, accept: bool) -> str:
 
 
 @contextmanager
-def _held(uri: str) -> Iterator[Handle]:
+def _held(uri: str) -> Iterator[HeldStore]:
     """The store, with its lock if it is on this machine; errors are reported."""
     from messagestore.errors import MessageStoreError
     from messagestore.location import Location, entries_of, refusals
-    from messagestore_core.store.handle import Store as Handle
+    from messagestore_core.store.fence import HeldStore
     from messagestore_core.store.storage import reaching
     from messagestore_jobs.lock import writing
 
@@ -88,7 +88,7 @@ def _held(uri: str) -> Iterator[Handle]:
         with closing(Location(uri)) as place, refusals(uri, "repaired"):
             locked = writing(place.uri, None, 0, lambda text: None)
             with reaching(entries_of(place.uri, os.environ)) as storage, locked:
-                yield Handle(place.uri, storage)
+                yield HeldStore(place.uri, storage)
     except MessageStoreError as error:
         echo(f"error: {error}", err=True)
         raise typer.Exit(FAILED) from None

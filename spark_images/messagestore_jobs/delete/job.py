@@ -15,7 +15,7 @@ from messagestore_core.store.audit import note
 from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
-from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import MARKER, belongs, exists, parsed_marker, refuse_links
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import KEY_OBJECT
@@ -33,7 +33,7 @@ OBJECTS = (KEY_OBJECT, TRANSLATORS, MARKER)
 _PARTIAL = ".partial"
 
 
-def run_delete(store: Store, document: RunDocument, progress: ProgressListener) -> DeleteOutcome:
+def run_delete(store: HeldStore, document: RunDocument, progress: ProgressListener) -> DeleteOutcome:
     """Delete the store. The caller holds the right to write, and has not opened the folder.
 
     Raises:
@@ -48,13 +48,13 @@ def run_delete(store: Store, document: RunDocument, progress: ProgressListener) 
     _note(store, document)
     progress.step("delete", len(known))
     for name in known:
-        with external_write(f"delete-{name}"):
+        with store.step(f"delete-{name}"):
             _delete(objects, name)
         progress.advance(1)
     return DeleteOutcome(deleted=tuple(known), left=tuple(name.rstrip("/") for name in objects.names()))
 
 
-def _note(store: Store, document: RunDocument) -> None:
+def _note(store: HeldStore, document: RunDocument) -> None:
     """Note the deletion in the audit, which is deleted too; if the deletion breaks off, it shows who asked."""
     if not exists(store):
         return

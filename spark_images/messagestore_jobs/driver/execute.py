@@ -27,7 +27,7 @@ from messagestore_jobs.progress import ProgressListener
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from messagestore_core.store.handle import Store
+    from messagestore_core.store.fence import HeldStore
     from messagestore_jobs.context import Run
     from messagestore_jobs.driver.look import Look
 
@@ -125,15 +125,14 @@ def _check_reachable(document: RunDocument) -> None:
 
 def _delete(document: RunDocument, progress: ProgressListener, wait_seconds: float) -> Outcome:
     """Delete a store, without Spark: its start would take longer than the deletion."""
-    from messagestore_core.store.fence import holding
-    from messagestore_core.store.handle import Store
+    from messagestore_core.store.fence import HeldStore, holding
     from messagestore_core.store.storage import reaching
     from messagestore_jobs.delete.job import check_deletion, run_delete
     from messagestore_jobs.lock import writing
 
     uri = document.table.uri
     with reaching(document.storage) as storage, writing(uri, None, wait_seconds, progress.say):
-        store = Store.of(document.table, storage)
+        store = HeldStore.of(document.table, storage)
         # Before the claim, which writes to the tables.
         check_deletion(store, document)
         with holding([store], document.run):
@@ -148,7 +147,6 @@ def _carry_out(
     control: RunControl | None,
 ) -> Outcome:
     from messagestore_core.store.fence import holding
-    from messagestore_core.store.handle import Store
     from messagestore_jobs.context import Run
     from messagestore_jobs.lock import erasing, replaying, writing
     from messagestore_jobs.storage import epochs, using
@@ -161,9 +159,7 @@ def _carry_out(
             apart = erasing if isinstance(document.task, EraseTask) else replaying
             held.enter_context(apart(document.table.uri, spark, wait_seconds, progress.say))
         run = Run.of(document, spark, progress, storage)
-        granted = [
-            run.store if table == document.table else Store.of(table, storage) for table in granted_tables(document)
-        ]
+        granted = [run.store_of(table) for table in granted_tables(document)]
         _check(run, granted)
         held.enter_context(holding(granted, document.run))
         held.enter_context(epochs(granted, spark))
@@ -209,7 +205,7 @@ def _maintenance(run: "Run") -> Maintenance:
     return Maintenance(begin, lambda failure: error_of(failure, document))
 
 
-def _check(run: "Run", granted: Sequence["Store"]) -> None:
+def _check(run: "Run", granted: Sequence["HeldStore"]) -> None:
     """Check that the folders are the right ones, before anything is written to them."""
     from messagestore_core.store.folder import check_folder
 
@@ -217,7 +213,7 @@ def _check(run: "Run", granted: Sequence["Store"]) -> None:
         check_folder(store)
 
 
-def _upgrade(document: RunDocument, granted: Sequence["Store"]) -> None:
+def _upgrade(document: RunDocument, granted: Sequence["HeldStore"]) -> None:
     """Upgrade the stores that the run may write to the format of this release; the run has claimed them."""
     from messagestore_core.store.audit import note_holds
     from messagestore_core.store.folder import open_folder

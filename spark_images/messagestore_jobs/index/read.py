@@ -13,13 +13,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects, join
 from messagestore_core.store.schemas import PURGED_IDS, REMEMBERED
 from messagestore_jobs.index.changes import Changes
 from messagestore_jobs.index.entries import ENTRY, Entries, entries_of
 from messagestore_jobs.index.keys import HASH_BYTES, Keys, hash_here, words
+from messagestore_jobs.index.manifest import INDEX
 from messagestore_jobs.index.sorted_runs import SortedRunInfo, write_sorted_run
 
 _ROWS_A_PART = 2_000_000
@@ -111,24 +112,25 @@ def streams_by_spark(spark: SparkSession, key: bytes, rows: DataFrame) -> DataFr
     return last.select(hashed(spark, key, "stream_name").alias("hash"), (F.col("position") + 1).alias("value"))
 
 
-def write_by_spark(objects: Objects, rows: DataFrame, name: str, count: int) -> SortedRunInfo | None:
+def write_by_spark(store: HeldStore, rows: DataFrame, name: str, count: int) -> SortedRunInfo | None:
     """Write the entries of columns hash and value as one sorted run; executors sort them.
 
     Args:
-        objects: those of the index.
+        store: of the index.
         rows: the entries.
         name: of the sorted run.
         count: how many there are at most.
     """
+    objects = store.objects(INDEX)
     parts = max(1, -(-count // _ROWS_A_PART))
     bucket = (F.conv(F.hex(F.substring("hash", 1, 2)), 16, 10).cast("long") * parts / _BUCKETS).cast("int")
     folder = f"{name}.parts"
     ordered = rows.withColumn("part", bucket).repartition(parts, "part").sortWithinPartitions("part", "hash")
-    with external_write("index-parts"):
+    with store.step("index-parts"):
         ordered.write.partitionBy("part").mode("overwrite").parquet(join(objects.uri, folder))
-    with external_write("index"):
+    with store.step("index"):
         info = write_sorted_run(objects, name, _parts(objects, folder, parts), count)
-    objects.delete_folder(folder)
+        objects.delete_folder(folder)
     return info
 
 

@@ -21,8 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_core.clock import microseconds
 from messagestore_core.store.delta_log import end_of, next_global_position
-from messagestore_core.store.external import external_write
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.heads import read_hidden_heads, read_named_heads
 from messagestore_core.store.purged_ids import first_day, remembered_since
 from messagestore_core.store.schemas import PARTITIONS, REMEMBERED
@@ -91,7 +90,7 @@ class StoreIndex:
         store: of the index.
     """
 
-    def __init__(self, spark: SparkSession, store: Store) -> None:
+    def __init__(self, spark: SparkSession, store: HeldStore) -> None:
         self._spark, self._store = spark, store
         self._objects = store.objects(INDEX)
         self._folder = tempfile.TemporaryDirectory(prefix="messagestore-index-")
@@ -371,7 +370,7 @@ class StoreIndex:
                 self._write_frame(kind, frame, rows)
 
     def _write_frame(self, kind: Kind, frame: DataFrame, rows: int) -> None:
-        info = write_by_spark(self._objects, frame, sorted_run_name(kind), rows)
+        info = write_by_spark(self._store, frame, sorted_run_name(kind), rows)
         if info is not None:
             self._stored[kind].append(self._opened(info))
 
@@ -407,9 +406,9 @@ class StoreIndex:
             purged=purged,
             superseded=tuple(sorted(leaving)),
         )
-        with external_write("index-manifest"):
+        with self._store.step("index-manifest"):
             self._objects.write(MANIFEST, manifest.model_dump_json().encode())
-        with external_write("index-superseded"):
+        with self._store.step("index-superseded"):
             for name in found.superseded if found else ():
                 self._objects.delete(name)
         self._manifest, self._seen, self._batches = manifest, manifest, set()
@@ -429,7 +428,7 @@ class StoreIndex:
             "streams": settle_streams,
             "purged": settle_purged(self._oldest_purged),
         }[kind]
-        with external_write("index"):
+        with self._store.step("index"):
             info = write_sorted_run(self._objects, sorted_run_name(kind), merged(runs, settle), sum(map(len, runs)))
         self._stored[kind] = [*stored[:kept], *([self._opened(info)] if info else [])]
         self._new[kind] = []
@@ -439,6 +438,6 @@ class StoreIndex:
         return self._manifest.table, self._manifest.key
 
 
-def kept_index(spark: SparkSession, store: Store) -> StoreIndex | None:
+def kept_index(spark: SparkSession, store: HeldStore) -> StoreIndex | None:
     """The index of a store as of now, if it has one; for a run that removes earlier versions of the table."""
     return StoreIndex(spark, store) if store.objects(INDEX).exists(MANIFEST) else None

@@ -22,8 +22,7 @@ from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import letter_keys, set_aside, set_aside_again, set_aside_before
 from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.external import external_write
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.index.entries import MemoryRun, entries_of
 from messagestore_jobs.index.keys import HASH_BYTES, Flags, Keys
@@ -49,7 +48,7 @@ class BatchContext:
 
     spark: SparkSession
     run: str
-    store: Store
+    store: HeldStore
     task: IngestTask
     index: StoreIndex
     erased: Erased
@@ -87,45 +86,92 @@ def ingest_batch(
         note_cut: see :class:`Arrivals`.
         alone: whether the run probably has no other batch.
     """
-    spark, task, batch, read_before = context.spark, context.task, due.batch, due.read_before
-    set_clock(spark, batch.at)
-    records, parts = read_planned(spark, task, batch)
+    set_clock(context.spark, due.batch.at)
+    read = _read(context, due)
+    assigned = _assign(context, read.arrived, due.batch, read.narrow)
+    unfit = _unfit(context, read, assigned)
+    placed = _placed(context, read, assigned, unfit)
+    if context.task.claim_check_bytes is not None:
+        _write_claims(context, placed.where("position >= 0"))
+    dealt = _set_aside(
+        context, due, _letters(context, due.batch, placed, assigned, unfit), any_unfit=len(unfit.rows) > 0
+    )
+    note_cut(due.batch, dealt.cut)
+    counts = count(read.arrived, assigned, context.task.on_arrival_expired, dealt.earlier)
+    if due.repeated:
+        counts += _gone(dealt, read.arrived, unfit.rows)
+    said = {"run": context.run, "totals": note.totals + counts, "events_since": context.events_since}
+    done = note.model_copy(update={**said, "next_global_position": assigned.next_global})
+    _commit(context, due.batch, placed.where("position >= 0"), done, alone=alone)
+    context.index.stored(_added(context.task, due.batch, read.arrived, assigned))
+    context.sequences.stored(read.arrived.members, assigned.stored)
+    return done
+
+
+class _Read(NamedTuple):
+    """A batch as it was read: its records with verdicts, and what the driver holds of each, in order of arrival."""
+
+    judged: DataFrame
+    narrow: pa.Table
+    arrived: Arrived
+    sizes: Numbers
+    """How many records each part has."""
+
+
+class _Unfit(NamedTuple):
+    """The rows of all dead letters: those that the narrow columns have whole, and others, in portions."""
+
+    rows: Numbers
+    along: pa.Table | None
+    left: Numbers
+    portion: Numbers
+
+
+def _read(context: BatchContext, due: Due) -> _Read:
+    task, batch = context.task, due.batch
+    records, parts = read_planned(context.spark, task, batch)
     judged = with_projections(records, context.columns.judged)
     narrow = _in_order(judged.where("row >= 0").select(*context.columns.narrow).toArrow(), task)
     arrived = _arrived(narrow)
     sizes = np.bincount(narrow["part"].to_numpy(), minlength=parts)
-    if read_before and task.source.kind != "records" and _may_be_judged_otherwise(arrived):
+    if due.read_before and task.source.kind != "records" and _may_be_judged_otherwise(arrived):
         starts = np.cumsum(sizes) - sizes
-        earlier = set_aside_earlier(context.store, read_before, _id(task, batch), judged, starts, len(narrow))
+        earlier = set_aside_earlier(context.store, due.read_before, _id(task, batch), judged, starts, len(narrow))
         arrived = replace(arrived, refused_before=earlier.refused, set_aside=earlier.own)
-    assigned = _assign(context, arrived, batch, narrow)
-    unfit = _unfit(arrived, assigned, task)
-    along = brought_along(narrow, unfit)
-    left = unfit if along is None else np.setdiff1d(unfit, along["place"].to_numpy(), assume_unique=True)
-    portion = portions(narrow["letter_bytes"].to_numpy()[left].astype(np.int64), portion_bytes(spark))
-    positions = with_letters(assigned.position, left, portion)
-    set_assignment(spark, sizes, narrow["identity"].to_numpy(), replace(assigned, position=positions))
-    placed_all = with_projections(judged, context.columns.placed)
-    placed = placed_all.where("position >= 0")
-    if task.claim_check_bytes is not None:
-        _write_claims(context, placed)
-    letters = read_letters(along, placed_all, left, portion, assigned, (batch.at, _id(task, batch)))
-    cut: set[str] = set()
-    letters = _noting_cut(letters, cut)
-    dealt = _set_aside(context, due, letters, any_unfit=len(unfit) > 0)
-    note_cut(batch, cut)
-    counts = count(arrived, assigned, task.on_arrival_expired, dealt.earlier)
-    if due.repeated:
-        counts += _gone(dealt, arrived, unfit)
-    said = {"run": context.run, "totals": note.totals + counts, "events_since": context.events_since}
-    done = note.model_copy(update={**said, "next_global_position": assigned.next_global})
-    rows = placed.select(*context.columns.rows)
-    append_messages(spark, context.store, rows, done, (task.source_id, batch.number), task.compression, alone=alone)
+    return _Read(judged, narrow, arrived, sizes)
+
+
+def _unfit(context: BatchContext, read: _Read, assigned: Assignment) -> _Unfit:
+    dead = read.arrived.dead
+    unfit = dead | assigned.expired if context.task.on_arrival_expired == "DeadLetter" else dead.copy()
+    unfit[assigned.refused.rows] = True
+    rows = np.flatnonzero(unfit)
+    along = brought_along(read.narrow, rows)
+    left = rows if along is None else np.setdiff1d(rows, along["place"].to_numpy(), assume_unique=True)
+    size = read.narrow["letter_bytes"].to_numpy()[left].astype(np.int64)
+    return _Unfit(rows, along, left, portions(size, portion_bytes(context.spark)))
+
+
+def _placed(context: BatchContext, read: _Read, assigned: Assignment, unfit: _Unfit) -> DataFrame:
+    """All records with their positions; below 0 where they are not stored."""
+    positions = replace(assigned, position=with_letters(assigned.position, unfit.left, unfit.portion))
+    set_assignment(context.spark, read.sizes, read.narrow["identity"].to_numpy(), positions)
+    return with_projections(read.judged, context.columns.placed)
+
+
+def _letters(
+    context: BatchContext, batch: Planned, placed: DataFrame, assigned: Assignment, unfit: _Unfit
+) -> Iterator[pa.Table]:
+    tried = (batch.at, _id(context.task, batch))
+    return read_letters(unfit.along, placed, unfit.left, unfit.portion, assigned, tried)
+
+
+def _commit(context: BatchContext, batch: Planned, placed: DataFrame, note: CommitNote, *, alone: bool) -> None:
+    task, rows = context.task, placed.select(*context.columns.rows)
+    batch_of = (task.source_id, batch.number)
+    append_messages(context.spark, context.store, rows, note, batch_of, task.compression, alone=alone)
     if committed_batch(context.store, task.source_id) != batch.number:
         raise RunFailedError("CommitLost", f"batch {batch.number} is not in the table after its commit; try again")
-    context.index.stored(_added(task, batch, arrived, assigned))
-    context.sequences.stored(arrived.members, assigned.stored)
-    return done
 
 
 def _in_order(narrow: pa.Table, task: IngestTask) -> pa.Table:
@@ -191,15 +237,8 @@ def _purged(context: BatchContext, hashes: Keys, keys: Keys, found: Flags, at: d
 def _write_claims(context: BatchContext, placed: DataFrame) -> None:
     """Have executors write the payloads that become claim checks."""
     claimed = claimed_payloads(placed, context.task, context.store.uri, context.suffix)
-    with external_write("claim-check"):
+    with context.store.step("claim-check"):
         write_claims(claimed).select("written").write.format("noop").mode("append").save()
-
-
-def _unfit(arrived: Arrived, assigned: Assignment, task: IngestTask) -> Numbers:
-    """The rows of all dead letters."""
-    unfit = arrived.dead | assigned.expired if task.on_arrival_expired == "DeadLetter" else arrived.dead.copy()
-    unfit[assigned.refused.rows] = True
-    return np.flatnonzero(unfit)
 
 
 def _id(task: IngestTask, batch: Planned) -> str:
@@ -209,6 +248,8 @@ def _id(task: IngestTask, batch: Planned) -> str:
 class _SetAside(NamedTuple):
     """How many dead letters an earlier batch set aside; and an earlier try of this one, of its records and in all."""
 
+    cut: set[str]
+    """The source URIs of dead letters that are cut."""
     earlier: int = 0
     own: int = 0
     own_in_all: int = 0
@@ -216,10 +257,12 @@ class _SetAside(NamedTuple):
 
 def _set_aside(context: BatchContext, due: Due, letters: Iterator[pa.Table], *, any_unfit: bool) -> _SetAside:
     """Write new dead letters."""
+    cut: set[str] = set()
+    letters = _noting_cut(letters, cut)
     if context.task.source.kind == "records":
         for rows in letters:
             set_aside_again(context.store, rows)
-        return _SetAside()
+        return _SetAside(cut)
     known = set_aside_before(context.store, due.read_before if any_unfit or due.repeated else set())
     this, earlier, own = _id(context.task, due.batch), 0, 0
     for rows in letters:
@@ -229,7 +272,7 @@ def _set_aside(context: BatchContext, due: Due, letters: Iterator[pa.Table], *, 
             set_aside(context.store, new)
         earlier += sum(batch is not None and batch != this for batch in by)
         own += sum(batch == this for batch in by)
-    return _SetAside(earlier, own, sum(batch == this for batch in known.values()))
+    return _SetAside(cut, earlier, own, sum(batch == this for batch in known.values()))
 
 
 def _gone(dealt: _SetAside, arrived: Arrived, unfit: Numbers) -> IngestCounts:

@@ -18,7 +18,7 @@ from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import IngestOutcome
 from messagestore_core.store.batches import REPLAYED
-from messagestore_core.store.claims import CLAIMS, claim_suffix, withdraw_claims
+from messagestore_core.store.claims import claim_suffix, withdraw_claims
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.files import ReadFiles
@@ -123,7 +123,7 @@ class Ingest:
     def __init__(self, run: Run, task: IngestTask, control: IngestControl) -> None:
         self._run, self._task, self._store = run, task, run.store
         self._progress, self._control = run.progress, control
-        declare(run.store.objects(), task.translators)
+        declare(run.store, task.translators)
         self._arrivals = _arrivals(run, task)
         self._throttle = Throttle(task.messages_per_second)
         self._note = self._first = last_note(self._store)
@@ -181,7 +181,7 @@ class Ingest:
 
     def _withdraw_claims(self) -> None:
         """Remove the claim checks of batches that were not committed."""
-        withdraw_claims(self._store.objects(CLAIMS), self._context.index.next_global)
+        withdraw_claims(self._store, self._context.index.next_global)
 
     def _days_of(self, message_ids: pa.Array) -> list[date]:
         return self._context.index.days_of(message_ids)

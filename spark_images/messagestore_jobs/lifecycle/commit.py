@@ -24,9 +24,7 @@ from messagestore_core.store.audit import AuditEntry, add_audit
 from messagestore_core.store.dead_letters import TOLD, letter_keys, set_aside, set_aside_for
 from messagestore_core.store.delta_log import CommitNote, committed_batch, empty_commit
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.schemas import MESSAGES, UTC
 from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.index.keys import Flags
@@ -71,7 +69,7 @@ class LifecycleRun:
 
     spark: SparkSession
     run: str
-    store: Store
+    store: HeldStore
     retry: Retry
     resource: Resource
     days_of: Callable[[pa.Array], list[date]]
@@ -89,7 +87,7 @@ class LifecycleRun:
 
 def commit_changes(
     spark: SparkSession,
-    store: Store,
+    store: HeldStore,
     changes: Mapping[str, Change],
     rows: pa.Table,
     step: tuple[str, int],
@@ -124,7 +122,7 @@ def commit_changes(
 
 def merge_once(
     spark: SparkSession,
-    store: Store,
+    store: HeldStore,
     source: DataFrame,
     bounds: Bounds,
     changes: Mapping[str, Column],
@@ -323,16 +321,16 @@ def _set() -> dict[str, Column]:
     return set_
 
 
-def _commit_nothing(store: Store, step: tuple[str, int], note: CommitNote) -> None:
+def _commit_nothing(store: HeldStore, step: tuple[str, int], note: CommitNote) -> None:
     """A commit that ends a step and touches no file."""
-    table = open_to_write(store, "messages")
-    own = commit_properties(store, note)
+    table = store.open_to_write("messages")
+    own = store.commit_properties(note)
     properties = CommitProperties(
         custom_metadata=own.custom_metadata,
         app_transactions=[*(own.app_transactions or []), Transaction(*step)],
         max_commit_retries=0,
     )
-    with external_write("lifecycle"):
+    with store.step("lifecycle"):
         empty_commit(table, properties)
     store.known.committed("messages", table.version() + 1)
 

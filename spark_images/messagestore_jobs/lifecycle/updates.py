@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from messagestore_core.bounds import LONGEST_ERROR, MOST_ATTEMPTS
 from messagestore_core.reasons import DeadLetterReason as Reason
 from messagestore_core.store.dead_letters import TOLD, letter_keys, new_letters, set_aside, set_aside_before
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.lifecycle.transitions import UPDATES
 from messagestore_jobs.source.columns import Projections, time_of, whole_number, with_projections
@@ -49,7 +49,7 @@ def dead_letters(rows: pa.Table, source: pa.Array, at: datetime, batch: str) -> 
     return new_letters({**given, "source": source}, at, batch)
 
 
-def set_aside_once(store: Store, letters: pa.Table, batch: str, read_before: set[str]) -> int:
+def set_aside_once(store: HeldStore, letters: pa.Table, batch: str, read_before: set[str]) -> int:
     """Write new dead letters; return how many are this batch's own.
 
     Args:

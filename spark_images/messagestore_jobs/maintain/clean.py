@@ -17,8 +17,6 @@ from pyspark.sql import functions as F
 from messagestore_core.clock import shifted
 from messagestore_core.store.claims import CLAIM_NAME, CLAIMS
 from messagestore_core.store.delta_log import CommitNote
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.objects import Objects
 from messagestore_jobs.index.manifest import INDEX, unnamed
 from messagestore_jobs.maintain.context import MaintenanceRun
@@ -76,7 +74,7 @@ def sweep(context: MaintenanceRun) -> int:
     runs = [name for name in objects.older(INDEX, before, recursive=True) if name in unnamed_]
     names = [*_orphans(context, objects, before), *_half_written(objects, before), *runs]
     for name in names:
-        with external_write("sweep"):
+        with context.store.step("sweep"):
             objects.delete(name)
     return len(names)
 
@@ -124,37 +122,37 @@ def _why(frozen: _Reader | None, kept: bool) -> str | None:
 def _set_retention(context: MaintenanceRun, name: str) -> None:
     """Set the table's retention properties, for other writers of its log."""
     wanted = {_LOG: _interval(context.task.log_retention), _FILES: _interval(context.task.deleted_file_retention)}
-    table = open_to_write(context.store, name)
+    table = context.store.open_to_write(name)
     if wanted.items() <= table.metadata().configuration.items():
         return
-    with external_write(f"retention-{name}"):
+    with context.store.step(f"retention-{name}"):
         table.alter.set_table_properties(
-            wanted, commit_properties=commit_properties(context.store, _note(context, name))
+            wanted, commit_properties=context.store.commit_properties(_note(context, name))
         )
 
 
 def _check_point(context: MaintenanceRun, name: str, *, clean_log: bool) -> None:
     table = context.store.table(name)
-    with external_write(f"checkpoint-{name}"):
+    with context.store.step(f"checkpoint-{name}"):
         table.create_checkpoint()
     if clean_log:
-        with external_write(f"log-{name}"):
+        with context.store.step(f"log-{name}"):
             table.cleanup_metadata()
 
 
 def _vacuum(context: MaintenanceRun, name: str) -> int:
     """Remove files that no version within the retention has, and those that broken runs left; return how many."""
     hours = int(context.task.deleted_file_retention / timedelta(hours=1))
-    table = open_to_write(context.store, name)
+    table = context.store.open_to_write(name)
     if not table.vacuum(retention_hours=hours, enforce_retention_duration=False, full=True):
         return 0
-    with external_write(f"vacuum-{name}"):
+    with context.store.step(f"vacuum-{name}"):
         removed = table.vacuum(
             retention_hours=hours,
             dry_run=False,
             enforce_retention_duration=False,
             full=True,
-            commit_properties=commit_properties(context.store, _note(context, name)),
+            commit_properties=context.store.commit_properties(_note(context, name)),
         )
     return len(removed)
 

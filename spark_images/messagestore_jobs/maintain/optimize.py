@@ -15,8 +15,6 @@ from deltalake import DeltaTable, WriterProperties
 from pyspark.sql import functions as F
 
 from messagestore_core.store.delta_log import DAY, end_of, files_of, of_day
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_jobs.maintain.context import MaintenanceRun
 from messagestore_jobs.rows.messages import committing, read_messages
 from messagestore_jobs.rows.tables import refuse_foreign_to_spark
@@ -91,12 +89,12 @@ def days_to_cluster(files: pa.Table, today: date, compact_bytes: int) -> list[da
 
 
 def _compact(context: MaintenanceRun, name: str, partition: list[tuple[str, str, str]] | None) -> bool:
-    with external_write(f"compact-{name}"):
-        done = open_to_write(context.store, name).optimize.compact(
+    with context.store.step(f"compact-{name}"):
+        done = context.store.open_to_write(name).optimize.compact(
             partition_filters=partition,
             target_size=context.task.target_file_bytes,
             writer_properties=_WRITER,
-            commit_properties=commit_properties(context.store, context.note() if name == "messages" else None),
+            commit_properties=context.store.commit_properties(context.note() if name == "messages" else None),
         )
     return bool(done["numFilesAdded"])
 
@@ -117,12 +115,10 @@ def _cluster(context: MaintenanceRun, day: date, size: int) -> None:
     ranges = rows.coalesce(1) if parts == 1 else rows.repartitionByRange(parts, "stream_name")
     refuse_foreign_to_spark(context.spark, context.store, "messages")
     ordered = ranges.sortWithinPartitions("stream_name", "position")
-    clustering = committing(context.spark, context.store, "cluster-messages", context.note())
-    with settings(context.spark, _SMALL_PAGES), clustering:
-        (
-            ordered.write.format("delta")
-            .mode("overwrite")
-            .option("replaceWhere", f"inserted_date = DATE'{day.isoformat()}'")
-            .option("dataChange", "false")
-            .save(context.store.path("messages"))
-        )
+    day_only = {"replaceWhere": f"inserted_date = DATE'{day.isoformat()}'", "dataChange": "false"}
+    with (
+        settings(context.spark, _SMALL_PAGES),
+        committing(context.spark, context.store, "cluster-messages", context.note()),
+    ):
+        to = ordered.write.format("delta").mode("overwrite").options(**day_only)
+        to.save(context.store.path("messages"))

@@ -13,7 +13,6 @@ from messagestore_core.contract.base import ContractModel
 from messagestore_core.contract.run_document import Archive
 from messagestore_core.contract.stores import Owner
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.external import external_write
 from messagestore_core.store.folder import store_id
 from messagestore_core.store.objects import Objects, join, read_document
 from messagestore_jobs.native import to_native
@@ -62,21 +61,21 @@ def archive(context: PurgeRun, plan: Plan) -> int:
     sealed = read_document(objects, MANIFEST, ArchiveManifest)
     _refuse_another(context, plan, objects, sealed)
     if expected == 0:
-        _withdraw(objects)
+        _withdraw(context, objects)
         return 0
     context.progress.step("archive", expected)
     if sealed is None:
         _refuse_removed(context, plan, objects.uri)
-        with external_write("archive-clear"):
+        with context.store.step("archive-clear"):
             objects.delete_folder("")
         _write(context, to, objects.uri, _leaving(context, plan, to))
         sealed = _seal(context, plan, to, objects, kept=())
     elif sealed.writing != plan.rows:
-        _sweep(objects, sealed)
+        _sweep(context, objects, sealed)
         kept = tuple(file.name for file in sealed.files)
         _write(context, to, objects.uri, _still_leaving(context, plan, to, objects.uri))
         sealed = _seal(context, plan, to, objects, kept)
-    _sweep(objects, sealed)
+    _sweep(context, objects, sealed)
     context.progress.advance(sealed.messages)
     return sealed.messages
 
@@ -108,10 +107,10 @@ def _refuse_another(context: PurgeRun, plan: Plan, objects: Objects, sealed: Arc
         )
 
 
-def _withdraw(objects: Objects) -> None:
+def _withdraw(context: PurgeRun, objects: Objects) -> None:
     """Remove a sealed archive if all of its messages stay after all; the manifest goes first."""
     if objects.exists(MANIFEST):
-        with external_write("archive-withdrawn"):
+        with context.store.step("archive-withdrawn"):
             objects.delete(MANIFEST)
             objects.delete_folder("")
 
@@ -142,7 +141,7 @@ def _still_leaving(context: PurgeRun, plan: Plan, to: Archive, uri: str) -> Data
 
 
 def _write(context: PurgeRun, to: Archive, uri: str, rows: DataFrame) -> None:
-    with settings(context.spark, _PLAIN_TIMES), external_write("archive-files"):
+    with settings(context.spark, _PLAIN_TIMES), context.store.step("archive-files"):
         if to.format == "JSONLines":
             rows.write.mode("append").text(uri)
         else:
@@ -176,7 +175,7 @@ def _seal(context: PurgeRun, plan: Plan, to: Archive, objects: Objects, kept: tu
         bytes=sum(file.size for file in files),
         files=tuple(files),
     )
-    with external_write("archive-seal"):
+    with context.store.step("archive-seal"):
         objects.write(MANIFEST, manifest.model_dump_json(by_alias=True, indent=2).encode())
     return manifest
 
@@ -190,12 +189,12 @@ def _files(context: PurgeRun, to: Archive, uri: str) -> list[ArchivedFile]:
     return [ArchivedFile(name=row["name"], size=row["size"], messages=row["count"]) for row in found]
 
 
-def _sweep(objects: Objects, sealed: ArchiveManifest) -> None:
+def _sweep(context: PurgeRun, objects: Objects, sealed: ArchiveManifest) -> None:
     """Remove files that the manifest doesn't list: those of earlier or unfinished writes."""
     wanted = {file.name for file in sealed.files}
     # Markers and checksums; readers ignore such names too.
     found = [name for name in objects.names() if not name.startswith(("_", ".")) and not name.endswith("/")]
     for name in found:
         if name not in wanted:
-            with external_write("archive-sweep"):
+            with context.store.step("archive-sweep"):
                 objects.delete(name)

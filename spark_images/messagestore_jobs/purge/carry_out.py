@@ -15,8 +15,6 @@ from messagestore_core.clock import shifted
 from messagestore_core.store.audit import AuditEntry, add_audit
 from messagestore_core.store.dead_letters import TOLD
 from messagestore_core.store.delta_log import DAY, files_of, next_global_position, table_state
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.pending_updates import count_pending, forget_pending
@@ -277,9 +275,9 @@ def _rows_by_day(store: Store) -> dict[date, int]:
 def _delete_days(context: PurgeRun, days: list[date]) -> None:
     """Drop whole partitions by a commit that rewrites no file."""
     listed = ", ".join(f"'{day.isoformat()}'" for day in days)
-    properties = commit_properties(context.store, context.note())
-    with external_write("delete-days"):
-        open_to_write(context.store, "messages").delete(f"inserted_date IN ({listed})", commit_properties=properties)
+    properties = context.store.commit_properties(context.note())
+    with context.store.step("delete-days"):
+        context.store.open_to_write("messages").delete(f"inserted_date IN ({listed})", commit_properties=properties)
 
 
 def _delete_rows(context: PurgeRun, rows: DataFrame, count: int) -> None:

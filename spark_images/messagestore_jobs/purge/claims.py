@@ -9,8 +9,7 @@ from pyspark.sql import functions as F
 
 from messagestore_core.store.claims import CLAIMS, claim_suffix
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.external import external_write
-from messagestore_core.store.objects import Objects, sum_of
+from messagestore_core.store.objects import sum_of
 from messagestore_jobs.context import Run
 from messagestore_jobs.purge.plan import REWRITTEN_NOTE, Plan, PurgeRun
 from messagestore_jobs.rows.claims import (
@@ -36,7 +35,7 @@ def delete_claim_checks(context: PurgeRun, rows: DataFrame) -> None:
     Those of other purged rows stay as long as files of the table refer to them: see ``maintain.sweep``.
     """
     found = _own(context, rows).select(own_claim_name().alias("name")).toLocalIterator()
-    _delete(context.store.objects(CLAIMS), (row["name"] for row in found))
+    _delete(context, (row["name"] for row in found))
 
 
 def drop_unclaimed(context: Run) -> set[str]:
@@ -51,7 +50,7 @@ def drop_unclaimed(context: Run) -> set[str]:
         return set()
     rows = read_messages(context.spark, context.store).where(is_own_claim(context.uri))
     claimed = {row["name"] for row in rows.select(own_claim_name().alias("name")).collect()}
-    _delete(objects, (name for name in found if sum_of(name) not in claimed))
+    _delete(context, (name for name in found if sum_of(name) not in claimed))
     return claimed
 
 
@@ -86,7 +85,7 @@ def rewrite_claim_checks(
         F.sha2("payload", 256).alias("new_sha256"),
     )
     to = context.store.path(plan.folder, f"{REWRITTEN_NOTE}{suffix}")
-    with external_write("claim-check-rewrite"):
+    with context.store.step("claim-check-rewrite"):
         written.write.mode("overwrite").parquet(to)
     noted = context.spark.read.schema(REWRITTEN).parquet(to)
     if noted.count() != claims:
@@ -105,11 +104,12 @@ def with_payloads_inside(context: PurgeRun, messages: DataFrame, rows: DataFrame
     return found.withColumn("payload_uri", F.when(F.col("payload").isNull(), F.col("payload_uri")))
 
 
-def _delete(objects: Objects, names: Iterator[str]) -> None:
-    """Delete objects, several at once; only the names of some are held."""
+def _delete(context: Run, names: Iterator[str]) -> None:
+    """Delete claim checks, several at once; only the names of some are held."""
+    objects = context.store.objects(CLAIMS)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         while some := list(islice(names, _DELETED_TOGETHER)):
-            with external_write("claim-check-delete"):
+            with context.store.step("claim-check-delete"):
                 list(pool.map(objects.delete, some))
 
 

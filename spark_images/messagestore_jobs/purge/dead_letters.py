@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import Match, Rule
 from messagestore_core.store.dead_letters import TOLD, remove
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan
 from messagestore_core.store.tombstones import Erased
@@ -31,13 +30,13 @@ def count_dead_letters(store: Store, before: datetime) -> int:
     return sum(batch.num_rows for batch in scan(letters, ["failed_at"], pc.field("failed_at") < before))
 
 
-def delete_dead_letters(store: Store, before: datetime) -> None:
+def delete_dead_letters(store: HeldStore, before: datetime) -> None:
     """Delete the dead letters that failed before a time, durably."""
     if count_dead_letters(store, before) == 0:
         return
-    with external_write("delete-dead-letters"):
-        open_to_write(store, "dead_letters").delete(
-            f"failed_at < '{before.isoformat()}'", commit_properties=commit_properties(store)
+    with store.step("delete-dead-letters"):
+        store.open_to_write("dead_letters").delete(
+            f"failed_at < '{before.isoformat()}'", commit_properties=store.commit_properties()
         )
 
 
@@ -91,11 +90,11 @@ def forget_copies(context: PurgeRun, named: pa.Table) -> None:
     context.progress.say(f"{copies} dead letters name messages that were erased or scrubbed, and were deleted")
 
 
-def forget_late_copies(store: Store, erased: Erased) -> None:
+def forget_late_copies(store: HeldStore, erased: Erased) -> None:
     """Delete dead letters that name an erased message and came after its erasure."""
     late = list(naming(store, erased))
     if late:
-        with external_write("erase-dead-letters"):
+        with store.step("erase-dead-letters"):
             remove(store, pa.Table.from_batches(late))
 
 

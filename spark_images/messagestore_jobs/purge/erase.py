@@ -18,7 +18,7 @@ from messagestore_core.clock import in_utc
 from messagestore_core.contract.run_report import EraseOutcome
 from messagestore_core.store.audit import AuditEntry, add_audit, read_audit
 from messagestore_core.store.delta_log import table_state
-from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_hidden_heads
 from messagestore_core.store.objects import is_local
@@ -135,9 +135,9 @@ def erase_due(context: Run) -> ErasureResult | None:
     return ErasureResult(sum(one.erased for one in due), not_reached(context.store))
 
 
-def _forget_unnamed_runs(store: Store) -> None:
+def _forget_unnamed_runs(store: HeldStore) -> None:
     for name in sorted(unnamed(store)):
-        with external_write("erase-index"):
+        with store.step("erase-index"):
             store.objects().delete(name)
 
 

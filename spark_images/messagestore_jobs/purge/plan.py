@@ -23,7 +23,6 @@ from messagestore_core.contract.run_document import PurgeTask, Resource
 from messagestore_core.contract.run_report import Preview
 from messagestore_core.store.delta_log import files_of, of_day
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
-from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import read_document
 from messagestore_jobs.context import Run
@@ -132,13 +131,13 @@ def find_plans(store: Store) -> list[Plan]:
 
 def write_rows(context: Run, plan: Plan, rows: DataFrame) -> None:
     """Freeze rows; they count once the plan is written."""
-    with external_write("freeze-rows"):
+    with context.store.step("freeze-rows"):
         rows.select(*FROZEN).write.mode("overwrite").parquet(context.store.path(plan.rows_folder))
 
 
 def write_plan(context: Run, plan: Plan) -> None:
     """Write the plan; from now on runs continue the purge until it is done."""
-    with external_write("freeze-plan"):
+    with context.store.step("freeze-plan"):
         context.store.objects().write(f"{plan.folder}/{PLAN}", plan.model_dump_json(by_alias=True).encode())
 
 
@@ -194,9 +193,9 @@ def with_rows_of_days(context: Run, plan: Plan) -> Plan:
 def forget(context: Run, plan: Plan) -> None:
     """Delete a plan that is done or obsolete; plan.json goes first, so that no run continues half of it."""
     objects = context.store.objects()
-    with external_write("forget-plan"):
+    with context.store.step("forget-plan"):
         objects.delete(f"{plan.folder}/{PLAN}")
-    with external_write("forget-rows"):
+    with context.store.step("forget-rows"):
         objects.delete_folder(plan.folder)
 
 
@@ -205,7 +204,7 @@ def forget_notes(context: Run, plan: Plan) -> None:
     objects = context.store.objects()
     for name in objects.names(plan.folder):
         if name.endswith("/") and name != f"{plan.rows_folder}/":
-            with external_write("forget-notes"):
+            with context.store.step("forget-notes"):
                 objects.delete_folder(name.rstrip("/"))
 
 
@@ -214,7 +213,7 @@ def sweep(context: Run) -> None:
     objects = context.store.objects()
     for name in objects.names(FOLDER):
         if name.endswith("/") and not objects.exists(f"{name}{PLAN}"):
-            with external_write("sweep-plan"):
+            with context.store.step("sweep-plan"):
                 objects.delete_folder(name.rstrip("/"))
 
 

@@ -22,8 +22,7 @@ from pyspark.sql import functions as F
 from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.delta_log import CommitNote, empty_commit, files_of
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import MARKER
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import HiddenHeads, read_hidden_heads, read_named_heads
@@ -115,7 +114,7 @@ def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], c
         yield from (f"{f'{top}/' if top else ''}{name} is nothing that a run needs" for name in left)
 
 
-def forget_past(store: Store, name: str, note: CommitNote | None) -> int:
+def forget_past(store: HeldStore, name: str, note: CommitNote | None) -> int:
     """Remove all versions of a table but the newest.
 
     The newest version is a commit without files, as log entries also have statistics of files that they removed.
@@ -128,20 +127,20 @@ def forget_past(store: Store, name: str, note: CommitNote | None) -> int:
     Returns:
         The number of the version that is left.
     """
-    properties = commit_properties(store, note)
-    with external_write("erase-vacuum"):
-        open_to_write(store, name).vacuum(
+    properties = store.commit_properties(note)
+    with store.step("erase-vacuum"):
+        store.open_to_write(name).vacuum(
             retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True, commit_properties=properties
         )
-    table = open_to_write(store, name)
-    with external_write("erase-renew"):
+    table = store.open_to_write(name)
+    with store.step("erase-renew"):
         empty_commit(table, properties)
     table = store.table(name)
-    with external_write("erase-checkpoint"):
+    with store.step("erase-checkpoint"):
         table.create_checkpoint()
     objects = store.objects(name)
     files = set(files_of(table)["path"].to_pylist())
-    with external_write("erase-log"):
+    with store.step("erase-log"):
         for left in not_needed(objects.names(recursive=True), files, table.version(), table.version()):
             objects.delete(left)
     return int(table.version())

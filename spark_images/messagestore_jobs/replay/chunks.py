@@ -15,12 +15,23 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.readwriter import DataFrameWriter
 
+from messagestore_core.contract.run_document import ReplayTask
 from messagestore_core.contract.run_report import ReplayOutcome
-from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.objects import Objects
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.selection import Key, Order
-from messagestore_jobs.replay.state import Chunk, Frozen, Grain, Part, ReplayState
+from messagestore_jobs.replay.state import (
+    REPLAYS,
+    Chunk,
+    Frozen,
+    Grain,
+    Part,
+    ReplayState,
+    is_of_another,
+    read_ended,
+    write_ended,
+)
 
 _CHUNK_ROWS = 1_000_000
 _CHUNK_BYTES = 2 << 30
@@ -98,7 +109,7 @@ class Staged:
 
 
 def stage(
-    records: DataFrame, order: Order, chunk_range: ChunkRange, form: Format, folder: str, *, sort: bool
+    records: DataFrame, order: Order, chunk_range: ChunkRange, form: Format, state: ReplayState, *, sort: bool
 ) -> Staged:
     """Write records (key and ``value``, null if it can't be sent); Spark's file names have the objects' numbers."""
     # Rows with claim checks lie in many small partitions.
@@ -117,8 +128,8 @@ def stage(
         rows = _as_arrays(rows.sortWithinPartitions("_end", *order.columns))
     elif sort:
         rows = rows.sortWithinPartitions(*order.columns)
-    with external_write("replay-staging"):
-        _save(rows.drop("_object", "_end", *order.columns), form, folder)
+    with state.held.step("replay-staging"):
+        _save(rows.drop("_object", "_end", *order.columns), form, state.staging_uri)
     # Spark observes nothing if it plans that there are no rows.
     counts = counted.get
     messages = {i: counts.get(f"n{i}", 0) for i in range(objects)}
@@ -206,6 +217,44 @@ class Delivery(Protocol):
 
         None, and nothing ended, if tombstones changed and the destination takes back what names an erased message.
         """
+
+
+class StoreDelivery:
+    """A delivery whose state is in the folder of a store, whose readers ignore it.
+
+    Args:
+        held: the store, which the run may write to.
+        origin: the URI of the store that is replayed.
+    """
+
+    staging = "state/staging"
+    takes_back = False
+
+    def __init__(self, held: HeldStore, task: ReplayTask, origin: str) -> None:
+        self._held, self._task, self._origin = held, task, origin
+        self.objects = StagedObjects(held.path(REPLAYS, task.job_id), held.storage)
+        self.state = ReplayState(held, self.objects.below("state"))
+
+    def ended(self) -> ReplayOutcome | None:
+        """See :class:`Delivery`."""
+        ended = read_ended(self.objects)
+        if ended is None:
+            return None
+        self._forget()
+        return ended.outcome()
+
+    def is_of_another(self) -> bool:
+        """See :class:`Delivery`."""
+        return is_of_another(self.objects, self.state, self._task, self._origin)
+
+    def _end(self, outcome: ReplayOutcome) -> ReplayOutcome:
+        """Write the outcome, so that the replay is not repeated, and remove all other state."""
+        write_ended(self._held, self.objects, self._task, outcome)
+        self._forget()
+        return outcome
+
+    def _forget(self) -> None:
+        self.state.remove()
 
 
 def _up_to(grains: Sequence[Grain], first: int, size: Size) -> Sequence[Grain]:

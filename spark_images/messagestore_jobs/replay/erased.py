@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import join
 from messagestore_core.store.tombstones import Erased, open_erased
@@ -43,7 +43,7 @@ class StrangeError(ValueError):
     """An object has something that no replay writes."""
 
 
-def take_out_copies(store: Store, erased: Erased) -> int:
+def take_out_copies(store: HeldStore, erased: Erased) -> int:
     """Remove erased messages from all staged objects of a store, and delete objects that killed runs left half written.
 
     Returns:
@@ -58,13 +58,13 @@ def take_out_copies(store: Store, erased: Erased) -> int:
             continue
         if not _is_object(name):
             if not base.startswith("."):
-                with external_write("erase-staged"):
+                with store.step("erase-staged"):
                     objects.delete(name)
             continue
         left = _without(name, content, erased, own)
         if left != content:
             found += 1
-            with external_write("erase-staged"):
+            with store.step("erase-staged"):
                 # Hadoop's checksums of a local file would be those of the old content.
                 objects.delete(f"{name.rpartition('/')[0]}/.{base}.crc")
                 objects.write(name, left)
@@ -245,7 +245,7 @@ def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erase
 
 def _replace(delivery: Delivery, name: str, content: bytes) -> None:
     folder, _, base = name.rpartition("/")
-    with external_write("replay-erased"):
+    with delivery.state.held.step("replay-erased"):
         # Hadoop's checksums of a local file would be those of the old content.
         delivery.objects.delete(f"{folder}/.{base}.crc")
         delivery.objects.write(name, content)

@@ -8,7 +8,6 @@ from typing import Any
 from messagestore_core.contract.run_document import FilesDestination, ReplayTask
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.external import external_write
 from messagestore_core.store.objects import LARGEST_DOCUMENT, join, parsed_document
 from messagestore_jobs.context import Run
 from messagestore_jobs.native import LineBreaks
@@ -28,10 +27,10 @@ class FilesDelivery:
     def __init__(self, run: Run, job_id: str, destination: FilesDestination) -> None:
         task = run.document.task
         assert isinstance(task, ReplayTask)
-        self._document, self._task, self._job_id = run.document, task, job_id
+        self._store, self._document, self._task, self._job_id = run.store, run.document, task, job_id
         self._own = f"_replay-{job_id}"
         self.objects = StagedObjects(destination.uri, run.store.storage)
-        self.state = ReplayState(self.objects.below(self._own))
+        self.state = ReplayState(run.store, self.objects.below(self._own))
         self.staging = f"{self._own}/staging"
         self.form: Format = destination.format
         self.line_breaks: LineBreaks = "Space" if destination.format == "JSONLines" else "Keep"
@@ -102,7 +101,7 @@ class FilesDelivery:
             return all(list(pool.map(lambda part: self._take_out(part, unchanged), chunk.parts)))
 
     def _take_out(self, part: Part, unchanged: Callable[[], bool]) -> bool:
-        with external_write("replay-object"):
+        with self._store.step("replay-object"):
             if not unchanged():
                 return False
             self.objects.move(part.staged, part.name)
@@ -136,7 +135,7 @@ class FilesDelivery:
             ],
             "outcome": outcome.model_dump(mode="json", by_alias=True),
         }
-        with external_write("replay-manifest"):
+        with self._store.step("replay-manifest"):
             if not unchanged():
                 return None
             self.objects.write(MANIFEST, json.dumps(content, indent=2).encode() + b"\n")

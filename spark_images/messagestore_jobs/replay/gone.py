@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_jobs.replay.selection import BEHIND_ALL, BY_SEQUENCE, Key
 from messagestore_jobs.replay.state import FROZEN, Frozen, ReplayState, frozen_in
@@ -20,14 +21,14 @@ from messagestore_jobs.rows.messages import read_messages
 _GRAINS_AT_ONCE = 256
 
 
-def forget_sequences(spark: SparkSession, store: Store) -> None:
+def forget_sequences(spark: SparkSession, store: HeldStore) -> None:
     """Cut replays of this store anew, once only the newest version of its messages is left.
 
     Raises:
         TableRefusedError: the state of one is not what a replay writes.
     """
     for name, frozen, gone in _with_gone(spark, store):
-        state = ReplayState(store.objects(f"{name}state"))
+        state = ReplayState(store, store.objects(f"{name}state"))
         state.freeze(_cut_anew(BY_SEQUENCE.keyed(read_messages(spark, store)), state, frozen, gone))
 
 

@@ -224,8 +224,8 @@ def _frozen(source: Source, run: Run, delivery: Delivery) -> Frozen:
             grains=(),
         )
     if source.listed:
-        source.list_selected(delivery.state.selected_uri)
-    return place(source, freeze(source, run.run, task_digest), delivery.state.placed_uri)
+        source.list_selected(delivery.state)
+    return place(source, freeze(source, run.run, task_digest), delivery.state)
 
 
 def _source(run: Run, frozen: Frozen | None) -> Source:

@@ -13,57 +13,35 @@ from py4j.protocol import Py4JJavaError
 from messagestore_core.contract.run_document import KafkaDestination, ReplayTask
 from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.external import external_write
 from messagestore_core.store.folder import exists
 from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run
 from messagestore_jobs.native import LineBreaks
-from messagestore_jobs.replay.chunks import Format, StagedObjects
+from messagestore_jobs.replay.chunks import Format, StoreDelivery
 from messagestore_jobs.replay.freeze import nothing_selected
-from messagestore_jobs.replay.state import (
-    REPLAYS,
-    Chunk,
-    Frozen,
-    Part,
-    ReplayState,
-    is_of_another,
-    read_ended,
-    write_ended,
-)
+from messagestore_jobs.replay.state import Chunk, Frozen, Part
 from messagestore_jobs.source.kafka_listing import access, kafka_failure
 
 TRANSACTION_RECORDS = 10_000
 """Records of a transaction, which readers of committed records see at once."""
 
 
-class KafkaDelivery:
+class KafkaDelivery(StoreDelivery):
     """Sends to a topic. The replay's state is in the folder of the store that it reads, whose readers ignore it."""
 
     def __init__(self, run: Run, task: ReplayTask, destination: KafkaDestination) -> None:
-        self._store, self._spark, self._task, self._to = run.store, run.spark, task, destination
-        own = run.store.path(REPLAYS, task.job_id)
-        self.objects = StagedObjects(own, run.store.storage)
-        self.state = ReplayState(self.objects.below("state"))
-        self.staging = "state/staging"
+        super().__init__(run.store, task, run.store.uri)
+        self._spark, self._to = run.spark, destination
         self.form: Format = "JSONLines"
         self.line_breaks: LineBreaks = "Space"
-        self.takes_back = False
         self._sender: JavaObject | None = None
 
     def ended(self) -> ReplayOutcome | None:
         """See :class:`Delivery`. Without a store there is nothing to send."""
-        if not exists(self._store):
+        if not exists(self._held):
             progress = ReplayProgress(percent=100)
             return ReplayOutcome(selection=nothing_selected(), progress=progress, complete=True)
-        ended = read_ended(self.objects)
-        if ended is None:
-            return None
-        self.state.remove()
-        return ended.outcome()
-
-    def is_of_another(self) -> bool:
-        """See :class:`Delivery`."""
-        return is_of_another(self.objects, self.state, self._task, self._store.uri)
+        return super().ended()
 
     def check(self) -> str | None:
         """Check that the topic exists, and return its id.
@@ -122,7 +100,7 @@ class KafkaDelivery:
             if self.objects.exists(part.staged):
                 if not self._send(part.staged, first, part.messages, unchanged):
                     return False
-                with external_write("replay-staged-removed"):
+                with self._held.step("replay-staged-removed"):
                     self.objects.delete(part.staged)
             first += part.messages
         return True
@@ -135,11 +113,9 @@ class KafkaDelivery:
     def end(
         self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
     ) -> ReplayOutcome:
-        """Write the outcome, so that the replay is not repeated, and remove all other state."""
+        """End the replay if the topic is still the one that it began to send to."""
         self._check_same(frozen)
-        write_ended(self.objects, self._task, outcome)
-        self.state.remove()
-        return outcome
+        return self._end(outcome)
 
     def _send(self, name: str, first: int, messages: int, unchanged: Callable[[], bool]) -> bool:
         """Send an object's records that are not in the topic yet; its first is record ``first`` of the replay.
@@ -154,7 +130,7 @@ class KafkaDelivery:
             conf = self._spark._jsparkSession.sessionState().newHadoopConf()
             sender.read(conf, join(self.objects.uri, name), first, messages - left)
             while left > 0:
-                with external_write("replay-transaction"):
+                with self._held.step("replay-transaction"):
                     sent = sender.send(min(left, TRANSACTION_RECORDS))
                     if not unchanged():
                         sender.abort()
@@ -169,7 +145,7 @@ class KafkaDelivery:
 
     def _open(self) -> JavaObject:
         if self._sender is None:
-            frozen = self.state.frozen(self._task, self._store.uri)
+            frozen = self.state.frozen(self._task, self._held.uri)
             assert frozen is not None
             self._check_same(frozen)
             # The group's name has the run that began the replay, so a new replay of the same name starts at 0.

@@ -9,7 +9,6 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import FilesDestination, ReplayTask, RunDocument, StreamDestination
 from messagestore_core.store.delta_log import committed_batch, last_note
-from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run
@@ -66,8 +65,9 @@ def forget_round(run: Run, number: int) -> None:
     task = round_document(run.document, number).task
     assert isinstance(task, ReplayTask)
     if number and task.rounds and isinstance(task.destination, StreamDestination):
-        with external_write("replay-forgotten"):
-            Store.of(task.destination.table, run.store.storage).objects(REPLAYS, task.job_id).delete_folder("")
+        target = run.store_of(task.destination.table)
+        with target.step("replay-forgotten"):
+            target.objects(REPLAYS, task.job_id).delete_folder("")
 
 
 def _app_id(task: ReplayTask) -> str:

@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame
 
 from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.external import external_write
 from messagestore_core.store.tombstones import erased_positions
 from messagestore_jobs.progress import ProgressListener
 from messagestore_jobs.replay.chunks import SHOWN, ChunkRange, Delivery, Staged, chunk_size, next_range, stage
@@ -101,14 +100,14 @@ class Missing(NamedTuple):
     first_lost: tuple[int, ...] = ()
 
 
-def place(source: Source, frozen: Frozen, uri: str) -> Frozen:
+def place(source: Source, frozen: Frozen, state: ReplayState) -> Frozen:
     """Write the selected positions in the order of the replay, unless the grains alone show them."""
     if source.task.origin == "DeadLetters" or all(grain.dense for grain in frozen.grains):
         return frozen
     rows = source.between(frozen.grains[0].start, frozen.end)
     positions = rows.orderBy(*source.order.columns).select("global_position")
-    with external_write("replay-placed"):
-        positions.write.mode("overwrite").parquet(uri)
+    with state.held.step("replay-placed"):
+        positions.write.mode("overwrite").parquet(state.placed_uri)
     return frozen.model_copy(update={"placed": True})
 
 
@@ -296,9 +295,9 @@ class Sending:
                 self.progress.say("the frozen version can't be read any more; what is left of the selection is sent")
 
     def _stage(self, chunk_range: ChunkRange) -> tuple[Staged, Missing]:
-        folder, form = self.delivery.state.staging_uri, self.delivery.form
+        state, form = self.delivery.state, self.delivery.form
         sort = self.source.task.order != "None"
-        staged = stage(self._records(chunk_range), self.source.order, chunk_range, form, folder, sort=sort)
+        staged = stage(self._records(chunk_range), self.source.order, chunk_range, form, state, sort=sort)
         short = chunk_range.messages - sum(staged.messages.values()) - staged.failed
         return staged, missing(self.source, self.frozen, self._next_grain(), chunk_range, short, self.delivery.state)
 

@@ -8,7 +8,6 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import ReplayTask
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.external import external_write
 from messagestore_core.store.handle import Store
 from messagestore_jobs.lifecycle.updates import KIND as UPDATE
 from messagestore_jobs.replay.selection import (
@@ -20,7 +19,7 @@ from messagestore_jobs.replay.selection import (
     selected_dead_letters,
     selected_messages,
 )
-from messagestore_jobs.replay.state import Frozen
+from messagestore_jobs.replay.state import Frozen, ReplayState
 from messagestore_jobs.rows.tables import read_table
 from messagestore_jobs.rows.times import instant
 
@@ -62,12 +61,12 @@ class Source:
         """The selected rows of one range of the order, with their key."""
         return self.rows().where(self.order.between(start, end))
 
-    def list_selected(self, uri: str) -> None:
+    def list_selected(self, state: ReplayState) -> None:
         """Write the selected positions, so that the selection stays the same while messages change."""
         positions = selected_messages(self._table, self.task.select, self.now).select("global_position")
-        with external_write("replay-selected"):
-            positions.write.mode("overwrite").parquet(uri)
-        self.use_list(uri)
+        with state.held.step("replay-selected"):
+            positions.write.mode("overwrite").parquet(state.selected_uri)
+        self.use_list(state.selected_uri)
 
     def use_list(self, uri: str) -> None:
         """Use the written positions as the selection."""

@@ -20,7 +20,7 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import FailedPositions, FrozenSelection, ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects, join, read_document
 from messagestore_jobs.replay.selection import Key
@@ -121,18 +121,22 @@ def read_ended(objects: Objects) -> Ended | None:
     return read_document(objects, ENDED, Ended)
 
 
-def write_ended(objects: Objects, task: ReplayTask, outcome: ReplayOutcome) -> None:
+def write_ended(held: HeldStore, objects: Objects, task: ReplayTask, outcome: ReplayOutcome) -> None:
     """Write the outcome of a replay to its folder, so that it is not repeated."""
     ended = Ended(**dict(outcome), asked=task.asked)
-    with external_write("replay-ended"):
+    with held.step("replay-ended"):
         objects.write(ENDED, ended.model_dump_json(by_alias=True).encode())
 
 
 class ReplayState:
-    """The folder with a replay's state; it is removed when the replay ends."""
+    """The folder with a replay's state; it is removed when the replay ends.
 
-    def __init__(self, objects: Objects) -> None:
-        self.uri, self._objects = objects.uri, objects
+    Attributes:
+        held: the store that the run may write to while it writes here.
+    """
+
+    def __init__(self, held: HeldStore, objects: Objects) -> None:
+        self.held, self.uri, self._objects = held, objects.uri, objects
 
     @property
     def selected_uri(self) -> str:
@@ -206,7 +210,7 @@ class ReplayState:
 
     def freeze(self, frozen: Frozen) -> None:
         """Write the frozen selection."""
-        with external_write("replay-frozen"):
+        with self.held.step("replay-frozen"):
             self._objects.write(FROZEN, frozen.model_dump_json(by_alias=True).encode())
 
     def chunks(self) -> list[Chunk]:
@@ -217,7 +221,7 @@ class ReplayState:
 
     def seal(self, chunk: Chunk) -> None:
         """Seal a staged chunk: from now on it is delivered, and never staged again."""
-        with external_write("replay-seal"):
+        with self.held.step("replay-seal"):
             self._objects.write(f"{_CHUNKS}/{chunk.number:08d}.json", chunk.model_dump_json(by_alias=True).encode())
 
     def remove(self) -> None:
@@ -225,7 +229,7 @@ class ReplayState:
         if not self._objects.names():
             return
         for name in (_SELECTED, _PLACED, _STAGING, _CHUNKS, ""):
-            with external_write(f"replay-remove-{name or 'state'}"):
+            with self.held.step(f"replay-remove-{name or 'state'}"):
                 self._objects.delete_folder(name)
 
 

@@ -20,8 +20,7 @@ from messagestore_core.contract.records import Envelope, FilesSource, RecordsSou
 from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.batches import REPLAYED
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import join
@@ -31,17 +30,8 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import Ingest, IngestToEnd
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.progress import Silent
-from messagestore_jobs.replay.chunks import Format, StagedObjects
-from messagestore_jobs.replay.state import (
-    REPLAYS,
-    Chunk,
-    Frozen,
-    Part,
-    ReplayState,
-    is_of_another,
-    read_ended,
-    write_ended,
-)
+from messagestore_jobs.replay.chunks import Format, StoreDelivery
+from messagestore_jobs.replay.state import Chunk, Frozen, Part
 from messagestore_jobs.rows.tables import read_table
 from messagestore_jobs.rows.times import instant
 
@@ -57,7 +47,7 @@ class Redrive(NamedTuple):
     source: str
 
 
-def mark_redriven(store: Store, sent: pa.Table, redrive: Redrive) -> None:
+def mark_redriven(store: HeldStore, sent: pa.Table, redrive: Redrive) -> None:
     """Set redriven_at and redriven_by of dead letters whose bytes and source are in ``sent``, if not set yet.
 
     Dead letters that failed again are those of the replay's own batch; they stay unmarked, for another redrive.
@@ -77,13 +67,13 @@ def mark_redriven(store: Store, sent: pa.Table, redrive: Redrive) -> None:
     others = f"NOT starts_with(coalesce(d.batch, ''), {literal(f'{redrive.source}/')})"
     # An earlier release staged no times.
     within = _within(sent["failed_at"]) if "failed_at" in sent.column_names else "true"
-    table: DeltaTable = open_to_write(store, "dead_letters")
+    table: DeltaTable = store.open_to_write("dead_letters")
     table.merge(
         marks,
         predicate=" AND ".join((same, places, "d.redriven_at IS NULL", others, within)),
         source_alias="s",
         target_alias="d",
-        commit_properties=commit_properties(store),
+        commit_properties=store.commit_properties(),
     ).when_matched_update(updates={"redriven_at": 's."at"', "redriven_by": 's."by"'}).execute()
 
 
@@ -123,35 +113,19 @@ def became(spark: SparkSession, store: Store, target: Store, redrive: Redrive, s
     return {"stored": stored, "dead_lettered": refused, "duplicates": max(0, sent - stored - refused)}
 
 
-class StreamDelivery:
+class StreamDelivery(StoreDelivery):
     """Sends to a stream. The caller holds the right to write the target's table."""
 
     def __init__(self, run: Run, task: ReplayTask, target: StreamDestination) -> None:
-        self._run, self._task, self._target = run, task, target
-        self._to = Store.of(target.table, run.store.storage)
-        self.objects = StagedObjects(self._to.path(REPLAYS, task.job_id), run.store.storage)
-        self.state = ReplayState(self.objects.below("state"))
-        self.staging = "state/staging"
+        super().__init__(run.store_of(target.table), task, run.store.uri)
+        self._run, self._target = run, target
         self.form: Format = "Parquet" if task.origin == "DeadLetters" else "JSONLines"
         # So that the target gets the same bytes as this store.
         self.line_breaks: LineBreaks = "Base64"
-        self.takes_back = False
-
-    def ended(self) -> ReplayOutcome | None:
-        """See :class:`Delivery`."""
-        ended = read_ended(self.objects)
-        if ended is None:
-            return None
-        self._forget()
-        return ended.outcome()
-
-    def is_of_another(self) -> bool:
-        """See :class:`Delivery`."""
-        return is_of_another(self.objects, self.state, self._task, self._run.store.uri)
 
     def check(self) -> str | None:
         """Open the target's folder, which checks its owner."""
-        open_folder(self._to, self._run.document)
+        open_folder(self._held, self._run.document)
         return None
 
     def part_name(self, number: int) -> str:
@@ -165,19 +139,19 @@ class StreamDelivery:
     def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
         """See :class:`Delivery`; records that were ingested before a crash are not ingested again."""
         for part in chunk.parts:
-            with external_write("replay-records"):
+            with self._held.step("replay-records"):
                 self.objects.move(part.staged, part.name)
         if not unchanged():
             # The last one first: ingest reads by time, so those that have waited longer come first.
             for part in reversed(chunk.parts):
-                with external_write("replay-records"):
+                with self._held.step("replay-records"):
                     self.objects.move(part.name, part.staged)
             return False
         self._ingest.take_in_what_has_arrived()
         for part in chunk.parts:
             if self._task.origin == "DeadLetters":
                 self._mark_redriven(part.name)
-            with external_write("replay-records-removed"):
+            with self._held.step("replay-records-removed"):
                 self.objects.delete(part.name)
         return True
 
@@ -189,26 +163,24 @@ class StreamDelivery:
     def end(
         self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
     ) -> ReplayOutcome:
-        """Write the outcome, so that the replay is not repeated, and remove all other state."""
+        """End the replay, with what became of redriven dead letters."""
         if self._task.origin == "DeadLetters":
             sent = outcome.progress.replayed
-            told = became(self._run.spark, self._run.store, self._to, self._redrive, sent)
+            told = became(self._run.spark, self._run.store, self._held, self._redrive, sent)
             outcome = outcome.model_copy(update={"progress": outcome.progress.model_copy(update=told)})
-        write_ended(self.objects, self._task, outcome)
-        self._forget()
-        return outcome
+        return self._end(outcome)
 
     @cached_property
     def _ingest(self) -> Ingest:
         """The target's own ingest over the staged records, opened once."""
         task = _staged_task(self._target.ingest, self._task, join(self.objects.uri, _RECORDS))
         document = self._run.document.model_copy(update={"table": self._target.table, "task": task})
-        run = replace(self._run, document=document, store=self._to, progress=Silent())
+        run = replace(self._run, document=document, store=self._held, progress=Silent())
         return Ingest(run, task, IngestToEnd())
 
     def _forget(self) -> None:
-        self.state.remove()
-        with external_write("replay-records-removed"):
+        super()._forget()
+        with self._held.step("replay-records-removed"):
             self.objects.delete_folder(_RECORDS)
 
     def _mark_redriven(self, part: str) -> None:
@@ -217,7 +189,7 @@ class StreamDelivery:
         if content is None:
             return
         sent = pq.read_table(pa.BufferReader(content))
-        with external_write("replay-redriven"):
+        with self._held.step("replay-redriven"):
             mark_redriven(self._run.store, sent, self._redrive)
 
     @cached_property

@@ -13,8 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.store.delta_log import CommitNote, committed_batch
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import note_text
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_jobs.rows.tables import read_table, refuse_foreign_to_spark, table_to_change
 
@@ -47,7 +46,7 @@ def messages_table(spark: SparkSession, store: Store) -> DeltaTable:
 
 def append_messages(
     spark: SparkSession,
-    store: Store,
+    store: HeldStore,
     rows: DataFrame,
     note: CommitNote,
     batch: tuple[str, int],
@@ -73,9 +72,9 @@ def append_messages(
     says = refuse_foreign_to_spark(spark, store, "messages")
     commit = spark._jvm.dev.messagestore.spark.BatchCommit  # type: ignore[union-attr]
     try:
-        with external_write("messages"):
+        with store.step("messages"):
             version = commit.append(
-                rows._jdf, store.path("messages"), source_id, number, note_text(store, note), says, alone
+                rows._jdf, store.path("messages"), source_id, number, store.note_text(note), says, alone
             )
     except Py4JJavaError:
         # If the table is refused for this reason, that error is clearer.
@@ -85,7 +84,7 @@ def append_messages(
 
 
 @contextmanager
-def committing(spark: SparkSession, store: Store, name: str, note: CommitNote) -> Iterator[None]:
+def committing(spark: SparkSession, store: HeldStore, name: str, note: CommitNote) -> Iterator[None]:
     """Make the commit on ``messages`` in the block an external write ``name``, with ``note``."""
     with committing_on(spark, store, "messages", name, note):
         yield
@@ -93,13 +92,13 @@ def committing(spark: SparkSession, store: Store, name: str, note: CommitNote) -
 
 @contextmanager
 def committing_on(
-    spark: SparkSession, store: Store, table: str, name: str, note: CommitNote | None = None
+    spark: SparkSession, store: HeldStore, table: str, name: str, note: CommitNote | None = None
 ) -> Iterator[None]:
     """Like :func:`committing`, on any table; only ``messages`` has totals to note."""
     spark.conf.unset(_COMMITTED)
-    spark.conf.set(_NOTE, note_text(store, note))
+    spark.conf.set(_NOTE, store.note_text(note))
     try:
-        with external_write(name):
+        with store.step(name):
             yield
     finally:
         spark.conf.unset(_NOTE)

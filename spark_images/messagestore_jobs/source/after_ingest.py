@@ -12,10 +12,9 @@ from pyarrow import fs
 
 from messagestore_core.clock import microseconds
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.store.external import external_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import ReadFiles, SourceFile, source_files
 from messagestore_core.store.objects import is_below, reached
-from messagestore_core.store.storage import Storage
 from messagestore_jobs.progress import ProgressListener
 
 _REFUSALS = 100
@@ -25,8 +24,8 @@ _REFUSALS = 100
 class AfterIngest:
     """Puts files of one source away. If it breaks off, the next run repeats it for the files that are left."""
 
-    def __init__(self, source: FilesSource, storage: Storage, progress: ProgressListener) -> None:
-        self._uri, self._archive_uri, self._storage = source.uri, source.archive_uri, storage
+    def __init__(self, store: HeldStore, source: FilesSource, progress: ProgressListener) -> None:
+        self._store, self._uri, self._archive_uri = store, source.uri, source.archive_uri
         self._progress = progress
         self._deletes = source.after_ingest == "Delete"
         self._told = False
@@ -64,21 +63,21 @@ class AfterIngest:
                     return
 
     def _put_away(self, file: SourceFile) -> None:
-        landing, root = reached(self._uri, self._storage)
-        _, path = reached(file.uri, self._storage)
+        landing, root = reached(self._uri, self._store.storage)
+        _, path = reached(file.uri, self._store.storage)
         inside = is_below(self._uri, file.uri) and _leads_nowhere_else(landing, root, path)
         if not inside or not _is_as_listed(landing, path, file):
             return
         if self._archive_uri is not None:
-            archive, folder = reached(self._archive_uri, self._storage)
+            archive, folder = reached(self._archive_uri, self._store.storage)
             target = f"{folder}{path[len(root) :]}"
-            with external_write("archive-file"):
+            with self._store.step("archive-file"):
                 if isinstance(archive, fs.LocalFileSystem):
                     archive.create_dir(str(Path(target).parent), recursive=True)
                 fs.copy_files(path, target, source_filesystem=landing, destination_filesystem=archive)
             if archive.get_file_info(target).size != file.size or not _is_as_listed(landing, path, file):
                 return
-        with external_write("delete-file"):
+        with self._store.step("delete-file"):
             landing.delete_file(path)
 
     def _tell_cut(self, files: Set[SourceFile]) -> None:

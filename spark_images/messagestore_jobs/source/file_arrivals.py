@@ -51,7 +51,7 @@ class FileArrivals:
         self._read = ReadFiles(run.store, task.source_id)
         self._after = None
         if isinstance(source, FilesSource) and source.after_ingest != "Keep":
-            self._after = AfterIngest(source, run.store.storage, run.progress)
+            self._after = AfterIngest(run.store, source, run.progress)
         self._contents = Contents(self._read, source.uri, run.store.storage) if by_place(task) else None
         self._last_lines = None
         if isinstance(source, FilesSource) and source.last_line_after is not None and splittable(source):

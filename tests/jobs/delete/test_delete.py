@@ -13,7 +13,7 @@ from messagestore_core.contract.run_document import DeleteTask, Hold, IngestTask
 from messagestore_core.contract.run_report import DeleteOutcome, RunReport
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.delete.job import FOLDERS, OBJECTS, run_delete
 from messagestore_jobs.driver.execute import execute
@@ -30,7 +30,7 @@ RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
 
 def delete(table: Table, **task: Any) -> DeleteOutcome:
     document = RunDocument(run="delete-1", resource=RESOURCE, table=table, at=AT, task=DeleteTask(**task))
-    return run_delete(Store.of(table, Storage()), document, Silent())
+    return run_delete(HeldStore.of(table, Storage()), document, Silent())
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from messagestore_core.contract.records import Translator
 from messagestore_core.contract.run_document import Hold, Match, RunDocument
 from messagestore_core.contract.run_report import Outcome
 from messagestore_core.store.delta_log import committed_batch
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile
 from messagestore_core.store.handle import Store
 from messagestore_jobs.driver import look as look_module
@@ -115,7 +116,7 @@ def leads_elsewhere(stream: Stream) -> None:
 def was_planned(stream: Stream) -> None:
     uri = stream.table.uri
     batch = Batch(committed_batch(Store(uri), "landing") + 1, START, (Range(SourceFile("file:///x", 1, START), 0, 1),))
-    ReadFiles(Store(uri), "landing").write_down(batch)
+    ReadFiles(HeldStore(uri), "landing").write_down(batch)
 
 
 def lacks_a_table(stream: Stream) -> None:
@@ -233,7 +234,7 @@ def test_a_store_of_many_messages_needs_an_index_to_have_little(
     stream.arrive("b.jsonl", lines(record("m3")))
     monkeypatch.setattr(look_module, "_FEW_MESSAGES", 1)
     assert not has_little(document)
-    StoreIndex(stream.spark, Store(document.table.uri)).save()
+    StoreIndex(stream.spark, HeldStore(document.table.uri)).save()
     assert has_little(document)
     monkeypatch.setattr(changes, "FEW_FILES", 0)
     assert has_little(document)

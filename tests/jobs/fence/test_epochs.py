@@ -21,10 +21,8 @@ from messagestore_core.contract.stores import Table
 from messagestore_core.store import fence, folder
 from messagestore_core.store.delta_log import CommitNote, epoch_of, last_note, note_of, table_state
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.external import external_write
-from messagestore_core.store.fence import claim, commit_properties, holding, open_to_write
+from messagestore_core.store.fence import HeldStore, claim, commit_properties, holding
 from messagestore_core.store.folder import open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import EVERY_TABLE, TABLES, properties
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import execute
@@ -71,15 +69,15 @@ class Lake:
     def claim(self, epoch: int) -> None:
         """Claim the store as another process would, whose run begins now."""
         with using([self.store.entry(self.bucket)], self.spark) as storage:
-            claim(Store(self.uri, storage, epoch=epoch), f"run-{epoch}")
+            claim(HeldStore(self.uri, storage, epoch=epoch), f"run-{epoch}")
 
     def ids(self) -> list[str]:
         with using([self.store.entry(self.bucket)], self.spark) as storage:
-            return sorted(Store(self.uri, storage).table("messages").to_pyarrow_table()["message_id"].to_pylist())
+            return sorted(HeldStore(self.uri, storage).table("messages").to_pyarrow_table()["message_id"].to_pylist())
 
     def version(self) -> int:
         with using([self.store.entry(self.bucket)], self.spark) as storage:
-            return table_state(Store(self.uri, storage)).version
+            return table_state(HeldStore(self.uri, storage)).version
 
     def commit_of_messages(self, version: int) -> str:
         """The request that creates a version."""
@@ -184,7 +182,7 @@ def test_the_same_grant_may_be_used_again_and_is_claimed_once(lake: Lake) -> Non
 
 def test_every_commit_tells_its_epoch(lake: Lake, spark: SparkSession, object_store: ObjectStore) -> None:
     with using([object_store.entry(lake.bucket)], spark) as storage:
-        store = Store(lake.uri, storage)
+        store = HeldStore(lake.uri, storage)
         told = [commit.get("userMetadata") for commit in store.table("messages").history()]
         assert {CommitNote.model_validate_json(text or "").epoch for text in told} == {5}
         assert {name: epoch_of(store.table(name)) for name in TABLES} == dict.fromkeys(TABLES, 5)
@@ -203,25 +201,25 @@ def test_a_claim_carries_on_the_totals_of_a_commit_that_came_in_between(
         return note
 
     monkeypatch.setattr(fence, "note_of", read_and_be_overtaken)
-    claim(Store(table.uri, epoch=6), "run-6")
-    note = last_note(Store(table.uri))
+    claim(HeldStore(table.uri, epoch=6), "run-6")
+    note = last_note(HeldStore(table.uri))
     assert (note.run, note.epoch, note.totals) == ("run-6", 6, IngestCounts(received=2, stored=2))
-    assert Store(table.uri).table("messages").version() == 3
+    assert HeldStore(table.uri).table("messages").version() == 3
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_commit_by_delta_rs_is_refused_once_a_newer_epoch_is_there(tmp_path: Path, name: str) -> None:
     table = make_store(tmp_path / "store", [message(1)])
-    store = Store(table.uri, epoch=5)
+    store = HeldStore(table.uri, epoch=5)
     rows = pa.table({field.name: pa.nulls(0, field.type) for field in TABLES[name]}, schema=TABLES[name])
 
     def write_after_a_claim() -> None:
         with holding([store], "run-5"):
-            opened = open_to_write(store, name)
-            claim(Store(table.uri, epoch=6), "run-6")
+            opened = store.open_to_write(name)
+            claim(HeldStore(table.uri, epoch=6), "run-6")
             with pytest.raises(CommitFailedError):
-                write_deltalake(opened, rows, mode="append", commit_properties=commit_properties(store))
-            open_to_write(store, name)
+                write_deltalake(opened, rows, mode="append", commit_properties=store.commit_properties())
+            store.open_to_write(name)
 
     with pytest.raises(RunFailedError, match="newer run") as error:
         write_after_a_claim()
@@ -231,14 +229,15 @@ def test_a_commit_by_delta_rs_is_refused_once_a_newer_epoch_is_there(tmp_path: P
 def test_an_object_is_not_written_once_a_newer_epoch_is_known(tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(1)]).model_copy(update={"epoch": 5})
     wrote = []
-    claim(Store.of(table, Storage()), "run-5")
+    claim(HeldStore.of(table, Storage()), "run-5")
 
     def write_after_a_claim() -> None:
-        with holding([Store.of(table, Storage())], "run-5"):
-            claim(Store(table.uri, epoch=6), "run-6")
+        store = HeldStore.of(table, Storage())
+        with holding([store], "run-5"):
+            claim(HeldStore(table.uri, epoch=6), "run-6")
             # A run checks the table once a second.
             time.sleep(1.1)
-            with external_write("claim-check"):
+            with store.step("claim-check"):
                 wrote.append("an object")
 
     with pytest.raises(RunFailedError, match="newer run"):
@@ -253,8 +252,8 @@ def test_a_store_of_an_earlier_form_is_changed_by_none_but_the_run_that_has_clai
     stream.arrive("a.jsonl", lines(record("m1")))
     with monkeypatch.context() as earlier:
         as_an_earlier_release(earlier)
-        open_folder(Store.of(stream.table, Storage()))
-    claim(Store(stream.table.uri, epoch=6), "run-6")
+        open_folder(HeldStore.of(stream.table, Storage()))
+    claim(HeldStore(stream.table.uri, epoch=6), "run-6")
     before = forms(stream.table.uri)
     assert before["tombstones"] == (["message_key", "erased_at", "run"], {}, 6)
 
@@ -269,7 +268,7 @@ def test_a_store_of_an_earlier_form_is_changed_by_none_but_the_run_that_has_clai
     assert overtaken.error.reason == "Fenced"
     assert ingest(None, PurgeTask(rules=(Rule(name="all", statuses=("RECEIVED",)),))).error is None
     assert (forms(stream.table.uri), marked(tmp_path)) == (before, 1)
-    with observing(once("upgrade-tombstones", lambda: claim(Store(stream.table.uri, epoch=8), "run-8"))):
+    with observing(once("upgrade-tombstones", lambda: claim(HeldStore(stream.table.uri, epoch=8), "run-8"))):
         report = ingest(7)
     assert report.error is not None
     assert report.error.reason == "Fenced"
@@ -277,7 +276,7 @@ def test_a_store_of_an_earlier_form_is_changed_by_none_but_the_run_that_has_clai
     assert ingest(8).error is None
     assert marked(tmp_path) == folder.FORMAT_VERSION
     assert forms(stream.table.uri) == {name: (TABLES[name].names, properties(name), 8) for name in TABLES}
-    assert last_note(Store(stream.table.uri)).totals == IngestCounts(received=1, stored=1)
+    assert last_note(HeldStore(stream.table.uri)).totals == IngestCounts(received=1, stored=1)
 
 
 def as_an_earlier_release(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,20 +304,20 @@ def marked(tmp_path: Path) -> int:
 
 def test_a_store_without_epochs_is_written_as_ever(tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(1)])
-    with holding([Store(table.uri)], "run-1"):
-        assert commit_properties(Store(table.uri)).app_transactions is None
-    assert table_state(Store(table.uri)).epoch is None
-    assert Store(table.uri).table("messages").version() == 1
+    with holding([HeldStore(table.uri)], "run-1"):
+        assert commit_properties(HeldStore(table.uri)).app_transactions is None
+    assert table_state(HeldStore(table.uri)).epoch is None
+    assert HeldStore(table.uri).table("messages").version() == 1
 
 
 def test_a_local_store_can_be_claimed_too(tmp_path: Path) -> None:
     table = Table(uri=f"file://{tmp_path}/store", owner=OWNER, epoch=3)
-    open_folder(Store.of(table, Storage()))
-    with holding([Store.of(table, Storage())], "run-3"):
-        assert table_state(Store(table.uri)).epoch == 3
+    open_folder(HeldStore.of(table, Storage()))
+    with holding([HeldStore.of(table, Storage())], "run-3"):
+        assert table_state(HeldStore(table.uri)).epoch == 3
     with (
         pytest.raises(RunFailedError, match="epoch 3, this run has 2"),
-        holding([Store(table.uri, epoch=2)], "run-2"),
+        holding([HeldStore(table.uri, epoch=2)], "run-2"),
     ):
         pass
 

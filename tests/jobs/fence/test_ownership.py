@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import MARKER, open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.storage import using
 from support.interception import Interception, intercepting
@@ -24,7 +24,7 @@ NEIGHBOUR = Owner(namespace="billing", name="second")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    open_folder(Store.of(Table(uri=f"file://{tmp_path}/store", owner=OLD), Storage()))
+    open_folder(HeldStore.of(Table(uri=f"file://{tmp_path}/store", owner=OLD), Storage()))
     return tmp_path / "store"
 
 
@@ -43,7 +43,7 @@ def owner(folder: Path) -> Any:
 def test_a_folder_is_taken_over_from_those_whom_the_document_names(
     folder: Path, who: Owner, former: FormerOwner
 ) -> None:
-    open_folder(Store.of(Table(uri=f"file://{folder}", owner=who, adopt_from=(former,)), Storage()))
+    open_folder(HeldStore.of(Table(uri=f"file://{folder}", owner=who, adopt_from=(former,)), Storage()))
     assert owner(folder) == who.model_dump()
 
 
@@ -54,7 +54,7 @@ def test_from_anybody_else_it_is_not_and_a_stranger_is_told_no_name(
     folder: Path, former: tuple[FormerOwner, ...]
 ) -> None:
     with pytest.raises(TableRefusedError) as refused:
-        open_folder(Store.of(Table(uri=f"file://{folder}", owner=HEIR, adopt_from=former), Storage()))
+        open_folder(HeldStore.of(Table(uri=f"file://{folder}", owner=HEIR, adopt_from=former), Storage()))
     assert owner(folder) == OLD.model_dump()
     said = str(refused.value).replace(str(folder), "")
     assert "belongs to another namespace's MessageStream" in said
@@ -65,7 +65,7 @@ def test_from_anybody_else_it_is_not_and_a_stranger_is_told_no_name(
 
 def test_within_the_namespace_the_owner_is_named(folder: Path) -> None:
     with pytest.raises(TableRefusedError, match="belongs to MessageStream billing/orders"):
-        open_folder(Store.of(Table(uri=f"file://{folder}", owner=NEIGHBOUR), Storage()))
+        open_folder(HeldStore.of(Table(uri=f"file://{folder}", owner=NEIGHBOUR), Storage()))
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_of_two_that_find_a_folder_empty_one_makes_it_its_own(
         using([entry], spark) as storage,
         pytest.raises(TableRefusedError, match="another namespace's MessageStream"),
     ):
-        open_folder(Store(f"s3a://{bucket}/store", storage, owner=HEIR))
+        open_folder(HeldStore(f"s3a://{bucket}/store", storage, owner=HEIR))
     assert not way.armed
     assert object_store.get(marker) == first
     assert object_store.names(f"{bucket}/store") == [MARKER]
@@ -104,5 +104,5 @@ def test_an_empty_folder_on_an_object_store_is_made_a_store(
     # Not through the intercepting proxy: it is a thread of this process, which delta-rs blocks meanwhile.
     with using([object_store.entry(bucket)], spark) as storage:
         for _ in range(2):
-            open_folder(Store(f"s3a://{bucket}/store", storage, owner=HEIR))
+            open_folder(HeldStore(f"s3a://{bucket}/store", storage, owner=HEIR))
     assert json.loads(object_store.get(f"{bucket}/store/{MARKER}"))["owner"] == HEIR.model_dump()

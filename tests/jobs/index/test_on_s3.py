@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.index.entries import entries_of
@@ -72,7 +72,7 @@ def test_what_is_not_what_was_written_is_noticed(objects: Objects, run: StoredRu
 
 
 def test_an_index_is_kept_on_object_storage(spark: SparkSession, storage: Storage) -> None:
-    store = Store("s3a://indexes/other", storage, owner=OWNER)
+    store = HeldStore("s3a://indexes/other", storage, owner=OWNER)
     open_folder(store)
     first = Ingested.opened(spark, store)
     first.batch(NAMES[:50], ["a-1"] * 50, day(0))

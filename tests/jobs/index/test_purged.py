@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.keyed import message_key
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.purged_ids import forget_purged
@@ -52,21 +52,21 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(store_index, name, value)
 
 
-def made(folder: Path) -> Store:
+def made(folder: Path) -> HeldStore:
     table = make_store(folder, [], remember_purged=REMEMBER)
-    return Store(table.uri, remember_purged=REMEMBER)
+    return HeldStore(table.uri, remember_purged=REMEMBER)
 
 
-def again(store: Store) -> Store:
+def again(store: HeldStore) -> HeldStore:
     """The store as another run opens it, which follows no changes by others."""
-    return Store(store.uri, remember_purged=REMEMBER)
+    return HeldStore(store.uri, remember_purged=REMEMBER)
 
 
-def purge(store: Store, ids: list[str], at: datetime) -> None:
+def purge(store: HeldStore, ids: list[str], at: datetime) -> None:
     add(store, [hash_of(name) for name in ids], at)
 
 
-def add(store: Store, keys: list[bytes], at: datetime) -> None:
+def add(store: HeldStore, keys: list[bytes], at: datetime) -> None:
     add_rows(store, REMEMBERED, pa.table([keys, [at] * len(keys), [at.date()] * len(keys)], schema=PURGED_IDS))
 
 
@@ -79,13 +79,13 @@ def says(index: StoreIndex, at: datetime) -> set[str]:
     return {name for name, there in zip(IDS, found.tolist(), strict=True) if there}
 
 
-def holds(store: Store, at: datetime) -> set[str]:
+def holds(store: HeldStore, at: datetime) -> set[str]:
     rows = store.table(REMEMBERED).to_pyarrow_table().to_pylist()
     keys = {row["message_key"] for row in rows if at < row["purged_at"] + REMEMBER}
     return {name for name in IDS if hash_of(name) in keys}
 
 
-def take(index: StoreIndex, store: Store, step: Step, at: datetime) -> StoreIndex:
+def take(index: StoreIndex, store: HeldStore, step: Step, at: datetime) -> StoreIndex:
     if step.what == "save":
         index.save()
         return index
@@ -106,7 +106,7 @@ def take(index: StoreIndex, store: Store, step: Step, at: datetime) -> StoreInde
     return StoreIndex(NO_SPARK, again(store))
 
 
-def change(store: Store, step: Step, at: datetime) -> None:
+def change(store: HeldStore, step: Step, at: datetime) -> None:
     table = store.table(REMEMBERED)
     match step.what:
         case "purge":
@@ -121,7 +121,7 @@ def change(store: Store, step: Step, at: datetime) -> None:
             write_deltalake(table, table.to_pyarrow_table().slice(1), mode="overwrite")
 
 
-def damage(store: Store, what: What) -> None:
+def damage(store: HeldStore, what: What) -> None:
     for path in sorted(Path(local_path(store.uri), INDEX).glob("purged-*"))[:1]:
         if what == "lost":
             path.unlink()
@@ -165,7 +165,7 @@ def test_many_ids_are_read_by_spark_and_old_ones_dropped(
     assert counts(store) == []
 
 
-def counts(store: Store) -> list[int]:
+def counts(store: HeldStore) -> list[int]:
     found = read_manifest(store.objects(INDEX))
     assert found is not None
     return [one.count for one in found.purged]

@@ -16,6 +16,7 @@ from messagestore_core.contract.records import Envelope, Filter
 from messagestore_core.contract.run_document import ReplayTask, Retry, StreamDestination
 from messagestore_core.contract.run_report import IngestCounts, UpdateCounts
 from messagestore_core.store.delta_log import last_note
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects
@@ -161,7 +162,7 @@ def redrive(stream: Stream, **spec: Any) -> None:
         origin="DeadLetters",
         destination=StreamDestination(table=stream.table, ingest=document.task),
     )
-    open_folder(Store.of(stream.table, Storage()))
+    open_folder(HeldStore.of(stream.table, Storage()))
     run_replay(Run.of(replay_document(stream.table, task), stream.spark, stream.heard))
 
 

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import MaintainTask, Upkeep
 from messagestore_core.contract.run_report import RunError
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
@@ -62,7 +63,7 @@ def test_what_arrives_between_two_looks_is_taken_in_by_the_second_while_the_stor
     stream = Stream(spark, tmp_path)
     stream.arrive("1.jsonl", lines(record("a"), record("b")))
     document = stream.document(batch_interval=INTERVAL)
-    open_folder(Store.of(document.table, Storage()))
+    open_folder(HeldStore.of(document.table, Storage()))
     wishes = list[Upkeep]()
     control = Scripted(
         lambda: stream.arrive("2.jsonl", lines(record("b"), record("c"))),
@@ -92,7 +93,7 @@ def test_a_stop_is_heeded_after_the_batch_under_way(spark: SparkSession, tmp_pat
     for name in "abc":
         stream.arrive(f"{name}.jsonl", lines(record(name)))
     document = stream.document(batch_interval=INTERVAL)
-    open_folder(Store.of(document.table, Storage()))
+    open_folder(HeldStore.of(document.table, Storage()))
 
     outcome = run_ingest(Run.of(document, spark, stream.heard), StoppedAfterOneBatch())
 

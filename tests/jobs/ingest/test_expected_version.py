@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.records import Envelope, FieldMapping
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.heads import raise_heads
 from support.external_writes import observing
 from support.ingests import START, Stream, adds_up, lines, record
@@ -96,7 +96,7 @@ def test_what_was_set_aside_before_the_batch_was_cut_off_stays_so_after_a_purge(
     with pytest.raises(ConnectionError), observing(partial(cut_off, "messages")):
         stream.run()
     remove_rows(stream.table.uri, "messages")
-    raise_heads(Store(stream.table.uri), pa.table({"stream_name": ["order-1"], "next_position": [1]}), 2)
+    raise_heads(HeldStore(stream.table.uri), pa.table({"stream_name": ["order-1"], "next_position": [1]}), 2)
     outcome = stream.run()
     assert [(row["message_id"], row["position"]) for row in stream.messages()] == [("m1", 1)]
     assert stream.set_aside() == [("WrongExpectedVersion", refused)]

@@ -17,7 +17,7 @@ from messagestore_core.contract.records import Filter
 from messagestore_core.contract.run_document import Match, Memory, PurgeTask, Resource, Rule, RunDocument
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.delta_log import last_note
-from messagestore_core.store.fence import commit_properties, open_to_write
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
@@ -159,16 +159,16 @@ class World:
                 at=self.time,
                 task=PurgeTask(mode="Enforce", rules=(rule,)),
             )
-            open_folder(Store.of(store.table, Storage()))
+            open_folder(HeldStore.of(store.table, Storage()))
             run_purge(Run.of(document, store.spark, store.heard))
         self.model.rows = [row for row in self.model.rows if row["stream_name"] != stream_name]
 
     def _lose(self) -> None:
         """Forget what has been read, so that all files are read again."""
         for store in self.stores:
-            lost = Store(store.table.uri)
+            lost = HeldStore(store.table.uri)
             with suppress(TableNotFoundError):
-                open_to_write(lost, "files").delete(commit_properties=commit_properties(lost))
+                lost.open_to_write("files").delete(commit_properties=lost.commit_properties())
         self.unread = dict(self.arrived)
 
     def _ingest(self, chosen: Round) -> None:

@@ -13,6 +13,7 @@ from messagestore_core.contract.records import Integrity
 from messagestore_core.contract.run_document import Match, Rule, Scrub
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import MARKER, open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
@@ -140,7 +141,7 @@ def test_a_store_of_an_earlier_release_gets_the_column(stream: Stream) -> None:
     write_deltalake(str(stream.folder / "store" / "messages"), old, partition_by=["inserted_date"])
     marker = json.dumps({"formatVersion": 1, "owner": stream.table.owner.model_dump()})
     (stream.folder / "store" / MARKER).write_text(marker)
-    open_folder(Store.of(stream.table, Storage()))
+    open_folder(HeldStore.of(stream.table, Storage()))
     now = DeltaTable(str(stream.folder / "store" / "messages")).to_pyarrow_table()
     assert now["hmac"].to_pylist() == [None] * 4
     assert now.num_rows == old.num_rows

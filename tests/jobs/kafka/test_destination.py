@@ -14,7 +14,7 @@ from messagestore_core.contract.records import KafkaCluster
 from messagestore_core.contract.run_document import KafkaDestination, Match, ReplayTask, Rule, RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
@@ -195,7 +195,7 @@ def test_a_transaction_that_holds_what_was_erased_meanwhile_is_not_committed(
     def observer(name: str, moment: str) -> None:
         if (name, moment) == ("replay-transaction", "before") and next(begun) == 2:
             # Of the transaction before, of this one, and of a later one.
-            add_tombstones(Store(table.uri), [("m3", 3), ("m6", 6), ("m20", 20)], AT, "purge-1")
+            add_tombstones(HeldStore(table.uri), [("m3", 3), ("m6", 6), ("m20", 20)], AT, "purge-1")
 
     with observing(observer):
         outcome = run_replay(Run.of(document, spark, Silent()))

@@ -11,8 +11,8 @@ from messagestore_core.contract.records import Envelope, FieldMapping, KafkaSour
 from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.offsets import OffsetRange, Partition
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
@@ -353,7 +353,7 @@ def test_what_waits_is_counted_and_its_oldest_record_is_known(topics: Topics, st
             pass
 
     document = stream.document()
-    open_folder(Store.of(document.table, Storage()))
+    open_folder(HeldStore.of(document.table, Storage()))
     run_ingest(Run.of(document, stream.spark, stream.heard), Listening())
     lag = heard[0].lag
     assert (lag.records, lag.oldest_pending_time.isoformat()) == (3, "2026-01-01T12:00:02+00:00")

@@ -19,7 +19,7 @@ from messagestore.message import Message
 from messagestore.reader import Reader
 from messagestore.snapshot import PAGE
 from messagestore_core.contract.records import FieldSource, Translator
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import MESSAGES
@@ -118,9 +118,9 @@ def test_the_version_of_a_stream_outlives_a_purge(tmp_path: Path) -> None:
     import pyarrow as pa
 
     table = make_store(tmp_path / "store", in_stream("a-1", 1, 3))
-    before = Reader(table.uri, version=Store(table.uri).table("messages").version())
-    raise_heads(Store(table.uri), pa.table({"stream_name": ["a-1"], "next_position": [3]}), 4)
-    Store(table.uri).table("messages").delete()
+    before = Reader(table.uri, version=HeldStore(table.uri).table("messages").version())
+    raise_heads(HeldStore(table.uri), pa.table({"stream_name": ["a-1"], "next_position": [3]}), 4)
+    HeldStore(table.uri).table("messages").delete()
     store = Reader(table.uri)
 
     assert list(store.get_stream_messages("a-1")) == []
@@ -215,7 +215,7 @@ def test_older_envelopes_are_read_at_the_current_version(tmp_path: Path) -> None
         from_version=1, fields={"type": FieldSource(value="new")}, headers={"X-Tenant": FieldSource(rename="tenant")}
     )
 
-    declare(Objects(table.uri, Storage()), [translator])
+    declare(HeldStore(table.uri), [translator])
     add_messages(table.uri, [message(3, position=2, schema_version=1, type="old")])
 
     found = list(store.get_stream_messages("order-1"))

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import Retry
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.store.delta_log import last_note
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_jobs.index.store_index import StoreIndex
 from support.external_writes import observing
@@ -233,7 +234,7 @@ def test_an_update_reads_only_days_on_which_its_messages_were_inserted(stream: U
     next_day = START + timedelta(days=1)
     stream.arrive("b.jsonl", lines(record("m7")))
     stream.run(next_day)
-    StoreIndex(stream.spark, Store(stream.table.uri)).save()
+    StoreIndex(stream.spark, HeldStore(stream.table.uri)).save()
     for file in (stream.folder / "store" / "messages" / f"inserted_date={START.date()}").glob("*.parquet"):
         file.write_bytes(b"not Parquet")
     stream.tell(update("m7", "PROCESSING"), update("m8", "PROCESSING"))

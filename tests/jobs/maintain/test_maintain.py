@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.stores import Table
 from messagestore_core.store import folder
 from messagestore_core.store.delta_log import last_note, table_state
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.storage import Storage
@@ -196,7 +197,7 @@ def test_a_check_point_takes_away_no_log_that_a_replay_needs(
         if earlier:
             then.setattr(folder, "properties", lambda name: {})
         table = make_store(tmp_path / "store", [message(1)], [message(2)])
-    folder.open_folder(Store.of(table, Storage()))
+    folder.open_folder(HeldStore.of(table, Storage()))
     log = tmp_path / "store" / "messages" / "_delta_log"
     age(log, timedelta(days=59))
     add_messages(table.uri, [message(99)])

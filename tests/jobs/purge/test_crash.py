@@ -21,6 +21,7 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.schemas import TABLES
@@ -220,7 +221,7 @@ def test_an_index_is_right_after_a_purge_that_broke_off(
 ) -> None:
     monkeypatch.setattr(changes, "FEW_ROWS", 0)
     table, task = build(tmp_path), DELETE | {"erase_within": DAY}
-    store, every = Store(table.uri), [f"m{n}" for n in range(12)]
+    store, every = HeldStore(table.uri), [f"m{n}" for n in range(12)]
     StoreIndex(spark, store).save()
 
     def index_agrees() -> bool:

@@ -27,7 +27,7 @@ from messagestore_core.contract.run_report import FrozenSelection
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.keyed import message_key
 from messagestore_core.store.objects import Objects, local_path
 from messagestore_core.store.pending_updates import read_pending
@@ -86,14 +86,14 @@ def test_erased_for_good(spark: SparkSession, tmp_path: Path) -> None:
     assert first.purge is not None
     assert (first.purge.purged, first.purge.erased, first.purge.archived) == (2, 1, 1)
     assert first.purge.erase_due_by == NOW + 7 * DAY
-    assert first.purge.tombstones_version == Store(table.uri).table("tombstones").version()
+    assert first.purge.tombstones_version == HeldStore(table.uri).table("tombstones").version()
     assert positions(table.uri) == [2, 3]
     assert archived_positions(f"file://{tmp_path}/archive") == [0]
-    key = tombstone_key(Store(table.uri))
+    key = tombstone_key(HeldStore(table.uri))
     assert key is not None
-    assert open_erased(Store(table.uri)).hashes(32).hex() == message_key(key, "m1")
-    assert Store(table.uri).table("dead_letters").to_pyarrow_table()["raw"].to_pylist() == [b'{"messageId": "m12"}']
-    assert json.loads(read_audit(Store(table.uri))[0]["rules"])["eraseDueBy"] == (NOW + 7 * DAY).isoformat()
+    assert open_erased(HeldStore(table.uri)).hashes(32).hex() == message_key(key, "m1")
+    assert HeldStore(table.uri).table("dead_letters").to_pyarrow_table()["raw"].to_pylist() == [b'{"messageId": "m12"}']
+    assert json.loads(read_audit(HeldStore(table.uri))[0]["rules"])["eraseDueBy"] == (NOW + 7 * DAY).isoformat()
     assert files_with(table, SECRET)
 
     early = erase(spark, table, NOW + 6 * DAY)
@@ -107,13 +107,13 @@ def test_erased_for_good(spark: SparkSession, tmp_path: Path) -> None:
     assert (due.erased, due.erased_at, due.erase_due_by) == (1, NOW + 7 * DAY, None)
     assert files_with(table, SECRET) == []
     assert positions(table.uri) == [2, 3]
-    audit = read_audit(Store(table.uri))
+    audit = read_audit(HeldStore(table.uri))
     assert [(row["action"], row["run"], row["refers_to"]) for row in audit] == [
         ("Purge", "purge-1", None),
         ("Erase", "erase-2", "purge-1"),
     ]
     assert erase(spark, table, NOW + 8 * DAY, run="erase-3").erased_at is None
-    assert len(read_audit(Store(table.uri))) == 2
+    assert len(read_audit(HeldStore(table.uri))) == 2
 
 
 ANN: dict[str, Any] = {"message_id": "id-of-ann", "stream_name": "customer-ann", "position": 0}
@@ -139,12 +139,12 @@ def test_nothing_of_it_is_left_at_once_where_nothing_may_stay(spark: SparkSessio
 
     for name in (b"customer-ann", b"id-of-ann", b"token-of-ann", SECRET):
         assert files_with(table, name) == []
-    heads = kept_heads(Store(table.uri))
+    heads = kept_heads(HeldStore(table.uri))
     assert (heads.by_name, heads.next_position("customer-ann"), heads.next_global) == ({"order-1": 3}, 1, 3)
     assert Reader(table.uri).stream_version("customer-ann") == 0
-    key = tombstone_key(Store(table.uri))
+    key = tombstone_key(HeldStore(table.uri))
     assert key is not None
-    (asked,) = json.loads(read_audit(Store(table.uri))[1]["rules"])["rules"]
+    (asked,) = json.loads(read_audit(HeldStore(table.uri))[1]["rules"])["rules"]
     assert asked["match"]["messageIds"] == [f"hmac-sha256:{message_key(key, 'id-of-ann')}"]
 
 
@@ -153,7 +153,7 @@ OTHER = {"message_id": "other", "stream_name": "other-1"}
 
 
 def letters(table: Table) -> list[bytes]:
-    return sorted(Store(table.uri).table("dead_letters").to_pyarrow_table()["raw"].to_pylist())
+    return sorted(HeldStore(table.uri).table("dead_letters").to_pyarrow_table()["raw"].to_pylist())
 
 
 def test_an_erasure_takes_along_the_dead_letters_that_it_names(spark: SparkSession, tmp_path: Path) -> None:
@@ -237,7 +237,9 @@ def test_a_paused_replay_forgets_sequences_that_are_gone_and_sends_the_rest_once
     state = Objects(f"{table.uri}/_replays/job/state", Storage())
     of_here = Frozen.model_validate_json(state.read("frozen.json") or b"")
     for job, of in (("elsewhere", "file:///other"), ("earlier", None)):
-        ReplayState(state.below(f"../../{job}/state")).freeze(of_here.model_copy(update={"table": of}))
+        ReplayState(HeldStore(table.uri), state.below(f"../../{job}/state")).freeze(
+            of_here.model_copy(update={"table": of})
+        )
     purge(spark, table, NOW, erase_within=DAY, rules=(Rule(name="c", match=Match(correlation_ids=("c",)), erase=True),))
 
     done = erase(spark, table, NOW + DAY)
@@ -284,7 +286,7 @@ def test_of_a_purge_that_was_cut_off_an_erasure_leaves_no_name(spark: SparkSessi
     again = purge(spark, table, NOW + DAY, run="purge-2", erase_within=DAY, rules=()).purge
     assert again is not None
     assert (again.purged, positions(table.uri)) == (2, [2])
-    heads = kept_heads(Store(table.uri))
+    heads = kept_heads(HeldStore(table.uri))
     assert (heads.by_name, heads.next_position("customer-ann")) == ({"order-1": 2}, 1)
     assert Objects(table.uri, Storage()).names("_purges") == []
 
@@ -307,7 +309,7 @@ def plant_letter(table: Table) -> None:
 
 def plant_head(table: Table) -> None:
     row = {"stream_name": "customer-ann", "next_position": 1}
-    add_rows(Store(table.uri), "heads", pa.Table.from_pylist([row], schema=HEADS))
+    add_rows(HeldStore(table.uri), "heads", pa.Table.from_pylist([row], schema=HEADS))
 
 
 def plant(name: str, content: bytes = SECRET) -> Callable[[Table], None]:
@@ -316,7 +318,7 @@ def plant(name: str, content: bytes = SECRET) -> Callable[[Table], None]:
 
 def plant_update(table: Table) -> None:
     row = {"message_id": "id-of-ann", "status": "FAILED", "received_at": NOW, "source_id": "u", "batch": 1, "row": 0}
-    add_rows(Store(table.uri), "pending_updates", pa.Table.from_pylist([row], schema=PENDING_UPDATES))
+    add_rows(HeldStore(table.uri), "pending_updates", pa.Table.from_pylist([row], schema=PENDING_UPDATES))
 
 
 RECORD = b'{"messageId":"id-of-ann","payload":"%s"}\n' % SECRET
@@ -374,15 +376,15 @@ def test_a_copy_in_any_kind_of_place_keeps_an_erasure_from_being_done(spark: Spa
     assert erase(spark, table, NOW).erased_at == NOW
     shutil.copytree(tmp_path / "store", tmp_path / "clean")
     # After the check only the audit's row was written.
-    left = {name: Store(table.uri).table(name).version() - (name == "audit") for name in TABLES}
+    left = {name: HeldStore(table.uri).table(name).version() - (name == "audit") for name in TABLES}
     for words, place in PLANTED.items():
         place(table)
         with pytest.raises(RunFailedError, match=f"be: [^;]*{words}") as refused:
-            refuse_remains(spark, Store(table.uri), open_erased(Store(table.uri)), left, set())
+            refuse_remains(spark, HeldStore(table.uri), open_erased(HeldStore(table.uri)), left, set())
         assert refused.value.reason == "ErasureIncomplete"
         shutil.rmtree(tmp_path / "store")
         shutil.copytree(tmp_path / "clean", tmp_path / "store")
-    refuse_remains(spark, Store(table.uri), open_erased(Store(table.uri)), left, set())
+    refuse_remains(spark, HeldStore(table.uri), open_erased(HeldStore(table.uri)), left, set())
 
 
 TWIN: dict[str, Any] = {"message_id": "id-of-ann"}
@@ -402,8 +404,8 @@ def test_of_two_messages_with_one_id_the_other_stays_and_is_sent(spark: SparkSes
     assert (done.erased, done.erased_at) == (1, NOW)
     assert files_with(table, SECRET) == []
     assert positions(table.uri) == [2, 3, 4]
-    assert erased_positions(Store(table.uri)).tolist() == [1]
-    assert read_pending(Store(table.uri))["message_id"].to_pylist() == ["id-of-ann"]
+    assert erased_positions(HeldStore(table.uri)).tolist() == [1]
+    assert read_pending(HeldStore(table.uri))["message_id"].to_pylist() == ["id-of-ann"]
     run_replay(Run.of(files_replay(table, tmp_path / "sent"), spark, Silent()))
     assert sent(tmp_path / "sent") == [2, 3, 4]
 
@@ -413,4 +415,4 @@ def test_of_two_messages_with_one_id_the_other_stays_and_is_sent(spark: SparkSes
     later = erase(spark, table, NOW, run="erase-2")
     assert (later.erased, later.erased_at) == (2, NOW)
     assert positions(table.uri) == [4]
-    assert read_pending(Store(table.uri)).num_rows == 0
+    assert read_pending(HeldStore(table.uri)).num_rows == 0

@@ -22,6 +22,7 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.delta_log import EPOCH, empty_commit
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.context import Run
@@ -51,7 +52,7 @@ def some(count: int = 8) -> list[dict[str, Any]]:
 
 def bury(table: Table, *numbers: int) -> Act:
     """Give messages a tombstone, which is what replays look at."""
-    return lambda: add_tombstones(Store(table.uri), [(f"m{n}", n) for n in numbers], AT, f"purge-{numbers}")
+    return lambda: add_tombstones(HeldStore(table.uri), [(f"m{n}", n) for n in numbers], AT, f"purge-{numbers}")
 
 
 def erase(spark: SparkSession, table: Table, *numbers: int) -> Act:

@@ -24,6 +24,7 @@ from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
@@ -294,7 +295,9 @@ def test_only_files_with_dead_letters_of_that_time_are_read_to_mark_some(tmp_pat
         (tmp_path / "store" / "dead_letters" / files[AT + timedelta(hours=hour)]).unlink()
     sent = SENT.append(pa.field("failed_at", pa.timestamp("us", "UTC")))
     rows = [{"value": b"a", **place, "offset": 1, "failed_at": AT + timedelta(hours=1)}]
-    mark_redriven(Store(table.uri), pa.Table.from_pylist(rows, schema=sent), Redrive(AT, "default/one", "replay:job-1"))
+    mark_redriven(
+        HeldStore(table.uri), pa.Table.from_pylist(rows, schema=sent), Redrive(AT, "default/one", "replay:job-1")
+    )
     marked = pc.field("redriven_by") == "default/one"
     newest = Store(table.uri).table("dead_letters").to_pyarrow_dataset()
     assert newest.to_table(["failed_at"], filter=marked & (pc.field("failed_at") == rows[0]["failed_at"])).num_rows == 1
@@ -311,7 +314,7 @@ def test_exactly_the_dead_letters_sent_are_marked_and_only_once(tmp_path: Path) 
         [{"value": b"a", **place, "offset": 0}, {"value": b"x", **place, "offset": 1}], schema=SENT
     )
     for by in ("default/one", "default/two"):
-        mark_redriven(Store(table.uri), sent, Redrive(AT, by, "replay:job-1"))
+        mark_redriven(HeldStore(table.uri), sent, Redrive(AT, by, "replay:job-1"))
     rows = Store(table.uri).table("dead_letters").to_pyarrow_table().to_pylist()
     assert {row["raw"]: row["redriven_by"] for row in rows} == {b"a": "default/one", b"b": None, b"c": None}
     assert {row["redriven_at"] for row in rows} == {AT, None}

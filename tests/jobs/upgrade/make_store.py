@@ -29,7 +29,7 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.contract.stores import Owner, Table
-from messagestore_core.store.external import observing
+from messagestore_core.store.fence import observing
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks

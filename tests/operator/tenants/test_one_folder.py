@@ -12,8 +12,8 @@ import pytest
 from messagestore_core.contract.run_document import DeleteTask, RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import MARKER, open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.delete.job import run_delete
 from messagestore_jobs.driver.failures import error_of
@@ -48,9 +48,9 @@ class Stores:
         table = document.table.model_copy(update={"uri": here.uri})
         try:
             if isinstance(document.task, DeleteTask):
-                run_delete(Store.of(table, Storage()), document.model_copy(update={"table": table}), Silent())
+                run_delete(HeldStore.of(table, Storage()), document.model_copy(update={"table": table}), Silent())
             else:
-                open_folder(Store.of(table, Storage()))
+                open_folder(HeldStore.of(table, Storage()))
         except RunFailedError as failure:
             error = error_of(failure, document)
             return {"reason": error.reason, "message": error.message.replace(table.uri, document.table.uri)}
@@ -124,7 +124,7 @@ def test_the_settings_speak_for_an_owner_that_is_gone_to_the_one_heir_that_they_
     tenants: Tenants, stores: Stores
 ) -> None:
     one, uri = tenants.one, "s3a://lake/left"
-    open_folder(Store.of(stores.table(uri, Owner(namespace=tenants.other.namespace, name="gone")), Storage()))
+    open_folder(HeldStore.of(stores.table(uri, Owner(namespace=tenants.other.namespace, name="gone")), Storage()))
     assert one.stream("thief", asks_for(uri), table={"uri": uri}, trigger=HOURLY).accepted
     one.told("thief", "TableRefused", of=tenants.operator)
     # Otherwise it could take over the store within its own namespace later.
@@ -136,7 +136,7 @@ def test_the_settings_speak_for_an_owner_that_is_gone_to_the_one_heir_that_they_
 
 def test_a_stranger_deletes_no_store(tenants: Tenants, stores: Stores) -> None:
     one, uri = tenants.one, "s3a://lake/kept"
-    open_folder(Store.of(stores.table(uri, Owner(namespace=tenants.other.namespace, name="keeper")), Storage()))
+    open_folder(HeldStore.of(stores.table(uri, Owner(namespace=tenants.other.namespace, name="keeper")), Storage()))
     assert one.stream("wrecker", table={"uri": uri, "deletionPolicy": "Delete"}, trigger=HOURLY).accepted
     one.told("wrecker", "TableRefused", of=tenants.operator)
     assert one.request("DELETE", f"{one.path('MessageStream')}/wrecker").accepted

@@ -21,6 +21,7 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, PurgeOutcome, ReplayOutcome
 from messagestore_core.store import handle
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder, store_id
 from messagestore_core.store.repair import repair, steps
 from messagestore_core.store.schemas import TABLES
@@ -157,7 +158,7 @@ class World:
     def __post_init__(self) -> None:
         self.stream = Updated(self.spark, self.folder, retry=RETRY, remember_purged=self.remember_purged)
         self.model.remember_purged = self.remember_purged
-        open_folder(handle.Store.of(self.stream.table, Storage()))
+        open_folder(HeldStore.of(self.stream.table, Storage()))
         self.stream.landing.mkdir()
         self.stream.update_landing.mkdir()
 
@@ -501,7 +502,7 @@ class World:
         """The new store knows nothing of the one before, and reads all files; replays of that one never end."""
         shutil.rmtree(self.store)
         forget_tables(self.spark)
-        open_folder(handle.Store.of(self.stream.table, Storage()))
+        open_folder(HeldStore.of(self.stream.table, Storage()))
         left = [file for file in self.arrived.values() if (self.stream.landing / file.name).exists()]
         seen, self.replays = self.model.seen, []
         self.model = Store(remember_purged=self.remember_purged, unread=left, unread_updates=[*self.told], seen=seen)
@@ -518,7 +519,7 @@ class World:
             return
         self.model.seen["all restored"] += 1
         assert {self._error(document) for document in self._one_of_each()} == {"TableRefused"}
-        repair(handle.Store(store.uri), self.now, "somebody")
+        repair(HeldStore(store.uri), self.now, "somebody")
         assert steps(handle.Store(store.uri)) == []
         left = {message.global_position for message in found.messages(store.uri)}
         for document in self._one_of_each():

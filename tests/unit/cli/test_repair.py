@@ -12,9 +12,8 @@ from typer.testing import CliRunner, Result
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.delta_log import epoch_of, last_note
-from messagestore_core.store.fence import claim
+from messagestore_core.store.fence import HeldStore, claim
 from messagestore_core.store.folder import check_folder, open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.repair import repair as repaired
 from messagestore_core.store.repair import steps
 from messagestore_core.store.schemas import TABLES
@@ -38,8 +37,8 @@ def folder(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "store"))
 
 
-def opened(folder: Path, epoch: int | None = None) -> Store:
-    return Store(f"file://{folder}", owner=OWNER, epoch=epoch)
+def opened(folder: Path, epoch: int | None = None) -> HeldStore:
+    return HeldStore(f"file://{folder}", owner=OWNER, epoch=epoch)
 
 
 def repair(folder: Path, *options: str) -> Result:
@@ -112,10 +111,10 @@ def roll_back(folder: Path) -> None:
     shutil.copytree(folder.parent / "copy", folder / "messages")
 
 
-def add_dead_letters_by(store: Store) -> None:
+def add_dead_letters_by(store: HeldStore) -> None:
     """A commit on another table that knows the newest version of messages."""
-    claim(Store(store.uri, epoch=1), "run-1")
-    known = Store(store.uri, owner=OWNER, epoch=2)
+    claim(HeldStore(store.uri, epoch=1), "run-1")
+    known = HeldStore(store.uri, owner=OWNER, epoch=2)
     check_folder(known)
     claim(known, "run-2")
 
@@ -230,7 +229,7 @@ def test_a_repair_whose_answers_get_lost_is_repeated(folder: Path) -> None:
     shutil.rmtree(folder / "files")
 
     def again() -> None:
-        if steps(store := Store(f"file://{folder}")):
+        if steps(store := HeldStore(f"file://{folder}")):
             repaired(store, START, "user:ann")
 
     _, lost = unheard(again)

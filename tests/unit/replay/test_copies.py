@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.keyed import message_key
 from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.replay.erased import NO_RECORD, copies_left, take_out_copies
@@ -36,14 +36,14 @@ def staged(tmp_path: Path) -> Path:
 
 
 def test_a_record_leaves_its_place_to_nothing(tmp_path: Path, staged: Path) -> None:
-    assert list(copies_left(Store(str(tmp_path)), ERASED)) == [
+    assert list(copies_left(HeldStore(str(tmp_path)), ERASED)) == [
         "_replays/job/state/staging/part-0 has a record of an erased message"
     ]
-    assert take_out_copies(Store(str(tmp_path)), ERASED) == 1
+    assert take_out_copies(HeldStore(str(tmp_path)), ERASED) == 1
     assert (staged / "part-0").read_bytes().splitlines() == [RECORDS[0], NO_RECORD.encode(), RECORDS[2]]
     assert [path.name for path in staged.rglob("*") if path.is_file()] == ["part-0"]
-    assert list(copies_left(Store(str(tmp_path)), ERASED)) == []
-    assert take_out_copies(Store(str(tmp_path)), ERASED) == 0
+    assert list(copies_left(HeldStore(str(tmp_path)), ERASED)) == []
+    assert take_out_copies(HeldStore(str(tmp_path)), ERASED) == 0
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,13 @@ def test_of_two_records_with_one_id_the_erased_message_leaves_and_from_elsewhere
     tmp_path: Path, staged: Path, origin: str, left: list[bytes]
 ) -> None:
     uri = {"own": str(tmp_path), "another": "file:///another", "unknown": None}[origin]
-    ReplayState(Store(str(tmp_path)).objects("_replays", "job", "state")).freeze(frozen(uri))
+    held = HeldStore(str(tmp_path))
+    ReplayState(held, held.objects("_replays", "job", "state")).freeze(frozen(uri))
     (staged / "part-0").write_bytes(b"\n".join(TWINS) + b"\n")
     erased = Erased(KEY, bytes.fromhex(message_key(KEY, "m2") * 2), pa.array([5, 7]))
-    take_out_copies(Store(str(tmp_path)), erased)
+    take_out_copies(HeldStore(str(tmp_path)), erased)
     assert (staged / "part-0").read_bytes().splitlines() == left
-    assert list(copies_left(Store(str(tmp_path)), erased)) == []
+    assert list(copies_left(HeldStore(str(tmp_path)), erased)) == []
 
 
 def frozen(store: str | None) -> Frozen:
@@ -77,10 +78,10 @@ def test_dead_letters_that_name_it_leave(tmp_path: Path, staged: Path) -> None:
     (staged / "part-0").write_bytes(b"\n".join(letters))
     raws = [b'{"id": "urn:x 1"', b"urn:x 11", None]
     pq.write_table(pa.table({"value": pa.array(raws, pa.binary()), "uri": ["a", "b", "c"]}), staged / "part-1.parquet")
-    assert take_out_copies(Store(str(tmp_path)), ERASED) == 2
+    assert take_out_copies(HeldStore(str(tmp_path)), ERASED) == 2
     assert (staged / "part-0").read_bytes().splitlines() == [NO_RECORD.encode(), letters[1]]
     assert pq.read_table(staged / "part-1.parquet")["uri"].to_pylist() == ["b", "c"]
-    assert list(copies_left(Store(str(tmp_path)), ERASED)) == []
+    assert list(copies_left(HeldStore(str(tmp_path)), ERASED)) == []
 
 
 def test_a_dead_letter_whose_id_is_told_goes_by_its_id_alone(tmp_path: Path, staged: Path) -> None:
@@ -91,17 +92,17 @@ def test_a_dead_letter_whose_id_is_told_goes_by_its_id_alone(tmp_path: Path, sta
     (staged / "part-0").write_bytes(b"\n".join(letters))
     told = {"value": pa.array([b"cut", b"of m2", b"of m2"], pa.binary()), "message_id": ["m2", "m1", None]}
     pq.write_table(pa.table({**told, "uri": ["a", "b", "c"]}), staged / "part-1.parquet")
-    assert take_out_copies(Store(str(tmp_path)), ERASED) == 2
+    assert take_out_copies(HeldStore(str(tmp_path)), ERASED) == 2
     assert (staged / "part-0").read_bytes().splitlines() == [NO_RECORD.encode(), letters[1]]
     assert pq.read_table(staged / "part-1.parquet")["uri"].to_pylist() == ["b"]
-    assert list(copies_left(Store(str(tmp_path)), ERASED)) == []
+    assert list(copies_left(HeldStore(str(tmp_path)), ERASED)) == []
 
 
 @pytest.mark.parametrize("content", [b"the bytes of m2", b'["m2"]', b'{"messageId":2}', b'{"messageId":"\\ud800"}'])
 def test_what_no_replay_writes_is_told(tmp_path: Path, staged: Path, content: bytes) -> None:
     (staged / "part-0").write_bytes(content)
     (staged / "part-1.parquet").write_bytes(content)
-    take_out_copies(Store(str(tmp_path)), ERASED)
-    assert list(copies_left(Store(str(tmp_path)), ERASED)) == [
+    take_out_copies(HeldStore(str(tmp_path)), ERASED)
+    assert list(copies_left(HeldStore(str(tmp_path)), ERASED)) == [
         f"_replays/job/state/staging/{name} is not what a replay writes there" for name in ("part-0", "part-1.parquet")
     ]

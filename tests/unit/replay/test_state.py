@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.replay.state import ReplayState
@@ -24,7 +25,7 @@ def state(tmp_path: Path) -> ReplayState:
     for number, positions in enumerate(([], PLACED[:3], PLACED[3:4], PLACED[4:])):
         rows = pa.table([positions], schema=SPARKS)
         pq.write_table(rows, folder / f"part-0000{number}-7f.zstd.parquet")
-    return ReplayState(Objects(f"file://{tmp_path}", Storage()))
+    return ReplayState(HeldStore(f"file://{tmp_path}"), Objects(f"file://{tmp_path}", Storage()))
 
 
 @pytest.mark.parametrize("first", range(len(PLACED) + 1))

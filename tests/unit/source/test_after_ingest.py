@@ -8,8 +8,8 @@ import pytest
 from pyarrow import fs
 
 from messagestore_core.contract.records import FilesSource
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import SourceFile
-from messagestore_core.store.storage import Storage
 from messagestore_jobs.source import after_ingest
 from messagestore_jobs.source.after_ingest import AfterIngest
 from support.external_writes import observing
@@ -36,19 +36,21 @@ def files_in(folder: Path) -> list[SourceFile]:
     return [listed(path) for path in sorted(folder.rglob("*")) if path.is_file()]
 
 
+STORE = HeldStore("file:///store")
+
+
 def names_in(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
 def deleting(landing: Path, heard: Heard | None = None) -> AfterIngest:
-    return AfterIngest(FilesSource(uri=f"file://{landing}", after_ingest="Delete"), Storage(), heard or Heard())
+    return AfterIngest(STORE, FilesSource(uri=f"file://{landing}", after_ingest="Delete"), heard or Heard())
 
 
 def archiving(landing: Path) -> AfterIngest:
     archive = f"file://{landing.parent}/archive"
-    return AfterIngest(
-        FilesSource(uri=f"file://{landing}/", after_ingest="Archive", archive_uri=archive), Storage(), Heard()
-    )
+    source = FilesSource(uri=f"file://{landing}/", after_ingest="Archive", archive_uri=archive)
+    return AfterIngest(STORE, source, Heard())
 
 
 def test_they_are_deleted(landing: Path) -> None:

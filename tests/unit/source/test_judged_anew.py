@@ -11,6 +11,7 @@ from messagestore_core.contract.records import Envelope, FilesSource, Filter, Ka
 from messagestore_core.contract.run_document import Hold, IngestTask, Match, Memory, Resource, Retry, RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.dead_letters import places_of, set_aside
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile
 from messagestore_core.store.handle import Store
 from messagestore_core.store.offsets import OffsetBatch, OffsetRange, Partition, ReadOffsets
@@ -57,7 +58,7 @@ def letters(table: Table, *places: tuple[str, int | None, int]) -> None:
         }
         for uri, partition, offset in places
     ]
-    set_aside(Store(table.uri), pa.Table.from_pylist(rows, schema=DEAD_LETTERS))
+    set_aside(HeldStore(table.uri), pa.Table.from_pylist(rows, schema=DEAD_LETTERS))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_files_that_are_gone_are_taken_out_first_so_that_their_dead_letters_stay
 ) -> None:
     gone, here = "file:///landing/gone", "file:///landing/here"
     ranges = tuple(Range(SourceFile(uri, 9, START), 0, 9) for uri in (gone, here))
-    ReadFiles(Store(table.uri), "own").write_down(Batch(1, START, ranges, judged_by="another"))
+    ReadFiles(HeldStore(table.uri), "own").write_down(Batch(1, START, ranges, judged_by="another"))
     letters(table, (gone, None, 0), (here, None, 0))
     monkeypatch.setattr(file_arrivals, "unreadable", lambda spark, uris: {gone: ("gone", False)})
     withdrawn: list[object] = []
@@ -112,7 +113,7 @@ def test_topics_that_the_source_no_longer_has_are_taken_out_and_lost_offsets_kee
     task = TASK.model_copy(update={"source": KAFKA})
     orders, others = Partition("orders", "i", 0), Partition("others", "j", 0)
     plan = (OffsetRange(orders, 0, 9, 9), OffsetRange(others, 0, 9, 9))
-    ReadOffsets(Store(table.uri), "own").write_down(OffsetBatch(1, START, plan, "another"))
+    ReadOffsets(HeldStore(table.uri), "own").write_down(OffsetBatch(1, START, plan, "another"))
     letters(table, ("kafka:orders", 0, 1), ("kafka:orders", 0, 5), ("kafka:others", 0, 1))
     monkeypatch.setattr(kafka_arrivals, "list_partitions", lambda spark, source: [Listed(orders, 3, 9)])
     due = to_repeat(KafkaArrivals(run_of(table, task), task, KAFKA), lambda batch: None)
@@ -127,9 +128,9 @@ def test_nothing_is_repeated_of_a_batch_whose_topics_have_all_been_removed(
 ) -> None:
     task = TASK.model_copy(update={"source": KAFKA})
     plan = OffsetBatch(1, START, (OffsetRange(Partition("others", "j", 0), 0, 9, 9),), "another")
-    ReadOffsets(Store(table.uri), "own").write_down(plan)
+    ReadOffsets(HeldStore(table.uri), "own").write_down(plan)
     letters(table, ("kafka:others", 0, 1))
     monkeypatch.setattr(kafka_arrivals, "list_partitions", lambda spark, source: [])
     assert to_repeat(KafkaArrivals(run_of(table, task), task, KAFKA), lambda batch: None) is None
     assert places_of(Store(table.uri), "own/1") == set()
-    assert ReadOffsets(Store(table.uri), "own").next_number() == 1
+    assert ReadOffsets(HeldStore(table.uri), "own").next_number() == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.file_ends import NOT_READ
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile, planned_batch
 from messagestore_core.store.folder import open_folder
@@ -23,11 +24,11 @@ def batch(number: int, name: str) -> Batch:
 
 def test_a_batch_that_was_cut_off_is_found_though_another_source_is_further_on(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}/store"
-    open_folder(Store.of(Table(uri=uri, owner=Owner(namespace="default", name="orders")), Storage()))
-    ReadFiles(Store(uri), "old").write_down(batch(7, "a"))
-    ReadFiles(Store(uri), "new").write_down(batch(1, "b"))
+    open_folder(HeldStore.of(Table(uri=uri, owner=Owner(namespace="default", name="orders")), Storage()))
+    ReadFiles(HeldStore(uri), "old").write_down(batch(7, "a"))
+    ReadFiles(HeldStore(uri), "new").write_down(batch(1, "b"))
 
-    read = ReadFiles(Store(uri), "new")
+    read = ReadFiles(HeldStore(uri), "new")
 
     assert read.last_batch == 1
     assert planned_batch(Store(uri), "new", 1) == batch(1, "b")
@@ -35,25 +36,25 @@ def test_a_batch_that_was_cut_off_is_found_though_another_source_is_further_on(t
 
 def test_a_file_that_another_source_read_may_have_dead_letters_already(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}/store"
-    open_folder(Store.of(Table(uri=uri, owner=Owner(namespace="default", name="orders")), Storage()))
-    ReadFiles(Store(uri), "old").write_down(batch(1, "a"))
+    open_folder(HeldStore.of(Table(uri=uri, owner=Owner(namespace="default", name="orders")), Storage()))
+    ReadFiles(HeldStore(uri), "old").write_down(batch(1, "a"))
 
-    assert ReadFiles(Store(uri), "new").read_before(batch(1, "a")) == {"file:///landing/a"}
-    assert ReadFiles(Store(uri), "new").read_before(batch(1, "b")) == set()
+    assert ReadFiles(HeldStore(uri), "new").read_before(batch(1, "a")) == {"file:///landing/a"}
+    assert ReadFiles(HeldStore(uri), "new").read_before(batch(1, "b")) == set()
 
 
 def test_what_is_known_of_a_batch_is_what_the_table_tells(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}/store"
-    open_folder(Store.of(Table(uri=uri, owner=Owner(namespace="default", name="orders")), Storage()))
+    open_folder(HeldStore.of(Table(uri=uri, owner=Owner(namespace="default", name="orders")), Storage()))
     a, b = (SourceFile(f"file:///landing/{name}", 10, NOW) for name in "ab")
-    read = ReadFiles(Store(uri), "own")
+    read = ReadFiles(HeldStore(uri), "own")
     read.write_down(Batch(1, NOW, (Range(a, 0, 4),)))
     second = Batch(2, NOW, (Range(a, 4, 10), Range(b, 0, 10)))
     read.write_down(second)
     listed = pa.Table.from_pylist([asdict(a), asdict(b)])
 
-    assert read.ends.of(listed).tolist() == ReadFiles(Store(uri), "own").ends.of(listed).tolist() == [10, 10]
+    assert read.ends.of(listed).tolist() == ReadFiles(HeldStore(uri), "own").ends.of(listed).tolist() == [10, 10]
     read.take_out(second, {a, b})
-    assert read.ends.of(listed).tolist() == ReadFiles(Store(uri), "own").ends.of(listed).tolist() == [4, NOT_READ]
+    assert read.ends.of(listed).tolist() == ReadFiles(HeldStore(uri), "own").ends.of(listed).tolist() == [4, NOT_READ]
     assert read.read_before(second) == {a.uri, b.uri}
     assert (read.last_batch, planned_batch(Store(uri), "own", 2)) == (2, None)

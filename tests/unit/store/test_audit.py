@@ -21,8 +21,8 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.audit import note_holds, read_audit
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import MARKER, open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.delete.job import run_delete
@@ -53,15 +53,15 @@ def ingest(table: Table, *holds: Hold, run: str = "run-1") -> RunDocument:
 
 
 def told(table: Table) -> list[tuple[str, str]]:
-    assert {row["requested_by"] for row in read_audit(Store(table.uri))} <= {"user:ada"}
-    return sorted((row["run"], row["action"]) for row in read_audit(Store(table.uri)))
+    assert {row["requested_by"] for row in read_audit(HeldStore(table.uri))} <= {"user:ada"}
+    return sorted((row["run"], row["action"]) for row in read_audit(HeldStore(table.uri)))
 
 
 def test_a_hold_that_is_added_changed_or_released_is_told_once_and_names_no_message(table: Table) -> None:
     for run, holds in {"1": [HELD], "2": [HELD], "3": [HELD.model_copy(update={"until": START})], "4": []}.items():
-        note_holds(Store(table.uri), ingest(table, *holds, run=run))
+        note_holds(HeldStore(table.uri), ingest(table, *holds, run=run))
     assert told(table) == [("1", "HoldAdded"), ("3", "HoldAdded"), ("3", "HoldReleased"), ("4", "HoldReleased")]
-    rules = {row["rules"] for row in read_audit(Store(table.uri))}
+    rules = {row["rules"] for row in read_audit(HeldStore(table.uri))}
     assert {json.loads(text)["hold"] for text in rules} == {"case-7"}
     assert not any("m1" in text for text in rules)
 
@@ -71,9 +71,12 @@ def test_a_store_that_is_taken_over_and_upgraded_tells_from_whom_and_from_what(t
     former = (FormerOwner(namespace="default"),)
     heir = table.model_copy(update={"owner": Owner(namespace="shop", name="heir"), "adopt_from": former})
     for _ in range(2):
-        open_folder(Store.of(heir, Storage()), ingest(heir))
+        open_folder(HeldStore.of(heir, Storage()), ingest(heir))
     assert told(table) == [("run-1", "Adopt"), ("run-1", "Upgrade")]
-    assert {row["rules"] for row in read_audit(Store(table.uri))} == {'{"from":"default/orders"}', '{"from":1,"to":3}'}
+    assert {row["rules"] for row in read_audit(HeldStore(table.uri))} == {
+        '{"from":"default/orders"}',
+        '{"from":1,"to":3}',
+    }
 
 
 def test_a_deletion_is_told_before_anything_is_deleted(table: Table) -> None:
@@ -81,10 +84,10 @@ def test_a_deletion_is_told_before_anything_is_deleted(table: Table) -> None:
 
     def observer(name: str, moment: str) -> None:
         if (name, moment) == ("audit-delete", "after"):
-            rows.extend(read_audit(Store(table.uri)))
+            rows.extend(read_audit(HeldStore(table.uri)))
 
     with observing(observer):
-        run_delete(Store.of(table, Storage()), document(table, DeleteTask()), Silent())
+        run_delete(HeldStore.of(table, Storage()), document(table, DeleteTask()), Silent())
     (row,) = rows
     assert (row["action"], row["requested_by"], row["counts"]) == (
         "Delete",
@@ -106,7 +109,7 @@ def test_a_replay_is_told_once_with_what_was_sent_and_its_rounds_add_up(table: T
         assert note_replay(sending(job, run), outcome) == outcome
     note_replay(sending("job-3", "5"), outcome.model_copy(update={"complete": False}))
     assert told(table) == [("1", "Replay"), ("3", "Replay"), ("4", "Replay")]
-    first = next(row for row in read_audit(Store(table.uri)) if row["run"] == "1")
+    first = next(row for row in read_audit(HeldStore(table.uri)) if row["run"] == "1")
     counts = {"selected": 3, "replayed": 2, "failed": 1, "erased": 0, "lost": 0}
     assert counts.items() <= first["counts"].items()
     assert (json.loads(first["rules"])["select"], "secret" in first["rules"]) == (["messageIds"], False)

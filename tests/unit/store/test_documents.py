@@ -12,8 +12,8 @@ from messagestore_core.contract.records import Translator
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.delta_log import last_note, table_state
 from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import MARKER, open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, is_below
 from messagestore_core.store.schemas import AUDIT, HEADS
 from messagestore_core.store.storage import Storage
@@ -40,14 +40,14 @@ def test_a_marker_that_is_none_is_refused_by_its_name(table: Table, content: byt
     Objects(table.uri, Storage()).write(MARKER, content)
 
     with pytest.raises(TableRefusedError, match=r"_messagestore\.json is not what a run writes there"):
-        open_folder(Store.of(table, Storage()))
+        open_folder(HeldStore.of(table, Storage()))
 
 
 def test_a_document_past_any_size_is_not_read(table: Table, tmp_path: Path) -> None:
     os.truncate(tmp_path / "store" / MARKER, LARGEST_DOCUMENT + 1)
 
     with pytest.raises(TableRefusedError, match="no run writes more than"):
-        open_folder(Store.of(table, Storage()))
+        open_folder(HeldStore.of(table, Storage()))
 
 
 @pytest.mark.parametrize("content", NO_DOCUMENT)
@@ -57,9 +57,9 @@ def test_a_plan_of_a_purge_and_a_frozen_replay_are_refused_where_they_are_none(t
     objects.write("_replays/r/state/frozen.json", content)
 
     with pytest.raises(TableRefusedError, match=r"_purges/p/plan\.json"):
-        find_plans(Store(table.uri))
+        find_plans(HeldStore(table.uri))
     with pytest.raises(TableRefusedError, match=r"_replays/r/state/frozen\.json"):
-        unfinished(Store(table.uri))
+        unfinished(HeldStore(table.uri))
 
 
 @pytest.mark.parametrize("content", NO_DOCUMENT)
@@ -67,7 +67,7 @@ def test_translators_that_are_none_are_written_anew(table: Table, content: bytes
     objects, translators = Objects(table.uri, Storage()), [Translator(from_version=0)]
     objects.write("_translators.json", content)
 
-    declare(objects, translators)
+    declare(HeldStore(table.uri), translators)
 
     assert declared(objects) == translators
 
@@ -76,7 +76,7 @@ def test_translators_that_are_none_are_written_anew(table: Table, content: bytes
 def test_a_hint_to_the_last_check_point_is_passed_over_where_it_is_none(table: Table, content: bytes) -> None:
     Objects(table.uri, Storage()).write("messages/_delta_log/_last_checkpoint", content)
 
-    assert table_state(Store(table.uri)).versions_since_checkpoint == 1
+    assert table_state(HeldStore(table.uri)).versions_since_checkpoint == 1
 
 
 @pytest.mark.parametrize(
@@ -89,33 +89,33 @@ def test_a_hint_to_the_last_check_point_is_passed_over_where_it_is_none(table: T
     ],
 )
 def test_a_note_that_no_run_writes_is_passed_over(table: Table, note: str) -> None:
-    before = last_note(Store(table.uri))
+    before = last_note(HeldStore(table.uri))
     from deltalake import CommitProperties
 
     forged = CommitProperties(custom_metadata={"userMetadata": note})
-    rows = Store(table.uri).table("messages").to_pyarrow_table()
-    write_deltalake(Store(table.uri).table("messages"), rows, mode="append", commit_properties=forged)
+    rows = HeldStore(table.uri).table("messages").to_pyarrow_table()
+    write_deltalake(HeldStore(table.uri).table("messages"), rows, mode="append", commit_properties=forged)
 
-    assert last_note(Store(table.uri)) == before
+    assert last_note(HeldStore(table.uri)) == before
 
 
 @pytest.mark.parametrize("position", [-1, 2**63 - 1])
 @pytest.mark.parametrize("column", ["next_position", "next_global_position"])
 def test_a_head_that_was_never_reached_is_refused(table: Table, column: str, position: int) -> None:
     row = {"stream_name": "order-1" if column == "next_position" else None, column: position}
-    write_deltalake(Store(table.uri).table("heads"), pa.Table.from_pylist([row], schema=HEADS), mode="append")
+    write_deltalake(HeldStore(table.uri).table("heads"), pa.Table.from_pylist([row], schema=HEADS), mode="append")
 
     with pytest.raises(TableRefusedError, match=f"store/heads has a {column} that cannot have been reached"):
-        kept_heads(Store(table.uri))
+        kept_heads(HeldStore(table.uri))
 
 
 @pytest.mark.parametrize("rules", ["[" * 50_000, "7", "[]", '{"eraseDueBy":7,"preview":"p"}', '{"eraseDueBy":"x"}'])
 def test_the_audit_owes_no_erasure_that_no_purge_has_written(table: Table, rules: str) -> None:
     row = {"at": datetime(2026, 1, 5, tzinfo=UTC), "action": "Purge", "run": "r", "rules": rules, "actor": "a"}
     row |= {"resource": "r", "generation": 1, "table_version_before": 1, "table_version_after": 1, "bytes": 0}
-    write_deltalake(Store(table.uri).table("audit"), pa.Table.from_pylist([row], schema=AUDIT), mode="append")
+    write_deltalake(HeldStore(table.uri).table("audit"), pa.Table.from_pylist([row], schema=AUDIT), mode="append")
 
-    assert owed(Store(table.uri)) == []
+    assert owed(HeldStore(table.uri)) == []
 
 
 @pytest.mark.parametrize("key", [b"", b"short", b"x" * 33])
@@ -123,7 +123,7 @@ def test_a_key_of_tombstones_that_is_none_is_refused(table: Table, key: bytes) -
     Objects(table.uri, Storage()).write("_tombstone_key", key)
 
     with pytest.raises(TableRefusedError, match="_tombstone_key is no key of 32 bytes"):
-        tombstone_key(Store(table.uri))
+        tombstone_key(HeldStore(table.uri))
 
 
 @pytest.mark.parametrize(
@@ -159,4 +159,4 @@ def test_what_delta_rs_panics_of_is_told_from_what_ends_a_process() -> None:
 def test_a_store_that_is_as_it_was_is_opened(table: Table) -> None:
     add_messages(table.uri, [message(2)])
 
-    open_folder(Store.of(table, Storage()))
+    open_folder(HeldStore.of(table, Storage()))

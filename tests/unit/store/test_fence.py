@@ -14,9 +14,7 @@ from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store import fence
 from messagestore_core.store.delta_log import CommitNote, empty_commit, epoch_of, last_note
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.external import external_write, observing
-from messagestore_core.store.fence import FencedError, carrying_on, claim, commit_properties, holding, open_to_write
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import FencedError, HeldStore, claim, holding, observing
 from messagestore_core.store.notes import TablesNote
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.schemas import TABLES
@@ -25,7 +23,7 @@ from support.stores import make_store, message, stored
 HANDED_ON = r"has been handed to a newer run \(epoch 6, this run has 5\); nothing more was written"
 ONE_MESSAGE = IngestCounts(received=1, stored=1)
 
-StoreAt = Callable[[int | None], Store]
+StoreAt = Callable[[int | None], HeldStore]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def store(folder: Path, tmp_path: Path) -> StoreAt:
     """One store of one message, opened under any epoch."""
     copy = shutil.copytree(folder, tmp_path / "store")
-    return lambda epoch: Store(f"file://{copy}", epoch=epoch)
+    return lambda epoch: HeldStore(f"file://{copy}", epoch=epoch)
 
 
 @pytest.fixture
@@ -51,16 +49,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def epochs(store: Store) -> dict[str, int | None]:
+def epochs(store: HeldStore) -> dict[str, int | None]:
     return {name: epoch_of(store.table(name)) for name in TABLES}
 
 
-def versions(store: Store) -> dict[str, int]:
+def versions(store: HeldStore) -> dict[str, int]:
     return {name: store.table(name).version() for name in TABLES}
 
 
-def append_nothing(table: DeltaTable, store: Store) -> None:
-    empty_commit(table, commit_properties(store, CommitNote(run="run-5")))
+def append_nothing(table: DeltaTable, store: HeldStore) -> None:
+    empty_commit(table, store.commit_properties(CommitNote(run="run-5")))
 
 
 def test_a_claim_puts_its_epoch_into_every_table_once_and_changes_nothing_else(store: StoreAt) -> None:
@@ -97,7 +95,7 @@ def test_a_claim_passes_over_tables_that_a_deletion_took(store: StoreAt) -> None
         store(5).table("audit")
 
 
-class Behind(Store):
+class Behind(HeldStore):
     """A store that sees `messages` this many times as before its last commit."""
 
     times = 0
@@ -126,45 +124,45 @@ def test_a_claim_never_stands_behind_what_it_did_not_read_and_is_made_again(
 
 def test_a_commit_is_refused_that_was_begun_before_a_newer_claim(store: StoreAt) -> None:
     claim(store(5), "run-5")
-    table = open_to_write(store(5), "messages")
+    table = store(5).open_to_write("messages")
     append_nothing(table, store(5))
-    table = open_to_write(store(5), "messages")
+    table = store(5).open_to_write("messages")
     claim(store(6), "run-6")
     with pytest.raises(CommitFailedError):
         append_nothing(table, store(5))
     with pytest.raises(FencedError, match=HANDED_ON):
-        open_to_write(store(5), "messages")
-    assert open_to_write(store(6), "messages").version() == table.version() + 1
-    assert open_to_write(store(None), "messages").version() == table.version() + 1
+        store(5).open_to_write("messages")
+    assert store(6).open_to_write("messages").version() == table.version() + 1
+    assert store(None).open_to_write("messages").version() == table.version() + 1
 
 
 def test_a_commit_carries_the_epoch_and_its_note_names_it(store: StoreAt) -> None:
     one = store(5)
-    append_nothing(open_to_write(one, "messages"), one)
+    append_nothing(one.open_to_write("messages"), one)
     assert epoch_of(store(5).table("messages")) == 5
     note = last_note(store(5))
     assert (note.run, note.epoch, list(note.tables or {})) == ("run-5", 5, ["messages"])
-    assert commit_properties(store(None)).app_transactions is None
+    assert store(None).commit_properties().app_transactions is None
 
 
 def test_a_commit_that_changes_no_row_carries_on_the_totals_of_messages_and_no_totals_of_others(store: StoreAt) -> None:
-    properties = carrying_on(store(5), "messages", store(5).table("messages"), "run-5")
+    properties = store(5).carrying_on("messages", store(5).table("messages"), "run-5")
     assert properties.custom_metadata == {
         "userMetadata": CommitNote(run="run-5", epoch=5, totals=ONE_MESSAGE, tables={}).json_text()
     }
-    others = carrying_on(store(5), "heads", store(5).table("heads"), "run-5")
+    others = store(5).carrying_on("heads", store(5).table("heads"), "run-5")
     assert others.custom_metadata == {"userMetadata": TablesNote(epoch=5, tables={}).json_text()}
     assert [(one.app_id, one.version) for one in others.app_transactions or []] == [("messagestore-epoch", 5)]
 
 
 def test_a_run_holds_each_of_its_stores_under_its_epoch(store: StoreAt, tmp_path: Path) -> None:
-    other = Store(make_store(tmp_path / "other", [message(2)]).uri, epoch=3)
+    other = HeldStore(make_store(tmp_path / "other", [message(2)]).uri, epoch=3)
     with holding([store(5), other], "run-5"):
         assert (epochs(store(5)), epochs(other)) == (dict.fromkeys(TABLES, 5), dict.fromkeys(TABLES, 3))
 
 
 def test_a_run_without_an_epoch_writes_only_what_no_operator_hands_out(store: StoreAt, tmp_path: Path) -> None:
-    with holding([store(None), Store(f"file://{tmp_path}/none")], "by-hand"):
+    with holding([store(None), HeldStore(f"file://{tmp_path}/none")], "by-hand"):
         assert epochs(store(None)) == dict.fromkeys(TABLES)
     claim(store(5), "run-5")
     words = r"is written by the runs of an operator \(its newest epoch is 5\), and this run has no epoch"
@@ -178,7 +176,7 @@ def test_an_older_run_does_not_begin(store: StoreAt) -> None:
         pytest.fail("it may not write")
 
 
-def hold(store: Store, *steps: Callable[[], object]) -> None:
+def hold(store: HeldStore, *steps: Callable[[], object]) -> None:
     """Do these steps one after the other, as one run."""
     with holding([store], f"run-{store.epoch}"):
         for step in steps:
@@ -216,27 +214,28 @@ def test_a_store_that_can_not_be_read_any_more_takes_no_errors_place(store: Stor
 
 
 def test_no_object_is_written_a_second_after_the_store_was_handed_on(store: StoreAt, clock: list[float]) -> None:
-    wrote = []
+    wrote, held = [], store(5)
 
     def write_at(now: float) -> None:
         clock[0] = now
-        with external_write("object"):
+        with held.step("object"):
             wrote.append(now)
 
     # At 0.9 the last check of the store is less than a second old.
     with pytest.raises(FencedError, match=HANDED_ON):
-        hold(
-            store(5), lambda: write_at(0), lambda: claim(store(6), "run-6"), lambda: write_at(0.9), lambda: write_at(1)
-        )
+        hold(held, lambda: write_at(0), lambda: claim(store(6), "run-6"), lambda: write_at(0.9), lambda: write_at(1))
     assert wrote == [0, 0.9]
-    write_at(2)
-    assert wrote == [0, 0.9, 2], "who holds nothing is not looked after"
+    with pytest.raises(RuntimeError, match="was not claimed"):
+        write_at(2)
+    assert wrote == [0, 0.9]
 
 
 def test_what_is_written_already_is_not_looked_at(store: StoreAt, clock: list[float]) -> None:
+    held = store(5)
+
     def handed_on_meanwhile() -> None:
-        with external_write("object"):
+        with held.step("object"):
             claim(store(6), "run-6")
             clock[0] = 1
 
-    hold(store(5), handed_on_meanwhile)
+    hold(held, handed_on_meanwhile)

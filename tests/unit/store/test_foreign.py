@@ -13,8 +13,8 @@ from messagestore.errors import StoreUnreadableError
 from messagestore.reader import Reader
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
 from support import forgeries
 from support.forgeries import Action
@@ -121,11 +121,11 @@ def test_what_we_never_say_of_a_table_is_refused_by_name(table: Table, messages:
     forgeries.commit(messages, action(messages))
 
     with pytest.raises(TableRefusedError, match=r"store/messages has at version 2 what no run") as refused:
-        open_folder(Store.of(table, Storage()))
+        open_folder(HeldStore.of(table, Storage()))
 
     assert told in str(refused.value)
     with pytest.raises(TableRefusedError):
-        Store(table.uri).table("messages")
+        HeldStore(table.uri).table("messages")
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -133,7 +133,7 @@ def test_a_file_elsewhere_is_refused_whoever_opens_the_table(table: Table, messa
     forgeries.commit(messages, forgeries.with_file(messages, path))
 
     with pytest.raises(TableRefusedError, match="it has the file"):
-        Store(table.uri).table("messages")
+        HeldStore(table.uri).table("messages")
     with pytest.raises(StoreUnreadableError, match="it has the file"):
         Reader(table.uri)
 
@@ -154,13 +154,13 @@ def test_a_reader_that_is_open_looks_at_each_new_version(table: Table, messages:
 def test_an_entry_that_is_replaced_after_it_was_looked_at_is_looked_at_again(
     table: Table, messages: Path, entry: int
 ) -> None:
-    Store(table.uri).table("messages")
+    HeldStore(table.uri).table("messages")
     file = messages / "_delta_log" / f"{entry:020}.json"
     with file.open("a") as log:
         log.write(json.dumps(forgeries.with_file(messages, "../../elsewhere.parquet")) + "\n")
 
     with pytest.raises(TableRefusedError, match=r"it has the file \.\./\.\./elsewhere\.parquet"):
-        Store(table.uri).table("messages")
+        HeldStore(table.uri).table("messages")
 
 
 def test_every_table_is_looked_at(table: Table, tmp_path: Path) -> None:
@@ -168,14 +168,14 @@ def test_every_table_is_looked_at(table: Table, tmp_path: Path) -> None:
     forgeries.commit(heads, forgeries.with_property(heads, "delta.constraints.c", "true"))
 
     with pytest.raises(TableRefusedError, match="store/heads"):
-        open_folder(Store.of(table, Storage()))
+        open_folder(HeldStore.of(table, Storage()))
 
 
 def test_a_message_says_no_more_than_a_line_of_what_was_forged(table: Table, messages: Path) -> None:
     forgeries.commit(messages, forgeries.with_property(messages, "a\nb", "c" * 10_000))
 
     with pytest.raises(TableRefusedError) as refused:
-        Store(table.uri).table("messages")
+        HeldStore(table.uri).table("messages")
 
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 1000
@@ -184,7 +184,7 @@ def test_a_message_says_no_more_than_a_line_of_what_was_forged(table: Table, mes
 def test_a_store_of_an_earlier_release_is_opened_and_gets_its_columns(table: Table, messages: Path) -> None:
     forgeries.commit(messages, forgeries.metadata(messages, lambda _, fields: fields.pop()))
 
-    open_folder(Store.of(table, Storage()))
+    open_folder(HeldStore.of(table, Storage()))
 
     assert "hmac" in {field.name for field in DeltaTable(messages).schema().fields}
 
@@ -198,10 +198,10 @@ def test_statistics_of_an_earlier_release_are_ours_until_the_upgrade(table: Tabl
             "global_position,position,stream_name,time,inserted_at,expires_at,status,sequence_id",
         ),
     )
-    Store(table.uri).table("messages")
+    HeldStore(table.uri).table("messages")
     add_messages(table.uri, [message(2)])
 
-    open_folder(Store.of(table, Storage()))
+    open_folder(HeldStore.of(table, Storage()))
     add_messages(table.uri, [message(3)])
 
     found = pa.table(DeltaTable(messages).get_add_actions(flatten=True)).sort_by("min.global_position")
@@ -214,7 +214,7 @@ def test_what_maintenance_sets_is_ours(table: Table, messages: Path) -> None:
     retention = {"delta.logRetentionDuration": "interval 86400 seconds"}
     DeltaTable(messages).alter.set_table_properties(retention)
 
-    open_folder(Store.of(table, Storage()))
+    open_folder(HeldStore.of(table, Storage()))
 
 
 def test_a_reader_reads_a_store_that_has_a_column_more(table: Table, messages: Path) -> None:
@@ -230,15 +230,15 @@ def test_a_link_to_elsewhere_is_refused(table: Table, tmp_path: Path) -> None:
     (tmp_path / "store" / "payloads").symlink_to(tmp_path / "secret")
 
     with pytest.raises(TableRefusedError, match="store/payloads is a link or a device"):
-        open_folder(Store.of(table, Storage()))
+        open_folder(HeldStore.of(table, Storage()))
     with pytest.raises(StoreUnreadableError, match="store/payloads is a link or a device"):
         Reader(table.uri)
 
 
 def test_a_file_of_a_later_version_is_found_too(table: Table, messages: Path) -> None:
-    Store(table.uri).table("messages")
+    HeldStore(table.uri).table("messages")
     add_messages(table.uri, [message(2)])
     forgeries.commit(messages, forgeries.with_file(messages, "../x.parquet"))
 
     with pytest.raises(TableRefusedError, match="at version 3"):
-        Store(table.uri).table("messages")
+        HeldStore(table.uri).table("messages")

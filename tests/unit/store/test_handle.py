@@ -8,23 +8,23 @@ from deltalake.exceptions import TableNotFoundError
 
 from messagestore_core.store import fence, handle
 from messagestore_core.store.delta_log import empty_commit
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.schemas import TABLES
 from support.stores import add_messages, make_store, message
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(make_store(tmp_path / "store", [message(1)]).uri)
+def store(tmp_path: Path) -> HeldStore:
+    return HeldStore(make_store(tmp_path / "store", [message(1)]).uri)
 
 
-def test_a_table_is_opened_once_while_nothing_is_committed(store: Store) -> None:
+def test_a_table_is_opened_once_while_nothing_is_committed(store: HeldStore) -> None:
     assert store.table("messages") is store.table("messages")
     assert store.opened("messages") is not store.opened("messages")
 
 
-def test_a_commit_by_anybody_is_seen_and_what_was_handed_out_stays_as_it_was(store: Store) -> None:
+def test_a_commit_by_anybody_is_seen_and_what_was_handed_out_stays_as_it_was(store: HeldStore) -> None:
     before = store.table("messages")
     version = before.version()
     add_messages(store.uri, [message(2)])
@@ -34,7 +34,7 @@ def test_a_commit_by_anybody_is_seen_and_what_was_handed_out_stays_as_it_was(sto
 
 
 def test_a_transaction_is_looked_up_once_for_each_version_of_its_table(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: HeldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
     look = DeltaTable.transaction_version
@@ -45,12 +45,12 @@ def test_a_transaction_is_looked_up_once_for_each_version_of_its_table(
     assert asked == ["a", "b", "a", "b"]
 
 
-def commit(store: Store, transaction: Transaction) -> None:
+def commit(store: HeldStore, transaction: Transaction) -> None:
     table = store.opened("messages")
     empty_commit(table, CommitProperties(app_transactions=[transaction]))
 
 
-def test_what_was_committed_before_the_log_was_cut_is_seen(store: Store) -> None:
+def test_what_was_committed_before_the_log_was_cut_is_seen(store: HeldStore) -> None:
     log = Path(local_path(store.path("messages", "_delta_log")))
     store.table("messages")
     for number in range(2, 5):
@@ -63,7 +63,7 @@ def test_what_was_committed_before_the_log_was_cut_is_seen(store: Store) -> None
     assert store.table("messages").version() == newest.version()
 
 
-def test_a_table_whose_log_is_cut_behind_it_is_opened_again(store: Store) -> None:
+def test_a_table_whose_log_is_cut_behind_it_is_opened_again(store: HeldStore) -> None:
     add_messages(store.uri, [message(2)])
     before = store.table("messages")
     store.opened("messages").create_checkpoint()
@@ -75,15 +75,15 @@ def test_a_table_whose_log_is_cut_behind_it_is_opened_again(store: Store) -> Non
     assert store.table("messages") is store.table("messages") is not before
 
 
-def test_a_table_that_comes_later_is_found(store: Store) -> None:
-    empty = Store(f"{store.uri}-later")
+def test_a_table_that_comes_later_is_found(store: HeldStore) -> None:
+    empty = HeldStore(f"{store.uri}-later")
     with pytest.raises(TableNotFoundError):
         empty.table("messages")
     Path(local_path(store.uri)).rename(local_path(empty.uri))
     assert empty.table("messages").version() == 1
 
 
-def test_each_version_is_looked_at_before_it_is_handed_out(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_version_is_looked_at_before_it_is_handed_out(store: HeldStore, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
     monkeypatch.setattr(handle, "refuse_foreign", lambda uri, name, table: looked_at.append(table.version()))
     first = store.table("messages").version()
@@ -94,9 +94,9 @@ def test_each_version_is_looked_at_before_it_is_handed_out(store: Store, monkeyp
     assert looked_at == [first + 1]
 
 
-def test_nobody_reads_many_commits_of_a_table_however_many_runs_there_were(store: Store) -> None:
+def test_nobody_reads_many_commits_of_a_table_however_many_runs_there_were(store: HeldStore) -> None:
     for run in range(45):
-        fence.claim(Store(store.uri, epoch=run + 1), f"run-{run}")
+        fence.claim(HeldStore(store.uri, epoch=run + 1), f"run-{run}")
     for name in TABLES:
         log = Path(local_path(store.path(name, "_delta_log")))
         newest = max(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet"))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_core.store import heads
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.heads import HiddenHeads, raise_heads, raised_rows
 from messagestore_core.store.keyed import stream_key
 from support.stores import kept_heads, make_store
@@ -58,7 +58,7 @@ def test_whatever_purges_raise_the_highest_stays_and_the_erased_have_no_name(his
 
 def test_heads_that_are_not_raised_are_copied_and_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_store(tmp_path / "store", [])
-    store = Store(f"file://{tmp_path}/store")
+    store = HeldStore(f"file://{tmp_path}/store")
     raise_heads(store, Purge([(f"order-{n}", n + 1) for n in range(1000)], []).streams, 1000)
     monkeypatch.setattr(heads, "_BATCH_ROWS", 10)
     sizes, write = list[int](), heads.write_deltalake

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from messagestore_core.store import offsets
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.offsets import OffsetBatch, OffsetRange, Partition, ReadOffsets, offsets_in_order
 from messagestore_core.store.schemas import OFFSETS
@@ -65,12 +66,12 @@ def test_what_counts_is_told_whatever_has_been_left_out(uri: str, history: list[
         for source, superseded in sources.items():
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(offsets, "SUPERSEDED", superseded)
-                read = ReadOffsets(Store(uri), source)
+                read = ReadOffsets(HeldStore(uri), source)
                 read.write_down(batch_of(number, step, again=False))
                 if step.again:
                     read.plan_anew(batch_of(number, step, again=True))
             last = batch_of(number, step, again=step.again)
-            assert told(read, last) == told(ReadOffsets(Store(uri), source), last)
+            assert told(read, last) == told(ReadOffsets(HeldStore(uri), source), last)
             answers.append(told(read, last))
         assert answers[0] == answers[1]
 
@@ -78,25 +79,25 @@ def test_what_counts_is_told_whatever_has_been_left_out(uri: str, history: list[
 def test_rows_that_count_no_more_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offsets, "SUPERSEDED", 4)
     uri = make_store(tmp_path / "store", []).uri
-    read = ReadOffsets(Store(uri), "own")
+    read = ReadOffsets(HeldStore(uri), "own")
     for number in range(1, 12):
         read.write_down(batch_of(number, Step([0, 1], [1] if number == 2 else [], again=False), again=False))
         # Two current rows, one about a loss, those of the new batch, and four superseded rows.
         assert Store(uri).table("offsets").count() <= 2 + 1 + 2 + 4 + 2
-    found = ReadOffsets(Store(uri), "own").lost()
+    found = ReadOffsets(HeldStore(uri), "own").lost()
     assert found == read.lost()
     assert found is not None
     assert (found[0], found[1].number) == (4, 2)
-    assert {at.offset for at in ReadOffsets(Store(uri), "own").read_up_to().values()} == {120}
+    assert {at.offset for at in ReadOffsets(HeldStore(uri), "own").read_up_to().values()} == {120}
 
 
 def reads(uri: str, *topics: str, source: str = "own") -> dict[str, str]:
     """The source URIs of the next batch, which reads one record of each topic, named by its id: name-number."""
-    read = ReadOffsets(Store(uri), source)
+    read = ReadOffsets(HeldStore(uri), source)
     ranges = offsets_in_order(OffsetRange(Partition(one.partition("-")[0], one, 0), 0, 1, 1) for one in topics)
     batch = OffsetBatch(read.next_number(), AT, ranges, generations=read.generations(ranges))
     read.write_down(batch)
-    assert ReadOffsets(Store(uri), source).planned(batch.number) == batch
+    assert ReadOffsets(HeldStore(uri), source).planned(batch.number) == batch
     return {r.partition.topic_id: batch.uri(r.partition) for r in ranges}
 
 
@@ -117,7 +118,7 @@ def test_topics_of_one_name_are_numbered_in_the_order_in_which_they_were_read(
 
 def test_another_source_knows_a_topic_that_was_read_since_it_was_opened(tmp_path: Path) -> None:
     uri = make_store(tmp_path / "store", []).uri
-    opened = ReadOffsets(Store(uri), "another")
+    opened = ReadOffsets(HeldStore(uri), "another")
     assert reads(uri, "orders-1")
     ranges = [OffsetRange(Partition("orders", "orders-2", 0), 0, 1, 1)]
     assert opened.generations(ranges) == {"orders-2": 2}
@@ -130,9 +131,9 @@ def test_where_an_earlier_release_noted_no_generation_the_topic_that_it_read_fir
         | {"partition": 0, "start": 0, "end": 1, "latest": 1, "lost": None, "generation": None}
         for batch, topic_id in ((1, "orders-8"), (2, "orders-3"))
     ]
-    add_rows(Store(uri), "offsets", pa.Table.from_pylist(rows, schema=OFFSETS))
+    add_rows(HeldStore(uri), "offsets", pa.Table.from_pylist(rows, schema=OFFSETS))
     # A batch that it planned is repeated as it was.
-    read = ReadOffsets(Store(uri), "own")
+    read = ReadOffsets(HeldStore(uri), "own")
     planned = read.planned(2)
     assert planned is not None
     assert planned.uri(planned.ranges[0].partition) == "kafka:orders"

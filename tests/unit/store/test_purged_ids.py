@@ -9,9 +9,8 @@ import pytest
 from messagestore_core.clock import microseconds
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.fence import claim
+from messagestore_core.store.fence import HeldStore, claim
 from messagestore_core.store.folder import open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.purged_ids import first_day, forget_purged, remembered_since
 from messagestore_core.store.schemas import PURGED_IDS, REMEMBERED, TABLES
 from messagestore_core.store.storage import Storage
@@ -23,20 +22,19 @@ NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
-def opened(folder: Path, remember: timedelta | None = 30 * DAY, epoch: int | None = None) -> Store:
+def opened(folder: Path, remember: timedelta | None = 30 * DAY, epoch: int | None = None) -> HeldStore:
     owner = Owner(namespace="default", name="orders")
-    table = Table(uri=f"file://{folder}", owner=owner, epoch=epoch, remember_purged=remember)
-    store = Store.of(table, Storage())
-    open_folder(store)
-    return store
+    table = Table(uri=f"file://{folder}", owner=owner, remember_purged=remember)
+    open_folder(HeldStore.of(table, Storage()))
+    return HeldStore.of(table.model_copy(update={"epoch": epoch}), Storage())
 
 
-def add(store: Store, *times: datetime, key: bytes = bytes(16)) -> None:
+def add(store: HeldStore, *times: datetime, key: bytes = bytes(16)) -> None:
     rows = pa.table([[key] * len(times), times, [at.date() for at in times]], schema=PURGED_IDS)
     add_rows(store, REMEMBERED, rows)
 
 
-def kept(store: Store) -> list[datetime]:
+def kept(store: HeldStore) -> list[datetime]:
     found: list[datetime] = store.table(REMEMBERED).to_pyarrow_table()["purged_at"].to_pylist()
     return sorted(found)
 
@@ -99,6 +97,6 @@ def test_a_key_that_is_no_hash_is_refused(tmp_path: Path, key: bytes) -> None:
         read_purged(store, _paths(store))
 
 
-def _paths(store: Store) -> list[str]:
+def _paths(store: HeldStore) -> list[str]:
     paths: list[str] = pa.table(store.table(REMEMBERED).get_add_actions())["path"].to_pylist()
     return paths

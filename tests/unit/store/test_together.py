@@ -15,10 +15,8 @@ from deltalake import DeltaTable, write_deltalake
 from messagestore_core.store.audit import AuditEntry, add_audit
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.external import observing
-from messagestore_core.store.fence import claim
+from messagestore_core.store.fence import HeldStore, claim, observing
 from messagestore_core.store.folder import FORMAT_VERSION, MARKER, check_folder, open_folder
-from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.storage import Storage
@@ -48,8 +46,8 @@ def folder(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "store"))
 
 
-def opened(folder: Path, epoch: int | None = None) -> Store:
-    return Store(f"file://{folder}", owner=OWNER, epoch=epoch)
+def opened(folder: Path, epoch: int | None = None) -> HeldStore:
+    return HeldStore(f"file://{folder}", owner=OWNER, epoch=epoch)
 
 
 def run(folder: Path, epoch: int) -> None:
@@ -132,8 +130,8 @@ def test_a_store_whose_creation_broke_off_is_made_whole(tmp_path: Path, gone: in
         shutil.rmtree(tmp_path / "store" / name)
     for log in (tmp_path / "store").glob("*/_delta_log/0*1.json"):
         log.unlink()
-    open_folder(Store.of(table, Storage()))
-    assert {name: Store(table.uri).table(name).version() for name in TABLES} == dict.fromkeys(TABLES, 0)
+    open_folder(HeldStore.of(table, Storage()))
+    assert {name: HeldStore(table.uri).table(name).version() for name in TABLES} == dict.fromkeys(TABLES, 0)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -207,7 +205,7 @@ def test_a_change_of_data_by_somebody_else_is_refused(
     assert f" at version {version}" in words
 
 
-def _unaware(store: Store, name: str, version: int) -> Store:
+def _unaware(store: HeldStore, name: str, version: int) -> HeldStore:
     """The store of a run that doesn't look at a commit of others."""
     store.epoch = 3
     entry = store.entry
@@ -275,16 +273,16 @@ def test_rows_of_the_audit_by_runs_that_only_read_don_t_contradict_anybody(folde
 def test_a_writer_between_two_looks_of_a_reader_is_no_contradiction(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader, table, writes, lock = opened(folder), Store.table, [3, 4], Lock()
+    reader, table, writes, lock = opened(folder), HeldStore.table, [3, 4], Lock()
 
-    def while_another_writes(store: Store, name: str, version: int | None = None) -> DeltaTable:
+    def while_another_writes(store: HeldStore, name: str, version: int | None = None) -> DeltaTable:
         found = table(store, name, version)
         with lock if store is reader else nullcontext():
             if store is reader and writes:
                 run(folder, writes.pop(0))
         return found
 
-    monkeypatch.setattr(Store, "table", while_another_writes)
+    monkeypatch.setattr(HeldStore, "table", while_another_writes)
     check_folder(reader)
     assert not writes
 
@@ -292,16 +290,16 @@ def test_a_writer_between_two_looks_of_a_reader_is_no_contradiction(
 def test_an_upgrade_notes_each_table_once_and_changes_no_total(tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(1)])
     strip_notes(tmp_path / "store", 2)
-    before = {name: Store(table.uri).table(name).version() for name in TABLES}
-    totals = last_note(Store(table.uri)).totals
+    before = {name: HeldStore(table.uri).table(name).version() for name in TABLES}
+    totals = last_note(HeldStore(table.uri)).totals
     assert totals.stored == 1
     writes: list[str] = []
     with observing(lambda name, moment: writes.append(name) if moment == "after" else None):
-        open_folder(Store.of(table, Storage()))
-        open_folder(Store.of(table, Storage()))
+        open_folder(HeldStore.of(table, Storage()))
+        open_folder(HeldStore.of(table, Storage()))
     assert writes == ["marker", *(f"note-{name}" for name in TABLES)]
-    assert {name: Store(table.uri).table(name).version() - 1 for name in TABLES} == before
-    assert last_note(Store(table.uri)).totals == totals
+    assert {name: HeldStore(table.uri).table(name).version() - 1 for name in TABLES} == before
+    assert last_note(HeldStore(table.uri)).totals == totals
     assert json.loads((tmp_path / "store" / MARKER).read_text())["formatVersion"] == FORMAT_VERSION == 3
 
 
@@ -314,8 +312,8 @@ def test_an_upgrade_that_broke_off_goes_on(tmp_path: Path) -> None:
             raise InterruptedError
 
     with pytest.raises(InterruptedError), observing(cut_off):
-        open_folder(Store.of(table, Storage()))
-    open_folder(Store.of(table, Storage()))
+        open_folder(HeldStore.of(table, Storage()))
+    open_folder(HeldStore.of(table, Storage()))
     assert all("userMetadata" in entries(tmp_path / "store", name)[-1] for name in TABLES)
 
 

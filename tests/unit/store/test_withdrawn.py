@@ -9,8 +9,8 @@ import pytest
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.claims import CLAIMS, withdraw_claims
 from messagestore_core.store.dead_letters import places_of, set_aside, set_aside_again, withdraw
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import ReadFiles
-from messagestore_core.store.handle import Store
 from messagestore_core.store.offsets import ReadOffsets
 from messagestore_core.store.schemas import DEAD_LETTERS, FILES, OFFSETS
 from support.stores import START, add_rows, make_store
@@ -19,8 +19,8 @@ Row = dict[str, Any]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(make_store(tmp_path / "store", []).uri)
+def store(tmp_path: Path) -> HeldStore:
+    return HeldStore(make_store(tmp_path / "store", []).uri)
 
 
 def letter(offset: int, reason: str, batch: str | None, **more: Any) -> Row:
@@ -32,12 +32,12 @@ def letters(*rows: Row) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=DEAD_LETTERS)
 
 
-def rows(store: Store, table: str = "dead_letters") -> list[Row]:
+def rows(store: HeldStore, table: str = "dead_letters") -> list[Row]:
     found: list[Row] = store.table(table).to_pyarrow_table().to_pylist()
     return sorted(found, key=repr)
 
 
-def test_new_dead_letters_go_and_those_of_other_batches_stay(store: Store) -> None:
+def test_new_dead_letters_go_and_those_of_other_batches_stay(store: HeldStore) -> None:
     other = letter(1, "MissingField", "own/10")
     set_aside(store, letters(letter(0, "MissingField", "own/1"), other, letter(2, "InvalidField", None)))
     set_aside(store, letters(letter(3, "MissingField", "own/1", uri="file:///a", partition=None)))
@@ -48,13 +48,13 @@ def test_new_dead_letters_go_and_those_of_other_batches_stay(store: Store) -> No
     assert store.table("dead_letters").version() == version
 
 
-def test_dead_letters_at_places_that_stay_are_left_alone(store: Store) -> None:
+def test_dead_letters_at_places_that_stay_are_left_alone(store: HeldStore) -> None:
     set_aside(store, letters(*(letter(n, "MissingField", "own/1") for n in range(3))))
     withdraw(store, "own/1", lambda place: place.offset == 1)
     assert [place.offset for place in places_of(store, "own/1")] == [1]
 
 
-def test_a_redriven_dead_letter_gets_back_each_refusal_before(store: Store) -> None:
+def test_a_redriven_dead_letter_gets_back_each_refusal_before(store: HeldStore) -> None:
     set_aside(store, letters(letter(0, "MissingField", None)))
     tries = [rows(store)]
     for number, reason in enumerate(("InvalidField", "Unselected", "FilterError"), start=1):
@@ -68,12 +68,12 @@ def test_a_redriven_dead_letter_gets_back_each_refusal_before(store: Store) -> N
         assert rows(store) == tries[number - 1]
 
 
-def test_claim_checks_of_positions_that_no_message_has_go(store: Store) -> None:
+def test_claim_checks_of_positions_that_no_message_has_go(store: HeldStore) -> None:
     claims = store.objects(CLAIMS)
     names = [f"{position:020}{suffix}" for position in (9, 10, 11) for suffix in ("", "-0123456789abcdef")]
     for name in (*names, "README"):
         claims.write(name, b"")
-    withdraw_claims(claims, 10)
+    withdraw_claims(store, 10)
     assert claims.names() == [*names[:2], "README"]
 
 
@@ -84,7 +84,7 @@ def planned(source: str, batch: int) -> Row:
 
 @pytest.mark.parametrize(("read", "schema"), [(ReadFiles, FILES), (ReadOffsets, OFFSETS)])
 def test_only_plans_of_sources_that_are_gone_are_forgotten(
-    store: Store, read: type[ReadFiles] | type[ReadOffsets], schema: pa.Schema
+    store: HeldStore, read: type[ReadFiles] | type[ReadOffsets], schema: pa.Schema
 ) -> None:
     table = "files" if read is ReadFiles else "offsets"
     plans = [planned(source, batch) for source in ("own", "updates", "before", "replay:again") for batch in (1, 2)]
