@@ -588,14 +588,14 @@ def current_runs(status: Any) -> list[Any]:
     return [holder.current_run for holder in holders if holder is not None and holder.current_run is not None]
 
 
-def stream(world: World, name: str = "orders", **more: Any) -> Key:
-    """Apply a stream that runs when it is asked to."""
+def stream(world: World, name: str = "orders", namespace: str = "default", **more: Any) -> Key:
+    """Apply a stream of team a that runs when it is asked to."""
     spec = {
         "table": {"uri": f"s3a://lake/{name}"},
         "source": {"files": {"uri": f"s3a://landing/{name}/"}},
         "trigger": {"manual": {}},
     }
-    return world.apply("MessageStream", name, {**spec, **more})
+    return world.apply("MessageStream", name, {**spec, **more}, namespace, labels={"team": "a"})
 
 
 def run_once(world: World, **how: Any) -> str:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time
-from messagestore_operator.api.status import CurrentRun, FinishedRun, LastingFailure, TriggeredStatus
+from messagestore_operator.api.status import CurrentRun, FinishedRun, KnownFailure, TriggeredStatus
 from messagestore_operator.api.text import Count, Flag, Value
 
 StreamPhase = Literal["Pending", "Running", "Idle", "Suspended", "Failing", "Stalled", "Deleting"]
@@ -153,9 +153,7 @@ class MessageStreamStatus(TriggeredStatus):
     )
     current_run: CurrentRun | None = Field(default=None, description="The run in progress.")
     last_run: StreamRun | None = Field(default=None, description="The last run that ended.")
-    lasting_failure: LastingFailure | None = Field(
-        default=None, description="A failure that goes on until somebody changes something, such as wrong keys."
-    )
+    lasting_failure: KnownFailure = None
     last_batch_time: Time | None = Field(default=None, description="When the last batch was committed.")
     maintenance: MaintenanceStatus | None = Field(default=None, description="The last maintenance of the tables.")
     recent_runs: Annotated[tuple[StreamRun, ...], Field(max_length=100)] = Field(

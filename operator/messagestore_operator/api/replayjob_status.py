@@ -8,7 +8,7 @@ from pydantic import Field
 
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time
-from messagestore_operator.api.status import CurrentRun, FinishedRun, LastingFailure, RunError, TriggeredStatus
+from messagestore_operator.api.status import CurrentRun, FinishedRun, KnownFailure, RunError, TriggeredStatus
 from messagestore_operator.api.text import Count, Value
 
 ReplayPhase = Literal[
@@ -74,9 +74,7 @@ class ReplayJobStatus(TriggeredStatus):
     attempts: Count | None = Field(default=None, description="Number of runs that ended.")
     failures: Count = Field(default=0, description="Number of runs that failed.")
     error: RunError | None = Field(default=None, description="Why the last run failed.")
-    lasting_failure: LastingFailure | None = Field(
-        default=None, description="A failure that goes on until somebody changes something, such as wrong keys."
-    )
+    lasting_failure: KnownFailure = None
     started_at: Time | None = Field(default=None, description="When the replay started.")
     finished_at: Time | None = Field(default=None, description="When the replay ended.")
     paused_at: Time | None = Field(default=None, description="When the current pause began.")

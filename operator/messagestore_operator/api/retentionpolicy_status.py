@@ -9,7 +9,7 @@ from pydantic import Field
 from messagestore_operator.api.messagestream_status import TableStatus
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time
-from messagestore_operator.api.status import CurrentRun, FinishedRun, LastingFailure, RunError, TriggeredStatus
+from messagestore_operator.api.status import CurrentRun, FinishedRun, KnownFailure, RunError, TriggeredStatus
 from messagestore_operator.api.text import Count, Flag, Name, UniqueNames, Value
 
 PolicyPhase = Literal["Pending", "Previewing", "AwaitingApproval", "Running", "Idle", "Suspended", "Failing", "Stalled"]
@@ -66,9 +66,7 @@ class PolicyStreamStatus(StatusModel):
     last_run: FinishedRun | None = Field(default=None, description="The last run that ended.")
     table: TableStatus | None = Field(default=None, description="Contents of the store after that run.")
     error: RunError | None = Field(default=None, description="Why the policy can't be applied to this stream.")
-    lasting_failure: LastingFailure | None = Field(
-        default=None, description="A failure that goes on until somebody changes something, such as wrong keys."
-    )
+    lasting_failure: KnownFailure = None
     awaiting_approval: Flag = Field(default=False, description="Whether the preview waits for approval.")
     round: Count = Field(default=0, description="Number of the last policy round that finished on this stream.")
 

@@ -46,6 +46,12 @@ class LastingFailure(StatusModel):
     tries: Count = Field(default=0, description="Runs that ended with it, one after the other.")
 
 
+KnownFailure = Annotated[
+    LastingFailure | None,
+    Field(description="A failure that goes on until somebody changes something, such as wrong keys."),
+]
+
+
 class CurrentRun(StatusModel):
     """The run in progress."""
 

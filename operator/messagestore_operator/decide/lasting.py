@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from messagestore_core.clock import shifted
 from messagestore_core.contract.run_report import RunError
-from messagestore_operator.api.status import LastingFailure
+from messagestore_operator.api import Resource
+from messagestore_operator.api.status import BaseStatus, FinishedRun, LastingFailure
 from messagestore_operator.api.status import RunError as StatusError
 from messagestore_operator.decide.snapshot import Defaults, Snapshot
 from messagestore_operator.reasons import LASTING, OUTAGES, Reason
+from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.runs import failed_as_it_is
 from messagestore_operator.status.times import clock_time
 
 _ENOUGH_TRIES = 2
@@ -23,6 +27,39 @@ class Lasting:
     failure: LastingFailure | None = None
     error: RunError | None = None
     stalls_at: datetime | None = None
+
+
+class Tried(Protocol):
+    """A status, or a policy's entry for a stream, with the outcome of its runs."""
+
+    @property
+    def last_run(self) -> FinishedRun | None:
+        """The last run that ended."""
+
+    @property
+    def lasting_failure(self) -> LastingFailure | None:
+        """The lasting failure so far."""
+
+
+def lasting_of_runs(
+    snapshot: Snapshot, resource: Resource, before: Tried | None, after: Tried, blocker: RunError | None
+) -> Lasting:
+    """The lasting failure after the last run; one of another spec doesn't count.
+
+    Args:
+        snapshot: for its clock and settings.
+        resource: with its status so far.
+        before: the runs in the status so far.
+        after: the runs as they are now.
+        blocker: why no run can start.
+    """
+    status: BaseStatus | None = getattr(resource, "status", None)
+    same = status is not None and status.observed_generation == generation(resource)
+    known = before.lasting_failure if before is not None and same else None
+    last = after.last_run
+    error = last.error if last is not None and failed_as_it_is(last, resource) else None
+    ended = last != (before.last_run if before is not None else None)
+    return lasting(snapshot, known, blocker, error, ended=ended)
 
 
 def lasting(

@@ -17,7 +17,7 @@ from messagestore_operator.decide.check import barred, held_back, overlapping, r
 from messagestore_operator.decide.documents import policy_run
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
-from messagestore_operator.decide.lasting import Lasting, lasting
+from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
 from messagestore_operator.decide.missed import pass_over_missed
 from messagestore_operator.decide.policy_record import erasure_due, purge_events, recorded
 from messagestore_operator.decide.report_checks import with_valid_reports
@@ -113,13 +113,12 @@ def _outlook(purge: StreamPurge) -> Outlook:
 
 def _with_lasting(snapshot: PolicySnapshot, before: RetentionPolicyStatus, purge: StreamPurge) -> StreamPurge:
     """The stream with the failure that only somebody can end."""
-    policy, last = snapshot.policy, purge.entry.last_run
-    error = last.error if last is not None and failed_as_it_is(last, policy) else None
-    earlier = next((one for one in before.streams if one.name == purge.entry.name), None)
-    known = earlier.lasting_failure if earlier and before.observed_generation == generation(policy) else None
-    ended = purge.stage.ended is not None
-    lasts = Lasting() if policy.spec.suspend else lasting(snapshot, known, purge.blocker, error, ended=ended)
-    entry = purge.entry.model_copy(update={"lasting_failure": lasts.failure})
+    policy, entry = snapshot.policy, purge.entry
+    earlier = next((one for one in before.streams if one.name == entry.name), None)
+    lasts = Lasting()
+    if not policy.spec.suspend:
+        lasts = lasting_of_runs(snapshot, policy, earlier, entry, purge.blocker)
+    entry = entry.model_copy(update={"lasting_failure": lasts.failure})
     looks = (*purge.looks, *([lasts.stalls_at] if lasts.stalls_at else []))
     return replace(purge, entry=entry, lasting=lasts.error, looks=looks)
 

@@ -12,7 +12,7 @@ from messagestore_operator.decide.check import held_back, refused
 from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
-from messagestore_operator.decide.lasting import Lasting, lasting
+from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
 from messagestore_operator.decide.missed import without_missed
 from messagestore_operator.decide.replay_record import sends
 from messagestore_operator.decide.replay_start import GONE, blocker_of, erasure_of, start
@@ -29,7 +29,7 @@ from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.redelivery_view import with_view
 from messagestore_operator.status.replay import replay_outcome, with_progress
-from messagestore_operator.status.runs import broke_off_as_it_is, ended_run, failed, failed_as_it_is
+from messagestore_operator.status.runs import broke_off_as_it_is, ended_run, failed
 
 MOST_RUNS = 10
 """Ended runs that the status lists."""
@@ -47,7 +47,9 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     blocker = refused(job, snapshot) or blocker_of(snapshot)
     stage, wait = _next(snapshot, status, watched, blocker, erasure)
     status = _reserved(snapshot, status, stage)
-    lasts = _lasting(snapshot, before, status, stage, blocker)
+    # A run that sends messages ends a failure, and so does a pause.
+    ends = job.spec.suspend or sends(stage, before)
+    lasts = Lasting() if ends else lasting_of_runs(snapshot, job, before, status, blocker)
     status = status.model_copy(update={"lasting_failure": lasts.failure})
     outlook = Outlook(blocker, stage.trouble, wait, lasting=lasts.error)
     status = with_view(job, before, status, outlook, snapshot.now)
@@ -61,22 +63,6 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     looks = [*watched.look_at, *stage.look_at, *([wait] if wait else []), *([snapshot.now] if watched.ended else [])]
     looks += [lasts.stalls_at] if lasts.stalls_at else []
     return decision(job, job.status, status, actions, looks)
-
-
-def _lasting(
-    snapshot: ReplaySnapshot,
-    before: ReplayJobStatus,
-    status: ReplayJobStatus,
-    stage: RunStage,
-    blocker: RunError | None,
-) -> Lasting:
-    """The failure that only somebody can end; a run that sends messages ends it, and a pause."""
-    job, last = snapshot.job, status.last_run
-    if job.spec.suspend or sends(stage, before):
-        return Lasting()
-    error = last.error if last is not None and failed_as_it_is(last, job) else None
-    known = before.lasting_failure if before.observed_generation == generation(job) else None
-    return lasting(snapshot, known, blocker, error, ended=last != before.last_run)
 
 
 def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:

@@ -14,7 +14,7 @@ from messagestore_operator.decide.check import overlapping, refused, uninstalled
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
-from messagestore_operator.decide.lasting import Lasting, lasting
+from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
 from messagestore_operator.decide.leases import longest_wait
 from messagestore_operator.decide.maintenance import maintenance_due, upkeep_of
 from messagestore_operator.decide.missed import without_missed
@@ -41,7 +41,7 @@ from messagestore_operator.decide.trigger import (
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook
-from messagestore_operator.status.runs import broke_off_as_it_is, failed, failed_as_it_is
+from messagestore_operator.status.runs import broke_off_as_it_is, failed
 from messagestore_operator.status.stream_view import with_view
 from messagestore_operator.translate import ingest_access
 
@@ -107,15 +107,13 @@ def _lasting(
     blocker: RunError | None,
 ) -> Lasting:
     """The failure that only somebody can end; a run that commits batches ends it, and a pause."""
-    stream, last = snapshot.stream, status.last_run
+    stream = snapshot.stream
     if stream.spec.suspend or (snapshot.paused is not None and status.current_run is None):
         return Lasting()
     launched = status.current_run is not None and not stage.unlaunched
     if launched and _has_batches(stage):
         return Lasting()
-    error = last.error if last is not None and failed_as_it_is(last, stream) else None
-    known = before.lasting_failure if before.observed_generation == generation(stream) else None
-    return lasting(snapshot, known, None if launched else blocker, error, ended=last != before.last_run)
+    return lasting_of_runs(snapshot, stream, before, status, None if launched else blocker)
 
 
 def _desired_run(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker: RunError | None) -> DesiredRun:

@@ -9,18 +9,9 @@ import pytest
 from messagestore_core.contract.run_report import EraseOutcome, FrozenSelection, ReplayOutcome, ReplayProgress
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.decide.windows import Window
-from support.world import App, Key, World, run_once
+from support.world import App, Key, World, run_once, stream
 
 FILES = {"files": {"uri": "s3a://replay/checks/"}}
-
-
-def stream(world: World, name: str = "orders", namespace: str = "default", **more: Any) -> Key:
-    spec = {
-        "table": {"uri": "s3a://lake/orders" if name == "orders" else f"s3a://lake/{name}"},
-        "source": {"files": {"uri": f"s3a://landing/{name}/"}},
-        "trigger": {"manual": {}},
-    }
-    return world.apply("MessageStream", name, {**spec, **more}, namespace)
 
 
 def replay(world: World, name: str = "again", namespace: str = "default", **spec: Any) -> Key:

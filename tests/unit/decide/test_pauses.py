@@ -2,27 +2,19 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import pytest
 
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.decide.windows import Window, opens_at
-from support.world import Key, World, run_once
+from support.world import Key, World, run_once, stream
 
+INTERVAL = {"interval": "PT5M"}
+DELETED = {"uri": "s3a://lake/orders", "deletionPolicy": "Delete"}
 PAUSED = "the operator launches nothing while its setting runs.paused is true"
 NOW = {"messagestore.dev/run-requested": "now"}
 NIGHT = Window(Schedule(cron="0 1 * * *", time_zone="Europe/Vienna"), timedelta(hours=2))
 OPENS = "waiting for the window that opens at 2026-01-06T00:00:00Z (runs.windows)"
-
-
-def stream(world: World, name: str = "orders", trigger: dict[str, Any] | None = None, **more: Any) -> Key:
-    spec = {
-        "table": {"uri": f"s3a://lake/{name}", **more},
-        "source": {"files": {"uri": f"s3a://landing/{name}/"}},
-        "trigger": trigger or {"interval": "PT5M"},
-    }
-    return world.apply("MessageStream", name, spec)
 
 
 def purge(world: World) -> Key:
@@ -49,7 +41,7 @@ def others(world: World) -> list[Key]:
 
 def test_while_paused_nothing_is_launched_and_everything_says_why(world: World) -> None:
     world.paused = PAUSED
-    keys = [stream(world), *others(world)]
+    keys = [stream(world, trigger=INTERVAL), *others(world)]
     world.settle()
     assert world.runs() == []
     assert world.ready(keys[0]) == ("True", "Paused", PAUSED)
@@ -81,7 +73,7 @@ def test_what_runs_goes_on_through_a_pause_and_is_not_stopped_for_what_could_not
 
 
 def test_a_run_that_was_reserved_before_a_pause_is_reserved_no_more(world: World) -> None:
-    stream(world)
+    stream(world, trigger=INTERVAL)
     world.settle()
     policy = purge(world)
     world.settle()
@@ -98,7 +90,7 @@ def test_a_run_that_was_reserved_before_a_pause_is_reserved_no_more(world: World
 
 
 def test_a_store_is_not_deleted_in_a_pause_and_the_way_out_is_told(world: World) -> None:
-    key = stream(world, deletionPolicy="Delete")
+    key = stream(world, trigger=INTERVAL, table=DELETED)
     run_once(world)
     world.paused = PAUSED
     world.delete(key)
@@ -112,7 +104,7 @@ def test_a_store_is_not_deleted_in_a_pause_and_the_way_out_is_told(world: World)
 
 def test_outside_of_its_window_only_ingests_and_deletions_start(world: World) -> None:
     world.defaults = replace(world.defaults, windows=(NIGHT,))
-    key = stream(world, trigger={"manual": {}}, deletionPolicy="Delete")
+    key = stream(world, table=DELETED)
     world.annotate(key, run_requested="now")
     rest = others(world)
     run_once(world)
@@ -136,7 +128,7 @@ def test_a_stream_is_maintained_in_the_window(world: World) -> None:
     world.defaults = replace(
         world.defaults, windows=(NIGHT,), maintenance=replace(world.defaults.maintenance, commits=1)
     )
-    stream(world, trigger={"manual": {}})
+    stream(world)
     world.annotate(("MessageStream", "default", "orders"), run_requested="1")
     run_once(world)
     assert world.runs("maintain") == []

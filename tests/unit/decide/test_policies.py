@@ -8,19 +8,10 @@ import pytest
 from messagestore_core.contract.run_document import PurgeTask
 from messagestore_core.contract.run_report import EraseOutcome, RunError
 from messagestore_operator.decide.snapshot import DriverPod, Waiting
-from support.world import App, Key, World, run_once
+from support.world import App, Key, World, run_once, stream
 
 DAILY = {"schedule": {"cron": "0 9 * * *"}}
 DENIED = RunError(reason="StorageDenied", message="access denied to bucket lake")
-
-
-def stream(world: World, name: str = "orders", **more: Any) -> Key:
-    spec = {
-        "table": {"uri": f"s3a://lake/{name}"},
-        "source": {"files": {"uri": f"s3a://landing/{name}/"}},
-        "trigger": {"manual": {}},
-    }
-    return world.apply("MessageStream", name, {**spec, **more}, labels={"team": "a"})
 
 
 def policy(world: World, **spec: Any) -> Key:

@@ -4,15 +4,10 @@ from typing import Any
 
 from messagestore_core.contract.run_document import ReplayTask
 from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunError
-from support.world import Key, World, run_once
+from support.world import Key, World, run_once, stream
 
 DENIED = RunError(reason="StorageDenied", message="access denied to bucket replay")
 TABLE = "s3a://lake/orders"
-
-
-def stream(world: World, **more: Any) -> Key:
-    spec = {"table": {"uri": TABLE}, "source": {"files": {"uri": "s3a://landing/o/"}}, "trigger": {"manual": {}}}
-    return world.apply("MessageStream", "orders", {**spec, **more})
 
 
 def job(world: World, **spec: Any) -> Key:
