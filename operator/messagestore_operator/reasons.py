@@ -124,7 +124,8 @@ class Reason(StrEnum):
     DEAD_LETTERS = (
         "DeadLetters",
         "The last run stored records as dead letters.",
-        "See [bad-input.md](bad-input.md) and table `dead_letters`.",
+        "`status.table.deadLettersByReason` counts them by reason. See [bad-input.md](bad-input.md) and table "
+        "`dead_letters`.",
     )
     RECORDS_LOST = (
         "RecordsLost",

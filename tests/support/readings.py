@@ -123,8 +123,15 @@ READINGS: dict[str, dict[str, Callable[[Store], Any]]] = {
         "replies": lambda store: has_any(store, "correlation_id"),
         "what expires": lambda store: is_any_due(store, START),
         "what expires later": lambda store: is_any_due(store, START + timedelta(days=9)),
-        "state": lambda store: table_state(store).model_dump(
-            include={"messages", "dead_letters", "oldest_message_time", "newest_message_time", "last_global_position"}
+        "state": lambda store: table_state(store, count_letters=True).model_dump(
+            include={
+                "messages",
+                "dead_letters",
+                "dead_letters_by_reason",
+                "oldest_message_time",
+                "newest_message_time",
+                "last_global_position",
+            }
         ),
     },
     "dead_letters": {

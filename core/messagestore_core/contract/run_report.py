@@ -75,6 +75,8 @@ class TableState(ContractModel):
     """How many commits a reader of messages reads after the last checkpoint."""
     epoch: int | None = None
     """The newest epoch under which the store was written; the next grant needs a larger one."""
+    dead_letters_by_reason: dict[str, int] | None = None
+    """Absent where only files would tell it, and the run has not changed the dead letters."""
 
 
 class Loss(ContractModel):

@@ -42,6 +42,17 @@ class Place(NamedTuple):
     offset: int
 
 
+class DeadLettersBefore:
+    """The table of dead letters as a run finds it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._at = store, store.known.of("dead_letters")
+
+    def changed(self) -> bool:
+        """Whether this process has changed the table since, or opened it for the first time."""
+        return self._store.known.of("dead_letters") != self._at
+
+
 def new_letters(columns: Mapping[str, pa.Array | pa.ChunkedArray], failed_at: datetime, batch: str) -> pa.Table:
     """Rows of DEAD_LETTERS that a batch sets aside; columns that are not given are null. ``reason`` must be given."""
     count = len(columns["reason"])

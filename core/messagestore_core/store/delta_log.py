@@ -16,7 +16,7 @@ from messagestore_core.contract.run_report import IngestCounts, TableState, Upda
 from messagestore_core.store.handle import Store
 from messagestore_core.store.notes import TablesNote
 from messagestore_core.store.objects import LARGEST_DOCUMENT
-from messagestore_core.store.statistics import complete
+from messagestore_core.store.statistics import complete, count_open
 
 DAY = "partition.inserted_date"
 """The column of add actions with the day of a file of ``messages``."""
@@ -138,16 +138,18 @@ def next_global_position(store: Store) -> int:
     return max(noted or FIRST_GLOBAL_POSITION, (last or 0) + 1)
 
 
-def table_state(store: Store, note: CommitNote | None = None) -> TableState:
+def table_state(store: Store, note: CommitNote | None = None, *, count_letters: bool = False) -> TableState:
     """Counts and bounds of the store, from the tables' logs; files are read only if their statistics are absent.
 
     Args:
         store: whose.
         note: the newest one of ``messages``, which knows the last position also where its message was removed.
+        count_letters: whether to read files of dead letters for their reasons, where the log doesn't tell them.
     """
     messages = store.table("messages")
     files = complete(store, "messages", files_of(messages), "time", "global_position")
     letters = complete(store, "dead_letters", files_of(store.table("dead_letters")), "redriven_at")
+    reasons = count_open(store, "dead_letters", letters, "reason", "redriven_at", read=count_letters)
     noted = (note.next_global_position if note else None) or FIRST_GLOBAL_POSITION
     last = max(noted - 1, _bound(files, "max.global_position", pc.max) or 0)
     return TableState(
@@ -162,6 +164,7 @@ def table_state(store: Store, note: CommitNote | None = None) -> TableState:
         small_files=_small_files(files),
         versions_since_checkpoint=messages.version() - _checkpoint(store),
         epoch=store.transaction("messages", EPOCH),
+        dead_letters_by_reason=reasons,
     )
 
 

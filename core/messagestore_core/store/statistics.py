@@ -4,6 +4,7 @@ Delta allows a writer to leave statistics out, all of them or those of some colu
 a setting of its session. Absent statistics mean nothing: without them a file may have any rows.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -16,9 +17,11 @@ import pyarrow.parquet as pq
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
 
+Counts = Counter[str]
 _FILES_AT_ONCE = 16
 _ROWS_AT_ONCE = 65_536
 _ROWS = "num_records"
+_OPEN = "open"
 
 
 def complete(store: Store, name: str, files: pa.Table, *columns: str) -> pa.Table:
@@ -50,6 +53,55 @@ def complete(store: Store, name: str, files: pa.Table, *columns: str) -> pa.Tabl
         at = files.schema.get_field_index(statistic)
         files = files.append_column(statistic, whole) if at < 0 else files.set_column(at, statistic, whole)
     return files
+
+
+def count_open(store: Store, name: str, files: pa.Table, column: str, closed: str, *, read: bool) -> Counts | None:
+    """How many rows have each value of a column of texts, without rows that have a value in another column.
+
+    A file whose rows are all alike is counted by its statistics. Others are read once.
+
+    Args:
+        store: of the table.
+        name: of the table.
+        files: its add actions, flattened, complete in column ``closed``.
+        column: of the values; each row has one.
+        closed: the column without a value in the rows that count.
+        read: whether to read files.
+
+    Returns:
+        The rows by value; None if files would have to be read.
+    """
+    wanted = ("path", _ROWS, f"null_count.{closed}", f"min.{column}", f"max.{column}")
+    counts, mixed = Counts(), list[str]()
+    for file in files.select([one for one in wanted if one in files.column_names]).to_pylist():
+        rows, nulls = file[_ROWS], file[f"null_count.{closed}"]
+        least, most = file.get(f"min.{column}"), file.get(f"max.{column}")
+        if nulls == rows and least is not None and least == most:
+            counts[least] += rows
+        elif nulls:
+            mixed.append(f"{name}/{file['path']}")
+    known = store.read_statistics
+    unread = [path for path in mixed if _OPEN not in known.get(path, {})]
+    if unread and not read:
+        return None
+    with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
+        found = list(threads.map(partial(_count_in_file, store, column, closed), unread))
+    for path, one in zip(unread, found, strict=True):
+        known.setdefault(path, {})[_OPEN] = one
+    for path in mixed:
+        counts += known[path][_OPEN]
+    return counts
+
+
+def _count_in_file(store: Store, column: str, closed: str, path: str) -> Counts:
+    filesystem, place = store.objects().place(path)
+    counts = Counts()
+    with pq.ParquetFile(place, filesystem=filesystem) as file:
+        there = [one for one in (column, closed) if one in file.schema_arrow.names]
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=there):
+            values = batch[column].filter(batch[closed].is_null()) if closed in there else batch[column]
+            counts.update(values.to_pylist())
+    return counts
 
 
 def _lacking(files: pa.Table, columns: Sequence[str]) -> pa.Array:

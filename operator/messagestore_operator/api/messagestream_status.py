@@ -29,6 +29,13 @@ class StreamTotals(StatusModel):
     )
 
 
+class ReasonCount(StatusModel):
+    """A reason of dead letters, with their number."""
+
+    reason: Value = Field(description="Reason, a constant.")
+    count: Count = Field(description="Dead letters with this reason that were not redriven.")
+
+
 class TableStatus(StatusModel):
     """Contents of the store."""
 
@@ -36,6 +43,10 @@ class TableStatus(StatusModel):
     epoch: Count | None = Field(default=None, description="Number of the last grant under which it was written.")
     messages: Count | None = Field(default=None, description="Messages in the store.")
     dead_letters: Count | None = Field(default=None, description="Dead letters in the store that were not redriven.")
+    dead_letters_by_reason: Annotated[tuple[ReasonCount, ...], Field(max_length=10)] = Field(
+        default=(),
+        description="The same by reason, those with the most first. Absent until a run has changed the dead letters.",
+    )
     bytes: Count | None = Field(default=None, description="Size of the table's files.")
     small_files: Count | None = Field(
         default=None, description="Files of the messages table that maintenance would merge."

@@ -15,8 +15,18 @@ def dead_letters_event(before: MessageStreamStatus, after: MessageStreamStatus) 
     known = before.totals.dead_lettered if before.totals else 0
     now = after.totals.dead_lettered if after.totals else 0
     if now > known:
-        words = "records were set aside as dead letters; status.totals.deadLettered counts them"
+        why = ", ".join(_grown_reasons(before, after))
+        counted = f": {why}; status.table.deadLettersByReason" if why else "; status.totals.deadLettered"
+        words = f"records were set aside as dead letters{counted} counts them"
         yield EmitEvent("Warning", Reason.DEAD_LETTERS, words)
+
+
+def _grown_reasons(before: MessageStreamStatus, after: MessageStreamStatus) -> list[str]:
+    """The reasons with more dead letters than before, by name; none if it is not known how many there were."""
+    if after.table is None or (before.table and before.table.dead_letters and not before.table.dead_letters_by_reason):
+        return []
+    known = {one.reason: one.count for one in before.table.dead_letters_by_reason} if before.table else {}
+    return sorted(one.reason for one in after.table.dead_letters_by_reason if one.count > known.get(one.reason, 0))
 
 
 def loss_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from messagestore_core.contract import run_report as contract
@@ -10,6 +10,7 @@ from messagestore_core.contract.run_report import IngestOutcome, MaintainOutcome
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import (
     Lag,
+    ReasonCount,
     SequencesStatus,
     StreamTotals,
     TableStatus,
@@ -22,6 +23,8 @@ from messagestore_operator.status.words import count
 
 UNKNOWN = "unknown"
 """The lag of a stream whose source nobody lists."""
+
+_MOST_REASONS = 10
 
 
 def with_progress(before: MessageStreamStatus, report: RunReport | None, now: datetime) -> MessageStreamStatus:
@@ -57,7 +60,7 @@ def with_purges(status: MessageStreamStatus, after: Iterable[TableStatus]) -> Me
     newest = max(after, key=_epoch, default=None)
     if known is None or newest is None or _epoch(newest) <= _epoch(known):
         return status
-    return status.model_copy(update={"table": _raised(newest, known)})
+    return status.model_copy(update={"table": _following(known, newest)})
 
 
 def with_store(
@@ -102,20 +105,29 @@ def table_status(state: contract.TableState, before: TableStatus | None = None) 
         epoch=state.epoch,
         messages=state.messages,
         dead_letters=state.dead_letters,
+        dead_letters_by_reason=_by_reason(state.dead_letters_by_reason or {}),
         bytes=state.bytes,
         small_files=state.small_files,
         oldest_message_time=message_time(state.oldest_message_time),
         newest_message_time=message_time(state.newest_message_time),
         last_global_position=state.last_global_position,
     )
-    return _raised(after, before) if before is not None else after
+    return _following(before, after) if before is not None else after
 
 
-def _raised(after: TableStatus, before: TableStatus) -> TableStatus:
-    """The contents with the last position ever given, although its message may have been removed."""
+def _by_reason(counts: Mapping[str, int]) -> tuple[ReasonCount, ...]:
+    most = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_MOST_REASONS]
+    return tuple(ReasonCount(reason=reason, count=number) for reason, number in most)
+
+
+def _following(before: TableStatus, after: TableStatus) -> TableStatus:
+    """The contents, with what only earlier figures tell: the last position ever given, and the letters' reasons."""
     positions = (after.last_global_position, before.last_global_position)
     last = max((position for position in positions if position is not None), default=None)
-    return after.model_copy(update={"last_global_position": last})
+    changes: dict[str, object] = {"last_global_position": last}
+    if not after.dead_letters_by_reason and after.dead_letters == before.dead_letters:
+        changes["dead_letters_by_reason"] = before.dead_letters_by_reason
+    return after.model_copy(update=changes)
 
 
 def _epoch(table: TableStatus) -> int:

@@ -19,6 +19,7 @@ from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import IngestOutcome
 from messagestore_core.store.batches import REPLAYED
 from messagestore_core.store.claims import claim_suffix, withdraw_claims
+from messagestore_core.store.dead_letters import DeadLettersBefore
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.files import ReadFiles
@@ -127,6 +128,7 @@ class Ingest:
         self._arrivals = _arrivals(run, task)
         self._throttle = Throttle(task.messages_per_second)
         self._note = self._first = last_note(self._store)
+        self._letters = DeadLettersBefore(self._store)
         updates = updates_task(task)
         update_arrivals = _arrivals(run, updates) if updates else None
         self._withdraw_left_behind(update_arrivals)
@@ -227,7 +229,7 @@ class Ingest:
             counts=self._note.totals - self._first.totals,
             totals=self._note.totals,
             batches=self._batches,
-            table=table_state(self._store, self._note),
+            table=table_state(self._store, self._note, count_letters=self._letters.changed()),
             sequences=self._sequences.told(last=last),
             lag=self._arrivals.lag(),
             loss=self._arrivals.loss(),

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from messagestore_core.clock import in_utc
 from messagestore_core.contract.run_report import EraseOutcome
 from messagestore_core.store.audit import AuditEntry, add_audit, read_audit
+from messagestore_core.store.dead_letters import DeadLettersBefore
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
@@ -92,13 +93,14 @@ def _detail(rules: str | None) -> dict[str, Any]:
 
 def run_erase(run: Run) -> EraseOutcome:
     """Carry out due erasures without a purge. The caller has opened the folder and holds the right to write."""
+    letters = DeadLettersBefore(run.store)
     done = erase_due(run)
     return EraseOutcome(
         erased=done.erased if done else 0,
         erased_at=run.as_of if done else None,
         not_erased=done.not_erased if done else (),
         erase_due_by=min((one.due_by for one in owed(run.store)), default=None),
-        table=table_state(run.store),
+        table=table_state(run.store, count_letters=letters.changed()),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from messagestore_core.clock import shifted
 from messagestore_core.contract.run_report import Preview, Purged, PurgeOutcome, TableState
 from messagestore_core.store.audit import note
+from messagestore_core.store.dead_letters import DeadLettersBefore
 from messagestore_core.store.delta_log import next_global_position, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import exists
@@ -45,6 +46,7 @@ def run_purge(run: Run) -> PurgeOutcome:
     here = purge_run(run)
     if here.task.mode == "DryRun":
         return _outcome(here, _only_preview(here)) if exists(here.store) else _of_no_store(here)
+    letters = DeadLettersBefore(here.store)
     sweep(here)
     version = here.store.table("messages").version()
     unfinished = [plan for plan in find_plans(here.store) if not plan.waiting]
@@ -58,7 +60,8 @@ def run_purge(run: Run) -> PurgeOutcome:
         decided = _decide(here)
         if decided.checked is not None:
             carried.append(carry_out(here, decided.checked))
-    return _outcome(here, decided.preview, _purged(here, carried, decided, version), decided.waiting)
+    purged = _purged(here, carried, decided, version)
+    return _outcome(here, decided.preview, purged, decided.waiting, count_letters=letters.changed())
 
 
 def _refuse_other_archive(here: PurgeRun, plan: Plan) -> None:
@@ -198,5 +201,13 @@ def _purged(here: PurgeRun, carried: list[Carried], decided: _Decided, version: 
     )
 
 
-def _outcome(here: PurgeRun, preview: Preview, purge: Purged | None = None, waiting: bool = False) -> PurgeOutcome:
-    return PurgeOutcome(preview=preview, purge=purge, awaiting_approval=waiting, table=table_state(here.store))
+def _outcome(
+    here: PurgeRun,
+    preview: Preview,
+    purge: Purged | None = None,
+    waiting: bool = False,
+    *,
+    count_letters: bool = False,
+) -> PurgeOutcome:
+    table = table_state(here.store, count_letters=count_letters)
+    return PurgeOutcome(preview=preview, purge=purge, awaiting_approval=waiting, table=table)

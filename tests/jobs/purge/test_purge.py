@@ -109,10 +109,15 @@ def test_nothing_to_do_leaves_no_trace(spark: SparkSession, tmp_path: Path) -> N
 
 def test_old_dead_letters_go_and_are_counted(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", days(1))
-    add_dead_letters(table.uri, [{"raw": bytes([n]), "failed_at": START + n * DAY} for n in range(3)])
+    reasons = ("Unparseable", "Unparseable", "MissingField")
+    add_dead_letters(
+        table.uri,
+        [{"raw": bytes([n]), "reason": reason, "failed_at": START + n * DAY} for n, reason in enumerate(reasons)],
+    )
     outcome = purge(spark, table, NOW, dead_letters_max_age=2 * DAY)
     assert outcome.purge is not None
     assert outcome.purge.dead_letters == 1
+    assert outcome.table.dead_letters_by_reason == {"Unparseable": 1, "MissingField": 1}
     left = Store(table.uri).table("dead_letters").to_pyarrow_table()
     assert sorted(left["raw"].to_pylist()) == [b"\x01", b"\x02"]
     assert read_audit(Store(table.uri))[0]["counts"]["deadLetters"] == 1

@@ -423,6 +423,70 @@ def test_a_run_with_a_new_spec_is_not_said_to_be_about_to_start_once_it_has(worl
     assert words.startswith(f"run {app.name} ingests what has arrived; run ")
 
 
+def refused(world: World, stream: Key, **reasons: int) -> None:
+    """Let the next run of a stream set aside records; these are the open dead letters by reason after it."""
+    world.wait(minutes=5)
+    world.settle()
+    app = world.only_run()
+    world.start(app)
+    told = world.outcome(app)
+    assert isinstance(told, IngestOutcome)
+    before = world.status(stream).totals.dead_lettered if world.status(stream).totals else 0
+    table = told.table.model_copy(update={"dead_letters": sum(reasons.values()), "dead_letters_by_reason": reasons})
+    totals = told.totals.model_copy(update={"dead_lettered": before + 1})
+    world.finish(app, outcome=told.model_copy(update={"table": table, "totals": totals}))
+    world.settle()
+
+
+def told_letters(world: World, stream: Key) -> list[str]:
+    return [event.message for about, event in world.events if about == stream and event.reason == "DeadLetters"]
+
+
+def test_dead_letters_are_told_by_reason_and_an_event_names_those_that_grew(world: World) -> None:
+    stream = orders(world)
+    refused(world, stream, MissingField=2, Unparseable=7)
+    by_reason = [(one.reason, one.count) for one in world.status(stream).table.dead_letters_by_reason]
+    assert by_reason == [("Unparseable", 7), ("MissingField", 2)]
+    refused(world, stream, MissingField=3, Unparseable=7)
+    refused(world, stream, MissingField=5, Unparseable=7)
+    words = "records were set aside as dead letters: {}; status.table.deadLettersByReason counts them"
+    assert told_letters(world, stream) == [
+        words.format("MissingField, Unparseable"),
+        words.format("MissingField"),
+        words.format("MissingField"),
+    ]
+
+
+def test_at_most_ten_reasons_are_told_those_with_the_most_letters_first(world: World) -> None:
+    stream = orders(world)
+    refused(world, stream, **{f"Reason{number}": number for number in range(1, 13)})
+    counts = [one.count for one in world.status(stream).table.dead_letters_by_reason]
+    assert counts == list(range(12, 2, -1))
+
+
+def test_reasons_stay_until_the_number_of_dead_letters_changes_without_a_count(world: World) -> None:
+    stream = orders(world)
+    refused(world, stream, Unparseable=2)
+    world.tables["s3a://lake/orders"].dead = 2
+    world.wait(minutes=5)
+    run_once(world)
+    assert [one.count for one in world.status(stream).table.dead_letters_by_reason] == [2]
+    world.tables["s3a://lake/orders"].dead = 1
+    world.wait(minutes=5)
+    run_once(world)
+    assert world.status(stream).table.dead_letters_by_reason == ()
+
+
+def test_an_event_names_no_reasons_where_it_is_not_known_which_grew(world: World) -> None:
+    stream = orders(world)
+    world.tables["s3a://lake/orders"] = Stored(dead=4)
+    run_once(world)
+    refused(world, stream, Unparseable=5)
+    assert told_letters(world, stream) == [
+        "records were set aside as dead letters; status.totals.deadLettered counts them"
+    ]
+
+
 def test_a_schedule_makes_one_run_for_all_that_was_missed(world: World) -> None:
     stream = orders(world, {"schedule": {"cron": "0 * * * *"}})
     world.settle()
