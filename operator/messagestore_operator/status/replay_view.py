@@ -119,6 +119,8 @@ def _of_work(
         return under_way(Reason.RUNNING, "the selection is being counted")
     if current is not None:
         return under_way(Reason.PENDING, f"run {current.name} is being started")
+    if outlook.next_run is not None:
+        return under_way(Reason.RUN_STOPPED, f"the last run was stopped; the next is at {clock_time(outlook.next_run)}")
     return under_way(Reason.PENDING, "no run has started yet")
 
 

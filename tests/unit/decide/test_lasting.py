@@ -264,6 +264,14 @@ def test_what_is_stopped_again_and_again_is_tried_later_and_later_and_is_no_fail
     assert {event.type for about, event in world.events if about == key} == {"Normal"}
 
 
+def test_a_replay_says_when_it_goes_on_after_a_stop(world: World) -> None:
+    key = replaying(world)
+    run_once(world, error=STOPPED)
+    said = world.ready(key)
+    assert said[:2] == ("False", "RunStopped")
+    assert said[2].startswith("the last run was stopped; the next is at 2026-01-05T08:00:1")
+
+
 def test_after_a_stop_a_change_of_the_spec_or_a_request_starts_a_run_at_once(world: World) -> None:
     key = ingesting(world)
     run_once(world, error=STOPPED)
