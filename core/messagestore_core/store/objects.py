@@ -173,6 +173,22 @@ class Objects:
         if self.exists(name):
             self._fs.delete_file(self._path(name))
 
+    def delete_last(self, name: str) -> None:
+        """Delete an object; on object storage the folder goes with it if it has nothing else.
+
+        Clients that delete objects leave an empty one with the folder's name. Whoever writes to the folder only once
+        the object is gone loses nothing.
+        """
+        if self._local or self.names() != [name]:
+            self.delete(name)
+            return
+        try:
+            self._fs.delete_dir(self._root)
+        except OSError:
+            # Some stores don't delete a folder's own object with its content. Another try might meet a new content.
+            if self.exists(name):
+                raise
+
     def delete_folder(self, name: str) -> None:
         """Delete everything below a name if it exists."""
         left = None

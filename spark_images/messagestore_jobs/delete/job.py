@@ -19,7 +19,7 @@ from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import MARKER, belongs, exists, parsed_marker, refuse_links
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import KEY_OBJECT
-from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, is_local
+from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects
 from messagestore_core.store.schemas import EVERY_TABLE
 from messagestore_core.versions.rules import NAME as TRANSLATORS
 from messagestore_jobs.index.manifest import INDEX
@@ -107,9 +107,6 @@ def _refuse_held(holds: tuple[Hold, ...], at: datetime) -> None:
 def _delete(objects: Objects, name: str) -> None:
     if name in OBJECTS:
         objects.delete(f"{name}{_PARTIAL}")
-        objects.delete(name)
-        if name == MARKER and not is_local(objects.uri) and not objects.names():
-            # Clients that delete the last object of a folder may leave an empty one with the folder's name.
-            objects.delete_folder("")
+        (objects.delete_last if name == MARKER else objects.delete)(name)
     else:
         objects.delete_folder(name)

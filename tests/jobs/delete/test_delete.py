@@ -6,20 +6,21 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from pyarrow.fs import FileSelector
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import DeleteTask, Hold, IngestTask, Match, Resource, RunDocument
+from messagestore_core.contract.run_document import DeleteTask, Hold, Match, Resource, RunDocument
 from messagestore_core.contract.run_report import DeleteOutcome, RunReport
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
-from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.fence import HeldStore, holding
+from messagestore_core.store.folder import check_folder
+from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.delete.job import FOLDERS, OBJECTS, run_delete
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
 from support.external_writes import observing
-from support.ingests import lines, record
 from support.objectstore import ObjectStore
 from support.purges import CrashError, crash_before_any_but, files_below
 from support.stores import OWNER, make_store, message
@@ -129,32 +130,37 @@ def _no_spark() -> SparkSession:
 
 
 class Lake:
-    """A store on S3, written and deleted by runs."""
+    """A store on S3, written under an epoch and deleted by runs."""
 
-    def __init__(self, spark: SparkSession, store: ObjectStore) -> None:
-        self._spark, self._store = spark, store
+    def __init__(self, store: ObjectStore, folder: Path, epoch: int) -> None:
+        self._store = store
         self.bucket = f"deletes-{uuid4().hex}"
         store.make_bucket(self.bucket)
+        make_store(folder, [message(1)])
+        for name, content in files_below(f"file://{folder}").items():
+            store.put(f"{self.bucket}/orders/{name}", content)
+        with holding([self.store(OWNER, epoch)], "run"):
+            pass
 
-    def run(self, task: IngestTask | DeleteTask, epoch: int | None = None) -> RunReport:
+    def run(self, task: DeleteTask, epoch: int | None = None) -> RunReport:
         table = Table(uri=f"s3a://{self.bucket}/orders", owner=OWNER, epoch=epoch)
         storage = (self._store.entry(self.bucket),)
         document = RunDocument(run="run", resource=RESOURCE, table=table, at=AT, storage=storage, task=task)
-        session = _no_spark if isinstance(task, DeleteTask) else lambda: self._spark
-        return execute(document, session, Silent(), 0, lambda: AT)
+        return execute(document, _no_spark, Silent(), 0, lambda: AT)
 
-    def ingest(self, epoch: int) -> None:
-        self._store.put(f"{self.bucket}/landing/a.jsonl", lines(record("m1"), b"garbage"))
-        source = FilesSource(uri=f"s3a://{self.bucket}/landing")
-        assert self.run(IngestTask(source_id="landing", source=source), epoch).error is None
+    def store(self, owner: Owner, epoch: int | None = None) -> Store:
+        """The store, as it would be an owner's."""
+        table = Table(uri=f"s3a://{self.bucket}/orders", owner=owner, epoch=epoch)
+        return HeldStore.of(table, Storage((self._store.entry(self.bucket),)))
 
     def names(self) -> list[str]:
-        return [name for name in self._store.names(self.bucket) if not name.startswith("landing/")]
+        """All objects, and folders' own ones."""
+        found = self._store.files().get_file_info(FileSelector(self.bucket, recursive=True))
+        return sorted(one.path.removeprefix(f"{self.bucket}/") for one in found)
 
 
-def test_a_store_on_s3_is_deleted_under_its_epoch(spark: SparkSession, object_store: ObjectStore) -> None:
-    lake = Lake(spark, object_store)
-    lake.ingest(epoch=5)
+def test_a_store_on_s3_is_deleted_under_its_epoch(tmp_path: Path, object_store: ObjectStore) -> None:
+    lake = Lake(object_store, tmp_path, epoch=5)
     object_store.put(f"{lake.bucket}/orders/notes.txt", b"mine")
     before = lake.names()
     older = lake.run(DeleteTask(), 4)
@@ -166,19 +172,44 @@ def test_a_store_on_s3_is_deleted_under_its_epoch(spark: SparkSession, object_st
     done = lake.run(DeleteTask(), 6)
     assert isinstance(done.outcome, DeleteOutcome)
     assert done.outcome.left == ("notes.txt",)
-    assert lake.names() == ["orders/notes.txt"]
+    assert lake.names() == ["orders", "orders/notes.txt"]
     again = lake.run(DeleteTask(), 7)
     assert isinstance(again.outcome, DeleteOutcome)
     assert again.outcome.deleted == ()
 
 
-def test_of_a_deleted_store_on_s3_not_even_its_folder_is_left(spark: SparkSession, object_store: ObjectStore) -> None:
-    lake = Lake(spark, object_store)
-    lake.ingest(epoch=5)
+def test_of_a_deleted_store_on_s3_not_even_its_folder_is_left(tmp_path: Path, object_store: ObjectStore) -> None:
+    lake = Lake(object_store, tmp_path, epoch=5)
     done = lake.run(DeleteTask(), 6)
     assert isinstance(done.outcome, DeleteOutcome)
     assert done.outcome.left == ()
     assert lake.names() == []
+
+
+def test_who_begins_in_the_folder_while_its_last_object_is_deleted_loses_nothing(
+    tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before that the marker refuses everybody else, and after it nothing more is deleted."""
+    lake, refused, names = Lake(object_store, tmp_path, epoch=5), list[str](), Objects.names
+    marker = f"{lake.bucket}/orders/_messagestore.json"
+
+    def begin_after_a_look(objects: Objects, *given: Any, **more: Any) -> list[str]:
+        found = names(objects, *given, **more)
+        if found == ["_messagestore.json"] and not refused:
+            with pytest.raises(TableRefusedError, match="belongs to another namespace") as error:
+                check_folder(lake.store(Owner(namespace="shop", name="orders")))
+            refused.append(str(error.value))
+        return found
+
+    def begin_after_the_end(name: str, moment: str) -> None:
+        if (name, moment) == ("delete-_messagestore.json", "after"):
+            object_store.put(marker, b"another's")
+
+    monkeypatch.setattr(Objects, "names", begin_after_a_look)
+    with observing(begin_after_the_end):
+        assert lake.run(DeleteTask(), 6).error is None
+    assert len(refused) == 1
+    assert object_store.get(marker) == b"another's"
 
 
 def test_a_store_on_this_machine_is_deleted_without_spark(table: Table) -> None:
