@@ -1,4 +1,4 @@
-"""The operator's image has no Spark and no JVM: its code must not import them."""
+"""The operator's image has no Spark and no JVM, and a deletion needs none: their code must not import them."""
 
 import subprocess
 import sys
@@ -26,6 +26,13 @@ def test_the_operator_imports_without_what_only_the_jobs_need() -> None:
 
     assert done.returncode == 0, done.stderr
     assert "messagestore_operator.cli.main" in done.stdout
+
+
+def test_a_deletion_imports_no_spark_which_would_take_as_long_as_all_else() -> None:
+    modules = "messagestore_jobs.driver.main, messagestore_jobs.delete.job, messagestore_jobs.lock"
+    code = f"import sys; sys.modules['pyspark'] = sys.modules['py4j'] = None; import {modules}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_each_image_installs_a_part_of_the_one_lock() -> None:

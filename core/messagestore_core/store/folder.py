@@ -24,6 +24,8 @@ from messagestore_core.store.together import check_tables
 FORMAT_VERSION = 3
 """Grows with each release that adds tables, columns or properties; earlier releases then refuse the store."""
 MARKER = "_messagestore.json"
+PURGES, REPLAYS = "_purges", "_replays"
+"""The folders with the state of purges and replays, each in a folder of its own."""
 _READ = ("tombstones", "dead_letters", "messages")
 """The tables that a read-only run needs; every release has had them."""
 

@@ -16,7 +16,7 @@ from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.folder import MARKER, belongs, exists, parsed_marker, refuse_links
+from messagestore_core.store.folder import MARKER, PURGES, REPLAYS, belongs, exists, parsed_marker, refuse_links
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import KEY_OBJECT
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects
@@ -24,8 +24,6 @@ from messagestore_core.store.schemas import EVERY_TABLE
 from messagestore_core.versions.rules import NAME as TRANSLATORS
 from messagestore_jobs.index.manifest import INDEX
 from messagestore_jobs.progress import ProgressListener
-from messagestore_jobs.purge.plan import FOLDER as PURGES
-from messagestore_jobs.replay.state import REPLAYS
 
 FOLDERS = (INDEX, PURGES, REPLAYS, CLAIMS, *reversed(EVERY_TABLE))
 """In order of deletion: ``messages`` is late, as it has the epoch that fences other runs."""

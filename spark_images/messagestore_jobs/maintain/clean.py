@@ -17,12 +17,12 @@ from pyspark.sql import functions as F
 from messagestore_core.clock import shifted
 from messagestore_core.store.claims import CLAIM_NAME, CLAIMS
 from messagestore_core.store.delta_log import CommitNote
+from messagestore_core.store.folder import PURGES, REPLAYS
 from messagestore_core.store.objects import Objects
 from messagestore_jobs.index.manifest import INDEX, unnamed
 from messagestore_jobs.maintain.context import MaintenanceRun
-from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.purge.plan import find_plans
-from messagestore_jobs.replay.state import REPLAYS, unfinished
+from messagestore_jobs.replay.state import unfinished
 from messagestore_jobs.rows.messages import read_messages
 
 _LOG = "delta.logRetentionDuration"

@@ -23,13 +23,13 @@ from messagestore_core.contract.run_document import PurgeTask, Resource
 from messagestore_core.contract.run_report import Preview
 from messagestore_core.store.delta_log import files_of, of_day
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
+from messagestore_core.store.folder import PURGES
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import read_document
 from messagestore_jobs.context import Run
 from messagestore_jobs.rows.messages import read_messages
 from messagestore_jobs.rows.times import instant
 
-FOLDER = "_purges"
 PLAN = "plan.json"
 REWRITTEN_NOTE = "rewritten-"
 """The start of the names of notes in a plan's folder; each lists the claim checks that a run rewrote for a scrub."""
@@ -104,7 +104,7 @@ class Plan(ContractModel):
     @property
     def folder(self) -> str:
         """The plan's folder, relative to the table folder."""
-        return f"{FOLDER}/{self.preview.id}"
+        return f"{PURGES}/{self.preview.id}"
 
     @property
     def rows_folder(self) -> str:
@@ -119,7 +119,7 @@ def find_plans(store: Store) -> list[Plan]:
         TableRefusedError: one is invalid, or is in another folder than its own.
     """
     objects = store.objects()
-    folders = [name.rstrip("/") for name in objects.names(FOLDER) if name.endswith("/")]
+    folders = [name.rstrip("/") for name in objects.names(PURGES) if name.endswith("/")]
     plans = [(folder, read_document(objects, f"{folder}/{PLAN}", Plan)) for folder in folders]
     for folder, plan in plans:
         if plan is not None and plan.folder != folder:
@@ -211,7 +211,7 @@ def forget_notes(context: Run, plan: Plan) -> None:
 def sweep(context: Run) -> None:
     """Remove folders without a plan, left by runs that broke off before they decided or after they were done."""
     objects = context.store.objects()
-    for name in objects.names(FOLDER):
+    for name in objects.names(PURGES):
         if name.endswith("/") and not objects.exists(f"{name}{PLAN}"):
             with context.store.step("sweep-plan"):
                 objects.delete_folder(name.rstrip("/"))

@@ -23,7 +23,7 @@ from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.delta_log import CommitNote, empty_commit, files_of
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.folder import MARKER
+from messagestore_core.store.folder import MARKER, PURGES, REPLAYS
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import HiddenHeads, read_hidden_heads, read_named_heads
 from messagestore_core.store.keyed import KEY_OBJECT
@@ -37,11 +37,9 @@ from messagestore_jobs.index.read import files, hashed
 from messagestore_jobs.lifecycle.waiting import waiting_for_erased
 from messagestore_jobs.purge.dead_letters import naming
 from messagestore_jobs.purge.hidden import hidden_streams, in_clear, without_erased
-from messagestore_jobs.purge.plan import FOLDER as PURGES
 from messagestore_jobs.purge.plan import FROZEN, PLAN, find_plans
 from messagestore_jobs.replay.erased import copies_left
 from messagestore_jobs.replay.gone import sequences_left
-from messagestore_jobs.replay.state import REPLAYS
 from messagestore_jobs.rows.tables import read_table
 
 _SHOWN = 5

@@ -18,11 +18,11 @@ from pyspark.sql.readwriter import DataFrameWriter
 from messagestore_core.contract.run_document import ReplayTask
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.folder import REPLAYS
 from messagestore_core.store.objects import Objects
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.selection import Key, Order
 from messagestore_jobs.replay.state import (
-    REPLAYS,
     Chunk,
     Frozen,
     Grain,

@@ -22,11 +22,12 @@ from deltalake import DeltaTable
 
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.folder import REPLAYS
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import join
 from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.replay.chunks import Delivery, Format
-from messagestore_jobs.replay.state import REPLAYS, Chunk, Part, origin_of
+from messagestore_jobs.replay.state import Chunk, Part, origin_of
 
 NO_RECORD = '{"messageId":null}'
 """Replaces an erased record."""

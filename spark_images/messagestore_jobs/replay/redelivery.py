@@ -9,12 +9,13 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import FilesDestination, ReplayTask, RunDocument, StreamDestination
 from messagestore_core.store.delta_log import committed_batch, last_note
+from messagestore_core.store.folder import REPLAYS
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run
 from messagestore_jobs.lifecycle.commit import merge_once
 from messagestore_jobs.replay.source import Source
-from messagestore_jobs.replay.state import REPLAYS, Frozen
+from messagestore_jobs.replay.state import Frozen
 from messagestore_jobs.rows.messages import bounds
 from messagestore_jobs.rows.times import instant
 

@@ -21,12 +21,11 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import FailedPositions, FrozenSelection, ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.folder import REPLAYS
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects, join, read_document
 from messagestore_jobs.replay.selection import Key
 
-REPLAYS = "_replays"
-"""The folder of a store with the state of replays, each in a folder of its own."""
 ENDED = "ended.json"
 FROZEN = "frozen.json"
 _SELECTED = "selected"

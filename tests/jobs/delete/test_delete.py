@@ -148,7 +148,7 @@ class Lake:
         document = RunDocument(run="run", resource=RESOURCE, table=table, at=AT, storage=storage, task=task)
         return execute(document, _no_spark, Silent(), 0, lambda: AT)
 
-    def store(self, owner: Owner, epoch: int | None = None) -> Store:
+    def store(self, owner: Owner, epoch: int | None = None) -> HeldStore:
         """The store, as it would be an owner's."""
         table = Table(uri=f"s3a://{self.bucket}/orders", owner=owner, epoch=epoch)
         return HeldStore.of(table, Storage((self._store.entry(self.bucket),)))
