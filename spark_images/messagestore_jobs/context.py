@@ -1,5 +1,6 @@
 """The context of all steps of one run."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -9,14 +10,20 @@ from messagestore_core.clock import now
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.delta_log import CommitNote, last_note
+from messagestore_core.store.errors import RunStoppedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.progress import ProgressListener
+from messagestore_jobs.progress import ProgressListener, never
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run over one store; ``as_of`` is the time that all time rules see."""
+    """One run over one store.
+
+    Attributes:
+        as_of: the time that all time rules see.
+        stopped: whether the run was told to stop.
+    """
 
     document: RunDocument
     store: HeldStore
@@ -24,14 +31,19 @@ class Run:
     progress: ProgressListener
     as_of: datetime
     _others: dict[Table, HeldStore] = field(default_factory=dict, kw_only=True, repr=False)
+    stopped: Callable[[], bool] = field(default=never, kw_only=True)
 
     @staticmethod
     def of(
-        document: RunDocument, spark: SparkSession, progress: ProgressListener, storage: Storage | None = None
+        document: RunDocument,
+        spark: SparkSession,
+        progress: ProgressListener,
+        storage: Storage | None = None,
+        stopped: Callable[[], bool] = never,
     ) -> "Run":
         """The run of a document; without storage its store is on this machine."""
         store = HeldStore.of(document.table, storage or Storage())
-        return Run(document, store, spark, progress, now(document))
+        return Run(document, store, spark, progress, now(document), stopped=stopped)
 
     def store_of(self, table: Table) -> HeldStore:
         """The store of a table that the document names; always the same one."""
@@ -48,6 +60,15 @@ class Run:
     def run(self) -> str:
         """The run's name."""
         return self.document.run
+
+    def between_commits(self) -> None:
+        """End the run here if it was told to stop: the next run does the rest.
+
+        Raises:
+            RunStoppedError: it was.
+        """
+        if self.stopped():
+            raise RunStoppedError
 
     def note(self) -> CommitNote:
         """The note of a commit on ``messages`` that is no batch; it repeats the totals."""

@@ -16,6 +16,11 @@ class ProgressListener(Protocol):
         """A line for people."""
 
 
+def never() -> bool:
+    """For runs that nobody tells to stop."""
+    return False
+
+
 class Silent:
     """Ignores all progress."""
 

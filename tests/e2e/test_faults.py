@@ -91,7 +91,7 @@ def test_a_run_stops_in_order_when_its_drivers_pod_is_deleted_and_so_does_the_ne
     running.site.delete("pod", f"{run}-driver")
     running.land()
     ended = running.past(run)
-    assert ended["state"] == "Succeeded", running.site.story()
+    assert (ended["state"], ended["error"]["reason"]) == ("Cancelled", "RunStopped"), running.site.story()
     running.catch_up()
     following = running.run()
     assert following != run

@@ -151,8 +151,10 @@ def test_without_the_api_the_work_goes_on_and_sigterm_ends_it_cleanly(
     pod = Pod(tmp_path, apiserver, run, port=1)
     pod.wait_for(lambda: (tmp_path / "orders" / "messages" / "_delta_log" / "00000000000000000001.json").exists())
     pod.process.send_signal(signal.SIGTERM)
-    assert pod.ended() == 0, pod.output()
-    assert (pod.termination().state, stored(pod.termination())) == ("Succeeded", 2)
+    assert pod.ended() == 1, pod.output()
+    last = pod.termination()
+    assert last.error is not None
+    assert (last.error.reason, stored(last)) == ("RunStopped", 2)
     assert pod.reported() is None
 
 

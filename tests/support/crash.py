@@ -38,6 +38,8 @@ from support.waiting import scaled
 
 NOT_REACHED = 3
 _HERE = Path(__file__).parent.parent
+PATH = os.pathsep.join(map(str, (_HERE, _HERE.parent / "core", _HERE.parent / "spark_images")))
+"""Where a process of a test finds what it imports."""
 
 
 def crash(stream: Stream, name: str, moment: str, nth: int) -> None:
@@ -51,11 +53,22 @@ def crash(stream: Stream, name: str, moment: str, nth: int) -> None:
 def crash_run(spark: SparkSession, document: RunDocument, name: str, moment: str, nth: int = 1) -> None:
     """As :func:`crash`, for a run of any kind."""
     order = {"document": document.model_dump_json(by_alias=True), "point": [name, moment, nth]}
+    _killed(order, {} if moment == "within" else lent_jvm(spark))
+    take_back_jvm(spark)
+
+
+def lent_jvm(spark: SparkSession) -> dict[str, str]:
+    """The environment by which another process uses the JVM of a session."""
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     server = gateway.gateway_parameters
-    lent = {"PYSPARK_GATEWAY_PORT": str(server.port), "PYSPARK_GATEWAY_SECRET": str(server.auth_token)}
-    _killed(order, {} if moment == "within" else lent)
+    return {"PYSPARK_GATEWAY_PORT": str(server.port), "PYSPARK_GATEWAY_SECRET": str(server.auth_token)}
+
+
+def take_back_jvm(spark: SparkSession) -> None:
+    """Use a session again after another process had one in its JVM."""
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
     gateway.jvm.org.apache.spark.sql.SparkSession.setDefaultSession(spark._jsparkSession)
     forget_tables(spark)
 
@@ -75,10 +88,9 @@ def crash_opening(folder: Path, name: str, moment: str) -> None:
 
 def _killed(order: dict[str, Any], environment: dict[str, str]) -> None:
     name, moment, nth = order["point"]
-    path = os.pathsep.join(map(str, (_HERE, _HERE.parent / "core", _HERE.parent / "spark_images")))
     process = subprocess.run(
         [sys.executable, "-m", "support.crash", json.dumps(order)],
-        env={**os.environ, "PYTHONPATH": path, **environment},
+        env={**os.environ, "PYTHONPATH": PATH, **environment},
         start_new_session=True,
         capture_output=True,
         timeout=scaled(180),
@@ -128,8 +140,11 @@ def main() -> None:
 
 
 def _spark() -> SparkSession:
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return local_session(cores=2, memory="1g")
+    return borrowed_session() if "PYSPARK_GATEWAY_PORT" in os.environ else local_session(cores=2, memory="1g")
+
+
+def borrowed_session() -> SparkSession:
+    """A session of this process's own in a lent JVM."""
     # The JVM, which goes on here, locks the table, too.
     lock.is_local = lambda uri: False
     gateway = launch_gateway()

@@ -7,6 +7,7 @@ WAY_BACK = (
     "`messagestore repair`: docs/recovery.md"
 )
 """What to do about tables that are not as the store's runs left them."""
+RUN_STOPPED = "RunStopped"
 
 
 class RunFailedError(Exception):
@@ -30,3 +31,10 @@ class TableBusyError(RunFailedError):
 
     def __init__(self, message: str) -> None:
         super().__init__("TableBusy", message)
+
+
+class RunStoppedError(RunFailedError):
+    """The run was told to stop, and ended between two commits."""
+
+    def __init__(self) -> None:
+        super().__init__(RUN_STOPPED, "told to stop; it ended between two commits, and the next run goes on from there")

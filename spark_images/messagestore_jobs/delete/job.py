@@ -3,6 +3,7 @@
 The marker says who owns the folder, so that a deletion that broke off can be repeated until the marker is gone.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
@@ -14,7 +15,7 @@ from messagestore_core.contract.run_report import DeleteOutcome
 from messagestore_core.store.audit import note
 from messagestore_core.store.claims import CLAIMS
 from messagestore_core.store.delta_log import table_state
-from messagestore_core.store.errors import RunFailedError, TableRefusedError
+from messagestore_core.store.errors import RunFailedError, RunStoppedError, TableRefusedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import MARKER, PURGES, REPLAYS, belongs, exists, parsed_marker, refuse_links
 from messagestore_core.store.handle import Store
@@ -23,7 +24,7 @@ from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects
 from messagestore_core.store.schemas import EVERY_TABLE
 from messagestore_core.versions.rules import NAME as TRANSLATORS
 from messagestore_jobs.index.manifest import INDEX
-from messagestore_jobs.progress import ProgressListener
+from messagestore_jobs.progress import ProgressListener, never
 
 FOLDERS = (INDEX, PURGES, REPLAYS, CLAIMS, *reversed(EVERY_TABLE))
 """In order of deletion: ``messages`` is late, as it has the epoch that fences other runs."""
@@ -31,12 +32,15 @@ OBJECTS = (KEY_OBJECT, TRANSLATORS, MARKER)
 _PARTIAL = ".partial"
 
 
-def run_delete(store: HeldStore, document: RunDocument, progress: ProgressListener) -> DeleteOutcome:
+def run_delete(
+    store: HeldStore, document: RunDocument, progress: ProgressListener, stopped: Callable[[], bool] = never
+) -> DeleteOutcome:
     """Delete the store. The caller holds the right to write, and has not opened the folder.
 
     Raises:
         TableRefusedError: the folder has another owner, or no marker; nothing in it was touched.
         RunFailedError: a hold is active; nothing was touched.
+        RunStoppedError: the run was told to stop; the next one deletes the rest.
     """
     objects = store.objects()
     found = [name.rstrip("/") for name in objects.names()]
@@ -46,6 +50,8 @@ def run_delete(store: HeldStore, document: RunDocument, progress: ProgressListen
     _note(store, document)
     progress.step("delete", len(known))
     for name in known:
+        if stopped():
+            raise RunStoppedError
         with store.step(f"delete-{name}"):
             _delete(objects, name)
         progress.advance(1)

@@ -64,7 +64,10 @@ class Maintenance:
 
 
 class RunControl:
-    """The control of ingests and replays, set from any thread; keeps the run's last outcome."""
+    """The control of a run, set from any thread; keeps its last outcome.
+
+    Jobs ask it whether to stop only while they have more to do.
+    """
 
     def __init__(self, messages_per_second: float | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stop = threading.Event()
@@ -74,6 +77,8 @@ class RunControl:
         self._maintenance: Maintenance | None = None
         self._asked: Upkeep | None = None
         self.outcome: Outcome | None = None
+        self.cut_short = False
+        """Whether a job that had more to do was told to stop."""
 
     def maintain_by(self, maintenance: Maintenance) -> None:
         """Set how maintenance is done."""
@@ -84,7 +89,7 @@ class RunControl:
         self._asked = asked
 
     def stop(self) -> None:
-        """End the run after the batch or chunk under way."""
+        """End the run after the batch, chunk or commit under way."""
         self._stop.set()
 
     def limit(self, messages_per_second: float | None) -> None:
@@ -93,7 +98,7 @@ class RunControl:
 
     def stopped(self, wait: timedelta) -> bool:
         """Whether an ingest must stop now; waits up to ``wait`` for that."""
-        return self._stop.wait(wait.total_seconds())
+        return self._heeded(self._stop.wait(wait.total_seconds()))
 
     def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
         """Keep an ingest's outcome, unless the last one is recent."""
@@ -112,8 +117,12 @@ class RunControl:
         return outcome.model_copy(update={"upkeep": self._maintenance.done if self._maintenance else None})
 
     def suspended(self) -> bool:
-        """Whether a replay must stop now."""
-        return self._stop.is_set()
+        """Whether any other run must stop now."""
+        return self._heeded(self._stop.is_set())
+
+    def _heeded(self, stop: bool) -> bool:
+        self.cut_short |= stop
+        return stop
 
     def messages_per_second(self) -> float | None:
         """A replay's rate limit at this moment."""

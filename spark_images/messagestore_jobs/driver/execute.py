@@ -18,11 +18,11 @@ from messagestore_core.contract.run_document import (
     RunDocument,
 )
 from messagestore_core.contract.run_report import Outcome, RunError, RunReport
-from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.errors import RunFailedError, RunStoppedError
 from messagestore_jobs.driver.control import Maintenance, RunControl, Steps
 from messagestore_jobs.driver.failures import error_of, is_panic
 from messagestore_jobs.driver.folders import granted_tables, storage_uris, written_tables
-from messagestore_jobs.progress import ProgressListener
+from messagestore_jobs.progress import ProgressListener, never
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,8 +76,11 @@ def execute(
     try:
         # Before Spark starts, so that problems with buckets show in seconds.
         _check_reachable(document)
+        stopped = control.suspended if control else never
+        if stopped():
+            raise RunStoppedError
         if isinstance(document.task, DeleteTask):
-            outcome = _delete(document, progress, wait_seconds)
+            outcome = _delete(document, progress, wait_seconds, stopped)
         else:
             outcome = _carry_out(document, spark(), progress, wait_seconds, control)
     except BaseException as failure:
@@ -123,7 +126,9 @@ def _check_reachable(document: RunDocument) -> None:
         check_reachable(storage_uris(document), storage)
 
 
-def _delete(document: RunDocument, progress: ProgressListener, wait_seconds: float) -> Outcome:
+def _delete(
+    document: RunDocument, progress: ProgressListener, wait_seconds: float, stopped: Callable[[], bool]
+) -> Outcome:
     """Delete a store, without Spark: its start would take longer than the deletion."""
     from messagestore_core.store.fence import HeldStore, holding
     from messagestore_core.store.storage import reaching
@@ -136,7 +141,7 @@ def _delete(document: RunDocument, progress: ProgressListener, wait_seconds: flo
         # Before the claim, which writes to the tables.
         check_deletion(store, document)
         with holding([store], document.run):
-            return run_delete(store, document, progress)
+            return run_delete(store, document, progress, stopped)
 
 
 def _carry_out(
@@ -158,7 +163,7 @@ def _carry_out(
         if isinstance(document.task, ReplayTask | EraseTask):
             apart = erasing if isinstance(document.task, EraseTask) else replaying
             held.enter_context(apart(document.table.uri, spark, wait_seconds, progress.say))
-        run = Run.of(document, spark, progress, storage)
+        run = Run.of(document, spark, progress, storage, control.suspended if control else never)
         granted = [run.store_of(table) for table in granted_tables(document)]
         _check(run, granted)
         held.enter_context(holding(granted, document.run))

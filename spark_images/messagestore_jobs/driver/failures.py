@@ -14,9 +14,9 @@ RUN_FAILED = "RunFailed"
 STORAGE_DENIED = "StorageDenied"
 STORAGE_MISSING = "StorageMissing"
 STORAGE_UNREACHABLE = "StorageUnreachable"
+KAFKA_UNREACHABLE = "KafkaUnreachable"
 OUT_OF_MEMORY = "OutOfMemory"
-RUN_STOPPED = "RunStopped"
-AS_OF_ENDING_PODS = frozenset({RUN_FAILED, STORAGE_UNREACHABLE, OUT_OF_MEMORY})
+AS_OF_ENDING_PODS = frozenset({RUN_FAILED, STORAGE_UNREACHABLE, KAFKA_UNREACHABLE, OUT_OF_MEMORY})
 """Reasons that also a run has whose executors, session or network end with its pod."""
 
 _S3_ANSWER = re.compile(r"<Code>([^<]+)</Code>\s*<Message>([^<]*)</Message>")

@@ -3,9 +3,10 @@
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,10 +17,11 @@ from pydantic import ValidationError
 from messagestore_core.contract.run_document import ReplayTask, RunDocument
 from messagestore_core.contract.run_report import RunError, RunReport, counts_of
 from messagestore_core.logs import LineFormatter, LogFormat, tell
+from messagestore_core.store.errors import RUN_STOPPED
 from messagestore_jobs.driver.configmap import ConfigMap
 from messagestore_jobs.driver.control import Commands, RunControl
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.driver.failures import AS_OF_ENDING_PODS, RUN_STOPPED
+from messagestore_jobs.driver.failures import AS_OF_ENDING_PODS
 from messagestore_jobs.driver.reporting import TERMINATION_BYTES, Reporting, Tracker, report_text, units_of
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 
@@ -33,6 +35,7 @@ STOPPED = 143
 """The exit code of a process that SIGTERM ended, as shells have it."""
 _LEFT_SECONDS = 8.0
 """The part of the grace period that is kept for the last report."""
+_CUT_SHORT = "told to stop; what was under way is committed, and the next run does the rest"
 _BROKE_OFF = "told to stop; what was under way broke off, and the next run does it again"
 _NOT_IN_TIME = "told to stop; what was under way did not end in time, and the next run does it again"
 _log = logging.getLogger(__name__)
@@ -85,7 +88,7 @@ class Driver:
         self._tracker = Tracker(units_of(document))
         self._control = RunControl(task.messages_per_second if isinstance(task, ReplayTask) else None)
         self._started_at = datetime.now(UTC)
-        self._ending = threading.Lock()
+        self._ending, self._over = threading.Lock(), threading.Event()
         self._stopping = False
         self._reporting: Reporting | None = None
         if settings.config_map is not None:
@@ -94,15 +97,14 @@ class Driver:
 
     def run(self) -> int:
         """Carry the run out; return the exit code."""
-        signal.signal(signal.SIGTERM, self._terminated)
+        _at_sigterm(self._note_end, self._stop)
         self._tell("run started")
         if self._reporting is not None:
             self._reporting.start()
         report = execute(
             self._document, _cluster_session, self._tracker, 0, lambda: datetime.now(UTC), self._control
         ).model_copy(update={"started_at": self._started_at})
-        if self._stopping and report.error is not None and report.error.reason in AS_OF_ENDING_PODS:
-            report = report.model_copy(update={"error": RunError(reason=RUN_STOPPED, message=_BROKE_OFF)})
+        report = self._stopped(report) if self._stopping else report
         self._end(report)
         return 0 if report.state == "Succeeded" else 1
 
@@ -130,6 +132,7 @@ class Driver:
     def _end(self, report: RunReport) -> None:
         """Report and log once how the run ended."""
         self._ending.acquire()
+        self._over.set()
         self._tell("run ended", report)
         if self._reporting is not None:
             report = self._reporting.finish(report, _LEFT_SECONDS if self._stopping else DELIVERY_SECONDS)
@@ -149,20 +152,27 @@ class Driver:
         }
         tell(_log, logging.WARNING if error else logging.INFO, message, fields)
 
-    def _terminated(self, number: int, frame: object) -> None:
-        """Stop after the batch or chunk under way; if that takes too long, report so within the grace period."""
-        if self._stopping:
-            return
+    def _stopped(self, report: RunReport) -> RunReport:
+        """The report of a run whose pod was told to end: what it left undone, or what broke off, is no failure."""
+        if report.error is None and self._control.cut_short:
+            words = _CUT_SHORT
+        elif report.error is not None and report.error.reason in AS_OF_ENDING_PODS:
+            words = _BROKE_OFF
+        else:
+            return report
+        return report.model_copy(update={"state": "Failed", "error": RunError(reason=RUN_STOPPED, message=words)})
+
+    def _note_end(self) -> None:
         self._stopping = True
-        # In another thread, as the interrupted one may hold the lock of the control's event.
-        threading.Thread(target=self._control.stop, daemon=True).start()
-        timer = threading.Timer(max(1.0, self._settings.grace_seconds - _LEFT_SECONDS), self._give_up)
-        timer.daemon = True
-        timer.start()
+
+    def _stop(self) -> None:
+        """Stop after the batch, chunk or commit under way; if that takes too long, report so in the grace period."""
+        self._note_end()
+        self._control.stop()
+        if not self._over.wait(max(1.0, self._settings.grace_seconds - _LEFT_SECONDS)):
+            self._give_up()
 
     def _give_up(self) -> None:
-        if self._ending.locked():
-            return
         self._end(
             self._state().model_copy(
                 update={
@@ -179,6 +189,24 @@ class Driver:
 def _result(report: RunReport) -> str:
     """How the run ended, in the words of a resource's status."""
     return "Cancelled" if report.error and report.error.reason == RUN_STOPPED else report.state
+
+
+def _at_sigterm(note: Callable[[], None], stop: Callable[[], None]) -> None:
+    """At SIGTERM call ``note`` between two instructions, and ``stop`` in another thread.
+
+    That thread is told by Python's own handler, at once, also while a library lets no handler of ours run.
+    """
+    told, tell_it = socket.socketpair()
+    tell_it.setblocking(False)
+
+    def wait() -> None:
+        while told.recv(1)[0] != signal.SIGTERM:
+            pass
+        stop()
+
+    signal.signal(signal.SIGTERM, lambda number, frame: note())
+    signal.set_wakeup_fd(tell_it.detach(), warn_on_full_buffer=False)
+    threading.Thread(target=wait, name="sigterm", daemon=True).start()
 
 
 def _cluster_session() -> "SparkSession":

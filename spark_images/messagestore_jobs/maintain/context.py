@@ -27,4 +27,4 @@ def maintenance_run(run: Run) -> MaintenanceRun:
     task = run.document.task
     if not isinstance(task, MaintainTask):
         raise TypeError(f"the task of run {run.run} is {task.kind}, not maintain")
-    return MaintenanceRun(run.document, run.store, run.spark, run.progress, run.as_of, task)
+    return MaintenanceRun(run.document, run.store, run.spark, run.progress, run.as_of, task, stopped=run.stopped)

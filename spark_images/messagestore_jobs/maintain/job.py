@@ -29,6 +29,8 @@ def maintaining(run: Run) -> Generator[None, None, MaintainOutcome]:
     for name in tables:
         if name != "messages":
             compacted.append(compact_whole(here, name))
+            if compacted[-1]:
+                yield
     yield
     index = kept_index(here.spark, here.store)
     removed, kept_because = clean(here)
@@ -58,9 +60,13 @@ def run_maintain(run: Run) -> MaintainOutcome:
     """Carry out all steps of a maintenance.
 
     The caller has opened the folder and holds the right to write.
+
+    Raises:
+        RunStoppedError: the run was told to stop, and ended between two steps.
     """
     steps = maintaining(run)
     while True:
+        run.between_commits()
         try:
             next(steps)
         except StopIteration as end:

@@ -84,20 +84,29 @@ class Carried:
 
 
 def carry_out(context: PurgeRun, checked: Checked) -> Carried:
-    """Archive, add tombstones, raise heads, remember ids, remove or scrub, and note it; then the plan is done."""
+    """Archive, add tombstones, raise heads, remember ids, remove or scrub, and note it; then the plan is done.
+
+    Raises:
+        RunStoppedError: the run was told to stop; the next purge of any policy goes on.
+    """
     plan = checked.plan
+    context.between_commits()
     archived = archive(context, plan)
     deletes = plan.task.action == "Delete"
     if plan.messages:
+        context.between_commits()
         _remember_erased(context, plan)
+        context.between_commits()
         if deletes:
             keep_heads(context, plan)
             remember_purged(context, plan)
+            context.between_commits()
             delete_frozen(context, plan, checked.by_day)
             if plan.erased:
                 delete_claim_checks(context, frozen_rows(context, plan).where("erase"))
         else:
             scrub(context, plan)
+    context.between_commits()
     if plan.dead_letters_before is not None:
         delete_dead_letters(context.store, plan.dead_letters_before)
     changes = plan.messages and not deletes
@@ -142,6 +151,7 @@ def delete_frozen(context: PurgeRun, plan: Plan, by_day: dict[date, int]) -> Non
     if whole:
         _delete_days(context, whole)
     if partly:
+        context.between_commits()
         rows = frozen_rows(context, plan).where(F.col("inserted_date").isin(*partly))
         _delete_rows(context, rows, sum(by_day[day] for day in partly))
     context.progress.advance(plan.messages)

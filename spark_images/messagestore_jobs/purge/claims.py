@@ -109,6 +109,7 @@ def _delete(context: Run, names: Iterator[str]) -> None:
     objects = context.store.objects(CLAIMS)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         while some := list(islice(names, _DELETED_TOGETHER)):
+            context.between_commits()
             with context.store.step("claim-check-delete"):
                 list(pool.map(objects.delete, some))
 

@@ -109,6 +109,7 @@ def erase_due(context: Run) -> ErasureResult | None:
 
     Raises:
         RunFailedError: something erased is still there, or something that might be.
+        RunStoppedError: the run was told to stop; the erasure stays due.
     """
     due = owed(context.store)
     if not any(one.due_by <= context.as_of for one in due):
@@ -116,20 +117,25 @@ def erase_due(context: Run) -> ErasureResult | None:
     context.progress.step("erase", sum(one.erased for one in due))
     before = context.store.table("messages").version()
     erased = open_erased(context.store)
+    context.between_commits()
     going = _settle_plans(context, erased)
+    context.between_commits()
     if erased.any():
         take_out_copies(context.store, erased)
         forget_late_copies(context.store, erased)
         forget_pending(context.store, waiting_for_erased(context.spark, context.store, erased))
         hide_in_audit(context, erased)
+    context.between_commits()
     index = kept_index(context.spark, context.store)
     tables = context.store.tables_there()
     left = {name: forget_past(context.store, name, context.note() if name == "messages" else None) for name in tables}
     if index is not None:
         index.go_on_behind_a_cut()
+    context.between_commits()
     _forget_unnamed_runs(context.store)
     forget_sequences(context.spark, context.store)
     claims = drop_unclaimed(context)
+    context.between_commits()
     context.progress.step("look for what is left")
     refuse_remains(context.spark, context.store, erased, left, claims, going)
     for one in due:

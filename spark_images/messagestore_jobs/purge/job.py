@@ -109,6 +109,7 @@ def _of_no_store(here: PurgeRun) -> PurgeOutcome:
 
 
 def _judge(here: PurgeRun) -> tuple[PurgeSelection, Summary]:
+    here.between_commits()
     here.progress.step("select")
     selection = select(here)
     return selection, summarize(here, selection)
@@ -127,6 +128,7 @@ def _decide(here: PurgeRun) -> _Decided:
         forget(here, plan)
     selection, summary = _judge(here)
     try:
+        here.between_commits()
         return _freeze(here, selection, summary)
     finally:
         selection.release()
@@ -184,7 +186,6 @@ def _purged(here: PurgeRun, carried: list[Carried], decided: _Decided, version: 
     """What the run did, over all plans that it carried out; None if its only plan waits."""
     if decided.waiting and not carried:
         return None
-    due = [one.erase_due_by for one in carried if one.erase_due_by] or [one.due_by for one in owed(here.store)]
     return Purged(
         run=here.run,
         at=here.as_of,
@@ -197,7 +198,8 @@ def _purged(here: PurgeRun, carried: list[Carried], decided: _Decided, version: 
         held=decided.preview.held + sum(one.held for one in carried),
         dead_letters=sum(one.dead_letters for one in carried),
         tombstones_version=here.store.table("tombstones").version(),
-        erase_due_by=min(due, default=None),
+        # Also of a run that ended before it could report.
+        erase_due_by=min((one.due_by for one in owed(here.store)), default=None),
     )
 
 

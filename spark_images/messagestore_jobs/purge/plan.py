@@ -66,7 +66,7 @@ def purge_run(run: Run) -> PurgeRun:
     task = run.document.task
     if not isinstance(task, PurgeTask):
         raise TypeError(f"the task of run {run.run} is {task.kind}, not purge")
-    return PurgeRun(run.document, run.store, run.spark, run.progress, run.as_of, task)
+    return PurgeRun(run.document, run.store, run.spark, run.progress, run.as_of, task, stopped=run.stopped)
 
 
 class Plan(ContractModel):

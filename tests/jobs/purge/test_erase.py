@@ -256,6 +256,15 @@ def test_a_paused_replay_forgets_sequences_that_are_gone_and_sends_the_rest_once
     assert [one for one in again if one not in ("m2", "m5")] == ["m0", "m4", "m1"]
 
 
+def test_the_erasure_of_a_purge_whose_report_was_lost_stays_due_in_time(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [message(n) for n in range(1, 4)])
+    for number, within in ((1, DAY), (2, 9 * DAY)):
+        rule = Rule(name="one", match=Match(message_ids=(f"m{number}",)), erase=True)
+        outcome = purge(spark, table, START + DAY, run=f"purge-{number}", rules=(rule,), erase_within=within)
+    assert outcome.purge is not None
+    assert outcome.purge.erase_due_by == START + 2 * DAY
+
+
 def test_a_waiting_preview_that_names_an_erased_message_is_dropped(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(0, **ANN), message(1)])
     purge(spark, table, NOW, erase_within=DAY, rules=(ERASE_ANN,))

@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from messagestore_core.contract.run_document import IngestTask, Resource, RunDoc
 from messagestore_core.contract.run_report import RunError, RunReport
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_jobs.driver import main
+from messagestore_jobs.driver.control import RunControl
 from messagestore_jobs.driver.main import Driver, PodSettings
 
 NOW = datetime(2026, 4, 6, tzinfo=UTC)
@@ -24,16 +25,23 @@ def _own_signals() -> Any:
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
+    signal.set_wakeup_fd(-1)
 
 
 @pytest.fixture
 def driven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RunReport]:
-    """Run a driver whose work ends with an error, after SIGTERM or without; return its termination message."""
+    """Run a driver whose work ends with an error, after SIGTERM or without; return its termination message.
 
-    def drive(error: RunError | None, *, told: bool) -> RunReport:
-        def execute(*_: Any) -> RunReport:
+    With ``left`` it stops with work left.
+    """
+
+    def drive(error: RunError | None, *, told: bool, left: bool = False) -> RunReport:
+        def execute(*given: Any) -> RunReport:
             if told:
                 os.kill(os.getpid(), signal.SIGTERM)
+            control: RunControl = given[-1]
+            while left and not control.stopped(timedelta(seconds=10)):
+                pass
             state = "Failed" if error else "Succeeded"
             return RunReport(run="orders-ingest-1", sequence=1, state=state, started_at=NOW, error=error)
 
@@ -51,7 +59,7 @@ def driven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run
     return drive
 
 
-@pytest.mark.parametrize("reason", ["RunFailed", "StorageUnreachable", "OutOfMemory"])
+@pytest.mark.parametrize("reason", ["RunFailed", "StorageUnreachable", "KafkaUnreachable", "OutOfMemory"])
 def test_what_breaks_off_when_the_pod_is_told_to_end_was_stopped(driven: Callable[..., RunReport], reason: str) -> None:
     lost = RunError(reason=reason, message="Py4JJavaError: Job aborted: ExecutorLostFailure")
     stopped = driven(lost, told=True)
@@ -67,8 +75,14 @@ def test_what_the_end_of_a_pod_does_not_cause_is_told_as_it_is(driven: Callable[
     assert driven(error, told=True).error == error
 
 
-def test_a_run_that_ends_in_order_has_succeeded(driven: Callable[..., RunReport]) -> None:
+def test_a_run_that_left_nothing_undone_has_succeeded(driven: Callable[..., RunReport]) -> None:
     assert driven(None, told=True).state == "Succeeded"
+
+
+def test_a_run_that_ended_in_order_and_left_work_undone_was_stopped(driven: Callable[..., RunReport]) -> None:
+    stopped = driven(None, told=True, left=True)
+    assert stopped.error is not None
+    assert (stopped.state, stopped.error.reason) == ("Failed", "RunStopped")
 
 
 def test_how_it_ended_is_one_line_of_the_log(
