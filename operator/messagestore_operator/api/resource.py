@@ -32,7 +32,9 @@ class Metadata(Model):
     resource_version: str | None = Field(default=None, description="Version of the whole resource.")
     creation_timestamp: str | None = Field(default=None, description="When the resource was created.")
     deletion_timestamp: str | None = Field(default=None, description="When its deletion was requested.")
-    finalizers: tuple[str, ...] = Field(default=(), description="Finalizers that keep it from being deleted.")
+    finalizers: Annotated[tuple[str, ...], Field(max_length=100)] = Field(
+        default=(), description="Finalizers that keep it from being deleted."
+    )
     managers: StringMap = Field(
         default={}, description="Who wrote its spec and each annotation last, by managedFields."
     )

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
 from messagestore_core.text import clipped
 from messagestore_operator.api.kinds import parse_stored
-from messagestore_operator.api.resource import Resource
+from messagestore_operator.api.resource import GROUP, Resource
 from messagestore_operator.cluster.api_objects import ApiObject, metadata
 from messagestore_operator.cluster.managers import managers
 from messagestore_operator.manifests.problem import path_text
 from messagestore_operator.manifests.wording import message_of
 
+LARGEST = 256 << 10
+"""Characters of a spec, and of labels and annotations, that are kept. Anybody may make resources of 1.5 MB."""
 _LONGEST = 1000
 _TRIGGER = ("spec", "trigger")
 _NO_TRIGGER: Mapping[str, Any] = {"manual": {}}
@@ -39,22 +41,56 @@ def read(document: ApiObject, known: Resource | None, problem: str | None) -> tu
     Raises:
         ValidationError: too little of it is valid.
     """
-    kept = {key: value for key, value in metadata(document).items() if key != "managedFields"}
-    kept["managers"] = managers(metadata(document).get("managedFields"))
-    document = {**document, "metadata": kept}
-    before = known if known is not None and known.metadata.uid == kept.get("uid") else None
-    if before is not None and before.metadata.generation == kept.get("generation") is not None:
+    about, words = _about(metadata(document))
+    before = known if known is not None and known.metadata.uid == about.get("uid") else None
+    same = before is not None and before.metadata.generation == about.get("generation") is not None
+    if same and problem is None and not words:
         # A status changes far more often than a spec does.
-        return _with_spec(document, before), problem
+        return _with_spec({**document, "metadata": about}, cast(Resource, before)), None
+    spec, left_out = _bounded(document.get("spec") or {})
+    document, words = {**document, "metadata": about, "spec": spec}, words + left_out
     try:
-        return parse_stored(document), None
+        found = parse_stored(document)
     except ValidationError as error:
         refused = [line for line in error.errors(include_url=False) if line["loc"][:1] == ("spec",)]
         if not refused:
             raise
-        words = "; ".join(f"{path_text(line['loc'])}: {message_of(line)}" for line in refused)
-        rest = _rest(document, [line["loc"] for line in refused], before)
-        return rest, clipped(words, _LONGEST)
+        words += [f"{path_text(line['loc'])}: {message_of(line)}" for line in refused]
+        found = _rest(document, [line["loc"] for line in refused], before)
+    return found, clipped("; ".join(words), _LONGEST) if words else None
+
+
+def _about(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The metadata that is read, without labels and annotations that are too large, and words about these."""
+    about = {key: value for key, value in given.items() if key != "managedFields"}
+    own = {key: value for key, value in (given.get("annotations") or {}).items() if key.startswith(f"{GROUP}/")}
+    notes = {"labels": given.get("labels") or {}, "annotations": own, "managers": managers(given.get("managedFields"))}
+    if (size := _size(notes)) <= LARGEST:
+        return {**about, **notes}, []
+    return {**about, **{field: {} for field in notes}}, [f"metadata: labels and annotations have {_more(size)}"]
+
+
+def _bounded(spec: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """A spec without its largest fields, if it is too large, and words about them."""
+    words = list[str]()
+    sizes = {field: _size(value) for field, value in spec.items()}
+    while (size := sum(sizes.values())) > LARGEST:
+        largest = max(sizes, key=lambda field: sizes[field])
+        words.append(f"spec.{largest}: the spec has {_more(size)}, {sizes.pop(largest)} of them here")
+    return {field: spec[field] for field in sizes}, words
+
+
+def _more(size: int) -> str:
+    return f"{size} characters, and the operator reads {LARGEST}"
+
+
+def _size(value: Any) -> int:
+    """About the number of characters that a value has as JSON."""
+    if isinstance(value, Mapping):
+        return sum(len(key) + 4 + _size(one) for key, one in value.items())
+    if isinstance(value, list):
+        return sum(1 + _size(one) for one in value)
+    return len(value) + 2 if isinstance(value, str) else 8
 
 
 def _with_spec(document: ApiObject, known: Resource) -> Resource:

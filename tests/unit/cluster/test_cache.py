@@ -1,6 +1,7 @@
 """The cache of the watches: the newest version of each object, and which resources to reconcile."""
 
 import json
+import re
 from collections.abc import Sequence
 from itertools import permutations
 from typing import Any
@@ -292,6 +293,46 @@ def test_of_a_list_the_items_that_are_refused_are_left_out(cache: Cache) -> None
     assert cache.problem(ORDERS) == (
         "spec.holds[1].until: must be a day that exists; spec.holds[2].until: must be a day that exists"
     )
+
+
+def _many(count: int) -> list[dict[str, Any]]:
+    """Holds of 1000 characters each."""
+    return [{"name": f"hold-{number}", "match": {"categories": ["x" * 1000]}} for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "said"),
+    [
+        ({}, {"holds": _many(300)}, r"spec.holds: the spec has 3\d{5} characters, and the operator reads 262144"),
+        ({"labels": {f"a{number}": "x" * 60 for number in range(5000)}}, {}, r"metadata: labels and annotations have"),
+        ({"annotations": {"messagestore.dev/run-requested": "x" * 300_000}}, {}, r"metadata: labels and annotations"),
+    ],
+)
+def test_a_resource_that_is_too_large_says_so_and_is_not_kept_whole(
+    cache: Cache, metadata: dict[str, Any], spec: dict[str, Any], said: str
+) -> None:
+    for version in (1, 2):
+        large = _stream(version=version, generation=1, **metadata)
+        large["spec"] |= spec
+        assert cache.put(large) == {ORDERS}
+        assert re.search(said, str(cache.problem(ORDERS)))
+        found = cache.resource(ORDERS)
+        assert found is not None
+        assert len(found.model_dump_json()) < 5000
+    cache.put(_stream(version=3, generation=1))
+    assert cache.problem(ORDERS) is None
+
+
+def test_a_resource_of_endless_finalizers_is_passed_over(cache: Cache) -> None:
+    assert cache.put(_stream(finalizers=[f"example.org/{number}" for number in range(101)])) == set()
+
+
+def test_of_annotations_only_the_projects_own_are_kept(cache: Cache) -> None:
+    own = {"messagestore.dev/run-requested": "now"}
+    cache.put(_stream(annotations={**own, "kubectl.kubernetes.io/last-applied-configuration": "x" * 200_000}))
+    found = cache.resource(ORDERS)
+    assert found is not None
+    assert (found.metadata.annotations, cache.problem(ORDERS)) == (own, None)
 
 
 def test_a_field_of_a_newer_release_is_named_and_the_rest_is_known(cache: Cache) -> None:
