@@ -6,22 +6,20 @@ the event: the operator reconciles resources from its own queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import kopf
 from kopf._core.reactor.inventory import ResourceMemories, ResourceMemory
 
 from messagestore_operator.api.resource import GROUP
-from messagestore_operator.cluster.api_objects import ApiObject
 from messagestore_operator.cluster.connection import login
 from messagestore_operator.cluster.kinds import Kind
 from messagestore_operator.cluster.labels import SELECTOR
+from messagestore_operator.cluster.watches import Seen
 
 _PAGE = 10
 """Objects per page of a list of kopf, which reads pages whole, however large their objects are."""
-Seen = Callable[[str | None, ApiObject], None]
-"""Receives the event's type (ADDED, MODIFIED, DELETED; None for the list at the start of a watch) and the object."""
 
 
 def registry(kinds: Iterable[Kind], seen: Seen) -> kopf.OperatorRegistry:

@@ -38,6 +38,7 @@ from messagestore_operator.cluster.reconcile import Decide, Reconciler
 from messagestore_operator.cluster.references import ResourceKey
 from messagestore_operator.cluster.sync import KindMissingError, Sync
 from messagestore_operator.cluster.visitors import Visitors
+from messagestore_operator.cluster.watches import watched
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import Defaults, MaintenanceBounds
 from messagestore_operator.decide.windows import Window
@@ -121,7 +122,7 @@ class Service:
         identity: str,
     ) -> None:
         metrics, health = telemetry.metrics, telemetry.health
-        self._settings = settings
+        self._settings, self._client = settings, client
         self._foreign: list[Kind] = [backend.kind, CONFIG_MAPS, PODS]
         kinds = [*RESOURCES.values(), *self._foreign]
         policy = defaults(settings)
@@ -157,6 +158,9 @@ class Service:
         # Resources that people apply don't wait for changes of runs, however many there are.
         work += [self._reconciler.work(first=True) for _ in range((workers + 1) // 2)]
         work += [self._predicates.work()]
+        # Kopf can't ask for metadata alone.
+        namespaces = self._settings.watch_namespaces or (None,)
+        work += [watched(self._client, CONFIG_MAPS, namespace, self._observed) for namespace in namespaces]
         work += [self._drivers.work() for _ in range(_ROLES_AT_ONCE)]
         every = seconds(self._settings.resync)
         work += [self._sync.keep_up(every), self._old_leases.work(every)]
@@ -204,7 +208,7 @@ class Service:
     async def _watch(self, ended: asyncio.Event) -> None:
         namespaces = self._settings.watch_namespaces
         await kopf.operator(
-            registry=handlers.registry(self._sync.kinds, self._observed),
+            registry=handlers.registry([kind for kind in self._sync.kinds if kind is not CONFIG_MAPS], self._observed),
             settings=handlers.settings(self._foreign),
             memories=handlers.NoMemories(),
             clusterwide=not namespaces,

@@ -25,7 +25,7 @@ from messagestore_operator.api import MessageStream, ReplayJob, Resource, Retent
 from messagestore_operator.api.kinds import KINDS
 from messagestore_operator.api.status import BaseStatus
 from messagestore_operator.cluster.api_objects import ApiObject, at, labels_of, metadata, name_of, namespace_of
-from messagestore_operator.cluster.kinds import LEASES
+from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES
 from messagestore_operator.cluster.lease import TABLE, holder_of
 from messagestore_operator.cluster.references import References, ResourceKey, refers_to, streams_named
 from messagestore_operator.cluster.resources import read
@@ -162,6 +162,12 @@ class Cache:
         """The uid of a run's application or ConfigMap; empty if it is not known."""
         return _uid(self._versions.get((kind, *key), ""))
 
+    def is_unread(self, key: RunKey) -> bool:
+        """Whether the ConfigMap of a run may have other texts than those that were read: watches show only metadata."""
+        known = self._versions.get((CONFIG_MAPS.name, *key))
+        read = at(self.run(key).config_map, "metadata", "resourceVersion")
+        return known is not None and known.rpartition(" ")[2] != str(read)
+
     def has_runs(self, namespace: str) -> bool:
         """Whether a namespace has objects of any run."""
         return any(where == namespace for where, _ in self._runs)
@@ -200,7 +206,7 @@ class Cache:
     def put(self, document: ApiObject) -> set[ResourceKey]:
         """Put an object, and return the resources that it may affect."""
         kind = str(document.get("kind"))
-        if not self.is_newer(document):
+        if not self.is_newer(document) and not self._has_unread_texts(document):
             return set()
         uid, version = (at(document, "metadata", key) for key in ("uid", "resourceVersion"))
         identity = shared((kind, namespace_of(document), name_of(document)))
@@ -264,6 +270,14 @@ class Cache:
             return int(at(document, "metadata", "resourceVersion")) > int(known.rpartition(" ")[2])
         except (TypeError, ValueError):
             return True
+
+    def _has_unread_texts(self, document: ApiObject) -> bool:
+        """Whether an object is the known version of a ConfigMap, with its texts, of which only metadata is known."""
+        key = (namespace_of(document), name_of(document))
+        if str(document.get("kind")) != CONFIG_MAPS.name or "data" not in document or not self.is_unread(key):
+            return False
+        uid, version = (at(document, "metadata", field) for field in ("uid", "resourceVersion"))
+        return self._versions[CONFIG_MAPS.name, *key] == f"{uid} {version}"
 
     def versions(self) -> dict[Any, Any]:
         """All objects in the cache, with their versions."""

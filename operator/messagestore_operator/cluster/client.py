@@ -10,7 +10,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import aiohttp
@@ -22,6 +22,7 @@ from messagestore_operator.cluster.ratelimit import TokenBucket
 
 JSON = "application/json"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
@@ -34,6 +35,8 @@ _OVERLOADED = (429, 503)
 _TRIES = 5
 _LONGEST_PAUSE = 30.0
 _LIST_TRIES = 5
+_WATCH_SECONDS = 300
+"""After this time the API server ends a watch, so that a dead connection is noticed."""
 Parameters = Mapping[str, str | int | bool]
 Observer = Callable[[str, int], None]
 
@@ -142,17 +145,22 @@ class KubeClient:
         except NotFoundError:
             return None
 
-    async def items(self, path: str, selector: str = "") -> AsyncIterator[ApiObject]:
+    async def items(self, path: str, selector: str = "", accept: str = JSON) -> AsyncIterator[ApiObject]:
         """The objects of a collection, page by page, each with kind and version as from a watch.
 
         If the list has to start again, an object may come twice. If a page is too large, this and the following pages
         are smaller.
+
+        Args:
+            path: of the collection.
+            selector: of labels.
+            accept: with `METADATA_LIST`, the server sends only metadata, as objects of kind PartialObjectMetadata.
         """
         first: Parameters = {"labelSelector": selector} if selector else {}
         query, tries, size = first, 1, PAGE
         while True:
             try:
-                page = await self._request("GET", path, {**query, "limit": size})
+                page = await self._request("GET", path, {**query, "limit": size}, accept=accept)
             except TooLargeError:
                 if size == 1:
                     raise
@@ -170,6 +178,35 @@ class KubeClient:
             if not (more := (page.get("metadata") or {}).get("continue")):
                 return
             query = {**first, "continue": more}
+
+    async def watch(self, path: str, selector: str, version: str = "") -> AsyncIterator[tuple[str, ApiObject]]:
+        """Changes of a collection, each with its type and the object's metadata; the server sends nothing else.
+
+        Args:
+            path: of the collection.
+            selector: of labels.
+            version: changes after this one, BOOKMARK for newer versions among them; without, all objects come first.
+
+        Raises:
+            GoneError: the server doesn't have the changes since the version any more.
+            ApiError: anything else.
+        """
+        query: dict[str, str | int | bool] = {"watch": True, "allowWatchBookmarks": True, "labelSelector": selector}
+        query |= {"timeoutSeconds": _WATCH_SECONDS, **({"resourceVersion": version} if version else {})}
+        if self._limit is not None:
+            await self._limit.acquire()
+        try:
+            answer = await self._ask("GET", path, query, None, JSON, METADATA, _WATCH_SECONDS + self._timeout)
+            self._observe("GET", answer.status)
+            try:
+                if answer.status >= 300:
+                    raise _refusal("GET", path, answer.status, (await _content(answer.content) or b"").decode())
+                async for line in _lines(answer.content, path):
+                    yield _event(path, line)
+            finally:
+                answer.close()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise _unreachable("GET", path, error) from error
 
     async def create(self, collection: str, body: ApiObject) -> ApiObject:
         """Create an object.
@@ -240,8 +277,7 @@ class KubeClient:
                 status, text, pause = await self._send(method, path, query or {}, body, content_type, accept)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 self._observe(method, 0)
-                # Some of these have no message.
-                raise ApiError(method, path, 0, "Unreachable", str(error) or type(error).__name__) from error
+                raise _unreachable(method, path, error) from error
             self._observe(method, status)
             if status not in _OVERLOADED or pause is None:
                 break
@@ -261,21 +297,26 @@ class KubeClient:
         self, method: str, path: str, query: Parameters, body: Any, content_type: str, accept: str
     ) -> tuple[int, str, float | None]:
         """The status, the text, and the seconds that the API server asks to wait before another try."""
-        headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
-        await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
-        url = self._api.configuration.host + path + _query_text(query)
-        rest: Any = self._api.rest_client
-        answer = await rest.request(
-            method, url, headers=headers, body=body, _request_timeout=aiohttp.ClientTimeout(total=self._timeout)
-        )
-        content = await _content(answer.response.content)
+        answer = await self._ask(method, path, query, body, content_type, accept, self._timeout)
+        content = await _content(answer.content)
         if content is None:
-            answer.response.close()
+            answer.close()
             said = f"the answer has more than {LARGEST_ANSWER} bytes"
             raise TooLargeError(method, path, answer.status, "TooLarge", said)
         text = content.decode(errors="replace")
         wanted = str(answer.headers.get("Retry-After") or "")
         return answer.status, text, float(wanted) if wanted.isdecimal() else None
+
+    async def _ask(
+        self, method: str, path: str, query: Parameters, body: Any, content_type: str, accept: str, seconds: float
+    ) -> aiohttp.ClientResponse:
+        headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
+        await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        url = self._api.configuration.host + path + _query_text(query)
+        rest: Any = self._api.rest_client
+        timeout = aiohttp.ClientTimeout(total=seconds)
+        answer = await rest.request(method, url, headers=headers, body=body, _request_timeout=timeout)
+        return cast(aiohttp.ClientResponse, answer.response)
 
 
 _MANAGER: Parameters = {"fieldManager": FIELD_MANAGER}
@@ -298,6 +339,33 @@ async def _content(stream: aiohttp.StreamReader) -> bytes | None:
         if len(content) > LARGEST_ANSWER:
             return None
     return bytes(content)
+
+
+async def _lines(stream: aiohttp.StreamReader, path: str) -> AsyncIterator[bytes]:
+    """The lines of a watch, one at a time."""
+    rest = bytearray()
+    async for part in stream.iter_any():
+        *whole, last = part.split(b"\n")
+        for line in whole:
+            yield bytes(rest + line)
+            rest.clear()
+        rest += last
+        if len(rest) > LARGEST_ANSWER:
+            raise TooLargeError("GET", path, 200, "TooLarge", f"a change has more than {LARGEST_ANSWER} bytes")
+
+
+def _event(path: str, line: bytes) -> tuple[str, ApiObject]:
+    """The type and the object of a watch's line."""
+    event = _parse(line.decode(errors="replace"))
+    document = event.get("object") or {}
+    if event.get("type") == "ERROR":
+        raise _refusal("GET", path, int(document.get("code") or 0), json.dumps(document))
+    return str(event.get("type")), document
+
+
+def _unreachable(method: str, path: str, error: Exception) -> ApiError:
+    # Some of these have no message.
+    return ApiError(method, path, 0, "Unreachable", str(error) or type(error).__name__)
 
 
 def _query_text(query: Parameters) -> str:

@@ -66,6 +66,7 @@ class Gatherer:
         self._defaults = defaults
         self._reports = Reports()
         self._nothing: dict[RunKey, datetime] = {}
+        self._read_at: dict[RunKey, datetime] = {}
 
     def is_ready(self, key: ResourceKey) -> bool:
         """Whether a snapshot can be taken; if not, its predicates are being read, and then it is enqueued."""
@@ -224,7 +225,7 @@ class Gatherer:
         elif sure and run.state.ended and run.driver is None:
             await self._look_for_driver(key)
             run = self._observed(key)
-        if sure and run is not None and run.over and not _has_final_report(run):
+        if sure and run is not None and (self._is_report_due(key) or (run.over and not _has_final_report(run))):
             await self._look_for_report(key)
             run = self._observed(key)
         return await self._with_mounts(run) if sure and run is not None else run
@@ -277,13 +278,24 @@ class Gatherer:
         if self._cache.run(key).driver is None:
             self._put(PODS.name, await self._client.find(PODS.path(namespace, self._cluster.backend.driver_name(name))))
 
+    def _is_report_due(self, key: RunKey) -> bool:
+        """Whether to read a report that has changed: a driver writes every few seconds, a status shows less."""
+        read = self._read_at.get(key)
+        return self._cache.is_unread(key) and (read is None or self._has_passed(read))
+
+    def _has_passed(self, read: datetime) -> bool:
+        return self._cluster.now() - read >= self._defaults.status_interval
+
     async def _look_for_report(self, key: RunKey) -> None:
-        """Read a run's ConfigMap if its watch is behind that of applications."""
+        """Read a run's ConfigMap, of which watches show only metadata, and may be behind."""
+        self._read_at = {known: read for known, read in self._read_at.items() if not self._has_passed(read)}
+        self._read_at[key] = self._cluster.now()
         self._put(CONFIG_MAPS.name, await self._client.find(CONFIG_MAPS.path(*key)))
 
     def _put(self, kind: str, document: ApiObject | None) -> None:
         if document is not None:
-            self._cache.put({**document, "kind": kind})
+            whole = {"data": {}, **document} if kind == CONFIG_MAPS.name else document
+            self._cache.put({**whole, "kind": kind})
 
     async def lease(self, table: TableKey) -> TableLease:
         """A table's Lease, with the claims of the runs that have it or wait for it."""

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
-from messagestore_operator.api.resource import GROUP
 from messagestore_operator.cluster.api_objects import ApiObject, labels_of, metadata, name_of, namespace_of
-from messagestore_operator.cluster.backend.observe import ENDED_BY, app_state, driver_of, loss_of
+from messagestore_operator.cluster.backend.observe import ENDED_BY, MAX_TEXT, app_state, driver_of, loss_of
 from messagestore_operator.cluster.backend.pods import DRIVER_ENDING
 from messagestore_operator.cluster.kinds import CONFIG_MAPS, PODS
 from messagestore_operator.cluster.labels import RUN
 from messagestore_operator.cluster.owners import belongs_to, owner_uids
 from messagestore_operator.cluster.reports import CONTROL, MAX_BYTES, REPORT
+from messagestore_operator.cluster.runref import IDENTITY
 
 RunKey: TypeAlias = tuple[str, str]
 """Namespace, name."""
@@ -32,8 +32,10 @@ _METADATA = (
     "deletionTimestamp",
     "ownerReferences",
 )
-_OWN = f"{GROUP}/"
-"""Other labels and annotations than the project's own tell nothing, and may be large."""
+_LONGEST = 253
+"""Characters of a label or annotation that identifies a run; a longer one is not the operator's."""
+_OWNERS = 10
+"""Owners of an object that are kept: the operator gives it one."""
 _SETTLED_METADATA = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
 _SETTLED_STATUS = (*ENDED_BY, "phase")
 
@@ -100,14 +102,11 @@ class RunObjects:
         """Replace an object by a newer one."""
         self.settled = False
         if kind == CONFIG_MAPS.name:
-            texts = document.get("data") or {}
-            # One character past the bound, so that whoever reads it finds it too long.
-            data = {key: str(texts[key])[: MAX_BYTES + 1] for key in (REPORT, CONTROL) if key in texts}
-            self.config_map = {**_part(document), "data": data}
+            self.config_map = _config_map(document, self.config_map or {})
         elif kind == PODS.name:
             self._put_pod(document)
         else:
-            self.application = _part(document, "status")
+            self.application = _application(document)
 
     def _put_pod(self, document: ApiObject) -> None:
         pod = _part(document, "status")
@@ -166,14 +165,38 @@ def run_key(kind: str, document: ApiObject) -> RunKey | None:
     return (namespace_of(document), run) if run else None
 
 
+def _config_map(document: ApiObject, known: ApiObject) -> ApiObject:
+    """A run's ConfigMap with the texts that were read of it, and their resource version: watches show only metadata."""
+    part, texts = _part(document), document.get("data")
+    if texts is not None:
+        # One character past the bound, so that whoever reads it finds it too long.
+        data = {key: str(texts[key])[: MAX_BYTES + 1] for key in (REPORT, CONTROL) if key in texts}
+        return {**part, "data": data}
+    before = metadata(known) if metadata(known).get("uid") == metadata(part).get("uid") else {}
+    about = {**metadata(part), "resourceVersion": before.get("resourceVersion")}
+    return {**part, "metadata": about, "data": known.get("data") or {} if before else {}}
+
+
+def _application(document: ApiObject) -> ApiObject:
+    """A run's application with the end that its status tells; the states of thousands of executors are left out."""
+    status = document.get("status") or {}
+    state = status.get("applicationState") or {}
+    said = {key: str(state[key])[:MAX_TEXT] for key in ("state", "errorMessage") if key in state}
+    told = {"applicationState": said} if said else {}
+    attempts = {key: status[key] for key in ENDED_BY if isinstance(status.get(key), int)}
+    return {**_part(document), "status": shared({**told, **attempts})}
+
+
 def _part(document: ApiObject, *keys: str) -> ApiObject:
     """The needed part of an object of a run, of which tenants may write the labels and annotations."""
     about = metadata(document)
-    notes = {
-        field: {key: value for key, value in about[field].items() if key.startswith(_OWN)}
+    notes: dict[str, Any] = {
+        field: {key: value for key, value in about[field].items() if key in IDENTITY and len(value) <= _LONGEST}
         for field in ("labels", "annotations")
         if about.get(field)
     }
+    if owners := about.get("ownerReferences"):
+        notes["ownerReferences"] = [{key: owner.get(key) for key in ("kind", "uid")} for owner in owners[:_OWNERS]]
     return reduced({**document, "metadata": {**about, **notes}}, *keys)
 
 

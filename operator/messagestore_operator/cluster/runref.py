@@ -15,6 +15,10 @@ _GENERATION = f"{GROUP}/generation"
 _ATTEMPT = f"{GROUP}/attempt"
 _CONTINUOUS = f"{GROUP}/continuous"
 _OF_STREAM = RESOURCE_LABELS["MessageStream"]
+IDENTITY = frozenset(
+    {RUN, RUN_KIND, UID, *RESOURCE_LABELS.values(), _NUMBER, _GENERATION, _ATTEMPT, _CONTINUOUS},
+)
+"""The labels and annotations that are read of a run's objects."""
 
 
 def run_labels(ref: RunRef, owner: Resource) -> dict[str, str]:

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import TypeVar
 
 from messagestore_operator.cluster.api_objects import ApiObject, name_of, namespace_of
-from messagestore_operator.cluster.client import ApiError, NotFoundError
+from messagestore_operator.cluster.client import JSON, METADATA_LIST, ApiError, NotFoundError
 from messagestore_operator.cluster.cluster import Cluster
-from messagestore_operator.cluster.kinds import LEASES, RESOURCES, Kind
+from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, RESOURCES, Kind
 from messagestore_operator.cluster.labels import SELECTOR
 from messagestore_operator.cluster.metrics import Telemetry
 from messagestore_operator.cluster.references import ResourceKey
@@ -203,6 +203,8 @@ class Sync:
         else:
             paths = [kind.path(namespace) for namespace in self._namespaces] or [kind.path(None)]
         selector = "" if kind in RESOURCES.values() else SELECTOR
+        # A ConfigMap's texts may be large, and only those of some runs are needed.
+        accept = METADATA_LIST if kind is CONFIG_MAPS else JSON
         for path in paths:
-            async for document in self._client.items(path, selector):
-                yield document
+            async for document in self._client.items(path, selector, accept):
+                yield {**document, "kind": kind.name}

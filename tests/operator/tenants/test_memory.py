@@ -1,41 +1,90 @@
 """No tenant fills the operator's memory, which has a limit: then it would serve nobody."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+
+import pytest
 
 from messagestore_operator.api import MessageStream
 from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from support.operators import FAST, Operator, eventually, running_operator
-from support.tenants import Tenants
+from support.tenants import Tenant, Tenants
 
 LIMIT = 384
 """MiB, of the chart's default."""
-LARGE = (300, 1_000_000)
-"""Number of objects, and the bytes of each."""
+_AT_ONCE = 4
+"""Connections that make objects."""
+Make = Callable[[Tenant, int, int], None]
+"""Makes the object of a number, of so many bytes."""
 
 
+def _config_map(tenant: Tenant, number: int, size: int) -> None:
+    """A ConfigMap that says that it belongs to a run of stream `orders`."""
+    stream = MessageStream.model_validate(tenant.read("MessageStream", "orders"))
+    ref = RunRef(stream.metadata.namespace, f"large-{size}-{number}", 1, "ingest")
+    metadata = {"name": ref.name, "labels": run_labels(ref, stream), "annotations": run_annotations(ref)}
+    document = {"metadata": metadata, "data": dict.fromkeys(("report.json", "control.json"), "x" * (size // 2))}
+    answer = tenant.server.request("POST", f"/api/v1/namespaces/{tenant.namespace}/configmaps", document)
+    assert answer.accepted, answer.body
+
+
+def _stream(tenant: Tenant, number: int, size: int) -> None:
+    """A stream that holds as many messages as its manifest can name."""
+    holds = [{"name": name, "match": {"messageIds": [f"{name}{'x' * 998}"] * (size // 2000)}} for name in ("a", "b")]
+    answer = tenant.stream(f"large-{number}", suspend=True, holds=holds)
+    assert answer.accepted, answer.body
+
+
+@pytest.mark.parametrize(
+    ("make", "count", "size"),
+    [
+        (_config_map, 300, 1_000_000),
+        pytest.param(_config_map, 5000, 64 << 10, marks=pytest.mark.long),
+        pytest.param(_stream, 300, 1_450_000, marks=pytest.mark.long),
+    ],
+)
 def test_large_objects_of_a_tenant_fill_no_operators_memory_nor_that_of_the_next(
-    tenants: Tenants, tmp_path: Path
+    tenants: Tenants, tmp_path: Path, make: Make, count: int, size: int
 ) -> None:
-    """ConfigMaps that say that they belong to runs, as large as the API server takes them."""
-    assert tenants.one.stream("orders", suspend=True).accepted
-    stream = MessageStream.model_validate(tenants.one.read("MessageStream", "orders"))
+    """As large as the API server takes them, besides those of the cases before."""
+    tenants.one.stream("orders", suspend=True)
     tenants.operator.kill()
-    path = f"/api/v1/namespaces/{tenants.one.namespace}/configmaps"
+    name = f"after-{size}"
     with _served(tenants, tmp_path) as running:
-        for number in range(LARGE[0]):
-            answer = tenants.one.server.request("POST", path, _forged(stream, f"large-{number}", LARGE[1]))
-            assert answer.accepted, answer.body
+        _make_all(tenants.one, make, count, size)
         peaks = [_peak(running)]
     with _served(tenants, tmp_path) as restarted:
-        # It watches: a change of a resource reaches it.
-        assert tenants.one.change("MessageStream", "orders", {"spec": {"suspend": False}}).accepted
-        eventually(lambda: tenants.launched(tenants.one), of=restarted, seconds=60)
+        # It watches: a new resource reaches it, in the other namespace.
+        assert tenants.other.stream(name).accepted
+        eventually(lambda: any(run.startswith(name) for run in tenants.launched(tenants.other)), 120, restarted)
         peaks.append(_peak(restarted))
-    assert max(peaks) < LIMIT
+    assert max(peaks) < LIMIT, peaks
+
+
+def test_a_stream_that_is_too_large_says_so(tenants: Tenants, tmp_path: Path) -> None:
+    tenants.operator.kill()
+    with _served(tenants, tmp_path) as running:
+        _stream(tenants.other, 0, 1_450_000)
+        told = tenants.other.told("large-0", "InvalidSpec", of=running)
+    assert "spec.holds: the spec has 14" in told.words
+    assert "and the operator reads 262144" in told.words
+
+
+def _make_all(tenant: Tenant, make: Make, count: int, size: int) -> None:
+    """Make objects as fast as the API server takes them."""
+
+    def some(first: int) -> None:
+        own = replace(tenant, server=tenant.server.another())
+        for number in range(first, count, _AT_ONCE):
+            make(own, number, size)
+        own.server.close()
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(some, range(_AT_ONCE)))
 
 
 @contextmanager
@@ -43,15 +92,9 @@ def _served(tenants: Tenants, folder: Path) -> Iterator[Operator]:
     """An operator that leads without a Lease, as the API server is slow with such objects."""
     settings = {**tenants.chart.settings, **FAST, "leader": {"enabled": False}}
     with running_operator(tenants.one.server, folder, settings, tenants.chart.kubeconfig) as operator:
-        eventually(lambda: operator.get("/readyz")[0] == 200, of=operator, seconds=60)
+        eventually(lambda: operator.get("/readyz")[0] == 200, of=operator, seconds=120)
         yield operator
         assert operator.process.poll() is None, operator.text
-
-
-def _forged(stream: MessageStream, name: str, size: int) -> dict[str, Any]:
-    ref = RunRef(stream.metadata.namespace, name, 1, "ingest")
-    metadata = {"name": name, "labels": run_labels(ref, stream), "annotations": run_annotations(ref)}
-    return {"metadata": metadata, "data": {"report.json": "x" * (size // 2), "control.json": "x" * (size // 2)}}
 
 
 def _peak(operator: Operator) -> float:

@@ -239,6 +239,33 @@ def test_of_config_maps_only_what_is_looked_at_is_kept(cache: Cache) -> None:
     assert kept["data"] == {"control.json": "{}"}
 
 
+def test_a_config_map_keeps_its_texts_while_a_watch_shows_only_metadata_and_says_that_there_may_be_others(
+    cache: Cache,
+) -> None:
+    cache.put(_stream())
+    shown, newer = (_versioned(_config_map(APPLICATION), version) for version in (1, 2))
+    read, reread = ({**one, "data": {"report.json": text}} for one, text in ((shown, "first"), (newer, "second")))
+    seen = []
+    for document in (shown, read, newer, reread):
+        cache.put(document)
+        seen.append((at(cache.run(RUN).config_map, "data", "report.json"), cache.is_unread(RUN)))
+    assert seen == [(None, True), ("first", False), ("first", True), ("second", False)]
+
+
+def test_texts_of_an_older_version_of_a_config_map_or_of_one_of_another_uid_are_passed_over(cache: Cache) -> None:
+    cache.put(_stream())
+    cache.put(_versioned(_config_map(APPLICATION), 2))
+    other = _versioned(_config_map(APPLICATION), 2)
+    other["metadata"]["uid"] = "c2"
+    for late in (_versioned(_config_map(APPLICATION), 1), other):
+        cache.put({**late, "data": {"report.json": "late"}})
+        assert at(cache.run(RUN).config_map, "data", "report.json") is None
+
+
+def _versioned(document: dict[str, Any], version: int) -> dict[str, Any]:
+    return {**document, "metadata": {**document["metadata"], "resourceVersion": str(version)}}
+
+
 def test_little_is_kept_of_an_object_of_a_run_however_large_somebody_makes_it(cache: Cache) -> None:
     cache.put(_stream())
     large = _config_map(APPLICATION)
@@ -247,6 +274,24 @@ def test_little_is_kept_of_an_object_of_a_run_however_large_somebody_makes_it(ca
     cache.put(large)
     assert 64 << 10 < len(json.dumps(cache.run(RUN).config_map)) < 160_000
     assert "is longer than" in str(Reports().of(cache.run(RUN).config_map, NAME).problem)
+
+
+def test_little_is_kept_of_an_application_however_large_somebody_makes_it(cache: Cache) -> None:
+    cache.put(_stream())
+    cache.put(_application())
+    large = _application(version=2, state="FAILED")
+    notes = {f"messagestore.dev/n{number}": "x" * 50 for number in range(5000)}
+    large["metadata"]["labels"] |= notes
+    large["metadata"]["annotations"] |= {"messagestore.dev/attempt": "1" * 200_000}
+    large["metadata"]["ownerReferences"] += [{"kind": "ConfigMap", "name": "x" * 200, "uid": "u"}] * 5000
+    large["status"]["applicationState"]["errorMessage"] = "x" * 500_000
+    large["status"] |= {"executionAttempts": 1, "executorState": {f"executor-{n}": "COMPLETED" for n in range(5000)}}
+    assert cache.put(large) == {ORDERS}
+    application = cache.run(RUN).application
+    assert application is not None
+    assert len(json.dumps(application)) < 7000
+    assert app_state(application) is AppState.FAILED
+    assert run_ref(application, NAME) is not None
 
 
 def test_a_resource_that_can_not_be_read_is_passed_over(cache: Cache) -> None:

@@ -1,6 +1,7 @@
 """How the client reacts to the API server: it waits while the server is overloaded, and continues a list."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -125,3 +126,33 @@ def test_a_pause_holds_everything_back_and_no_burst_follows() -> None:
     bucket = TokenBucket(rate=10, burst=100, clock=lambda: 1000.0)
     bucket.pause(7)
     assert [round(bucket.reserve(), 6) for _ in range(3)] == [7, 7.1, 7.2]
+
+
+def _change(kind: str, version: int, **more: Any) -> str:
+    return json.dumps({"type": kind, "object": {"metadata": {"resourceVersion": str(version)}, **more}})
+
+
+async def _changes(client: KubeClient) -> list[tuple[str, str]]:
+    found = client.watch(PATH, "a=b", "7")
+    return [(kind, document["metadata"]["resourceVersion"]) async for kind, document in found]
+
+
+def test_a_watch_gives_each_change_since_a_version() -> None:
+    lines = [_change("ADDED", 8), _change("MODIFIED", 9), _change("BOOKMARK", 12)]
+    found, (asked,), _ = _answers(web.Response(text="\n".join([*lines, ""])), do=_changes)
+    assert found == [("ADDED", "8"), ("MODIFIED", "9"), ("BOOKMARK", "12")]
+    assert (asked["resourceVersion"], asked["labelSelector"], asked["allowWatchBookmarks"]) == ("7", "a=b", "true")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [lambda: web.Response(text=_change("ERROR", 0, code=410, reason="Expired", message="too old") + "\n"), _gone],
+)
+def test_a_watch_from_too_old_a_version_says_so(answer: Callable[[], web.Response]) -> None:
+    with pytest.raises(GoneError, match="too old"):
+        _answers(answer(), do=_changes)
+
+
+def test_a_watchs_change_is_not_read_on_for_ever() -> None:
+    with pytest.raises(TooLargeError, match="a change has more than 16777216 bytes"):
+        _answers(web.Response(body=b" " * (LARGEST_ANSWER + 1)), do=_changes)

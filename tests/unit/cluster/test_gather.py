@@ -294,6 +294,41 @@ def test_a_run_that_is_over_has_its_last_report_however_late_the_watch_of_report
     assert client.asked == 1
 
 
+def test_a_changed_report_is_read_once_in_the_statuss_interval_and_at_once_when_its_run_is_over() -> None:
+    application, config_map, driver = _over("orders-ingest-1")
+    client: Any = _Late(CONFIG_MAPS.path("default", "orders-ingest-1"), config_map)
+    clock = [datetime(2026, 3, 1, tzinfo=UTC)]
+    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    namespaces.note("default", False)
+    current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
+    cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"currentRun": current}})
+    gatherer = gatherer_of(cache, client, namespaces, lambda: clock[0])
+    running = {"run": "orders-ingest-1", "state": "Running", "startedAt": EARLY}
+
+    def report(number: int, seconds: int, state: str = "RUNNING") -> tuple[int, int]:
+        """After a report and some seconds: how often the API server was asked, and which report is known."""
+        clock[0] += timedelta(seconds=seconds)
+        about = {**config_map["metadata"], "resourceVersion": str(number)}
+        text = json.dumps({**running, "sequence": number, "state": "Running" if state == "RUNNING" else "Succeeded"})
+        client._document = {"metadata": about, "data": {"report.json": text}}
+        cache.put({"kind": "ConfigMap", "metadata": about})
+        for part in (application, driver):
+            about = {**part["metadata"], "resourceVersion": str(number)}
+            status = {"phase": "Running"} if part is driver else {"applicationState": {"state": state}}
+            cache.put({**part, "metadata": about, "status": status if state == "RUNNING" else part["status"]})
+        seen = asyncio.run(gatherer.snapshot(("MessageStream", "default", "orders")))
+        assert seen is not None
+        (run,) = seen.runs
+        assert run.report is not None
+        return client.asked, run.report.sequence
+
+    assert report(1, 0) == (1, 1)
+    assert report(2, 5) == (1, 1)
+    assert report(3, 50) == (1, 1)
+    assert report(4, 5) == (2, 4)
+    assert report(5, 5, "COMPLETED") == (3, 5)
+
+
 def test_of_a_run_that_is_over_the_report_is_kept_until_no_resource_has_it_as_its_current_one() -> None:
     client: Any = _Empty()
     cache, namespaces = Cache("SparkApplication"), Namespaces(client)

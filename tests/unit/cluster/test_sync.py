@@ -35,7 +35,7 @@ class _Server:
         self.tells_of = [STREAMS, APPLICATIONS]
         self.meanwhile: Callable[[], None] | None = None
 
-    async def items(self, path: str, selector: str = "") -> AsyncIterator[dict[str, Any]]:
+    async def items(self, path: str, selector: str = "", accept: str = "") -> AsyncIterator[dict[str, Any]]:
         if path == STREAMS.path(None) and self.refusals:
             raise self.refusals.pop(0)
         if path == APPLICATIONS.path(None) and not self.knows_applications:

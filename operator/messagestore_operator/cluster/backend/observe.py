@@ -21,7 +21,8 @@ ENDED_BY = ("applicationState", "executionAttempts")
 """Fields of an application's status that say how it ended."""
 _NORMAL = {CREATING, "PodInitializing"}
 _PHASES = ("Pending", "Running", "Succeeded", "Failed")
-_MAX_TEXT = 4096
+MAX_TEXT = 4096
+"""Characters that are read of a message in an object's status."""
 
 
 def observed_run(parts: RunParts) -> ObservedRun | None:
@@ -91,11 +92,11 @@ def waiting_of(pod: ApiObject) -> Waiting | None:
     for condition in at(pod, "status", "conditions") or []:
         unplaced = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
         if unplaced and condition.get("reason") == "Unschedulable":
-            return Waiting("Unschedulable", str(condition.get("message") or "")[:_MAX_TEXT], since)
+            return Waiting("Unschedulable", str(condition.get("message") or "")[:MAX_TEXT], since)
     for container in at(pod, "status", "containerStatuses") or []:
         waiting = at(container, "state", "waiting")
         if waiting and waiting.get("reason") not in _NORMAL:
-            return Waiting(str(waiting.get("reason") or ""), str(waiting.get("message") or "")[:_MAX_TEXT], since)
+            return Waiting(str(waiting.get("reason") or ""), str(waiting.get("message") or "")[:MAX_TEXT], since)
     return None
 
 
@@ -133,7 +134,7 @@ def _is_made(pod: ApiObject) -> bool:
 
 def _message(parts: RunParts) -> str:
     """The application's failure message, and why executors were lost; one often explains the other."""
-    said = str(at(parts.application, "status", "applicationState", "errorMessage") or "")[:_MAX_TEXT]
+    said = str(at(parts.application, "status", "applicationState", "errorMessage") or "")[:MAX_TEXT]
     lost = sorted(set(parts.lost_executors.values()))
     executors = f"executors were lost: {', '.join(lost)}" if lost else ""
     return "; ".join(part for part in (said, executors) if part)
@@ -161,4 +162,4 @@ def _time(text: Any) -> datetime | None:
 
 
 def _text(value: Any) -> str | None:
-    return str(value)[:_MAX_TEXT] if value else None
+    return str(value)[:MAX_TEXT] if value else None
