@@ -9,7 +9,7 @@ the two may read a crafted log differently.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -155,7 +155,7 @@ def _unwritten_columns(name: str, schema: str) -> Iterator[str]:
             yield f"it has no column {column}"
 
 
-@cache
+@lru_cache(len(EVERY_TABLE))
 def _fields(name: str) -> dict[str, Any]:
     fields = json.loads(Schema.from_arrow(EVERY_TABLE[name]).to_json())["fields"]
     return {field["name"]: field for field in fields}

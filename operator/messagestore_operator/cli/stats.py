@@ -66,10 +66,6 @@ def _print(figures: Statistics) -> None:
         )
 
 
-def _cells(c: CategoryStatistics) -> tuple[object, ...]:
-    return (c.category, c.messages, c.streams, c.payload_bytes, c.last_global_position, c.oldest_time, c.newest_time)
-
-
 def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import reduce
+from typing import NamedTuple
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -17,8 +18,14 @@ from messagestore_jobs.rows.matching import compiled
 from messagestore_jobs.source.columns import Projections
 
 _LONGEST_NAME = 100
-_Violation = tuple[Column, Reason, Column]
-"""A condition, and the reason and detail of records that meet it."""
+
+
+class _Violation(NamedTuple):
+    """A condition, and the reason and detail of records that meet it."""
+
+    met: Column
+    reason: Reason
+    detail: Column
 
 
 def verdict_columns(task: IngestTask) -> Projections:
@@ -32,18 +39,18 @@ def verdict_columns(task: IngestTask) -> Projections:
         *_unreadable(),
         *_missing(task.envelope),
         *_of_event(task.envelope),
-        *((condition, Reason.INVALID_FIELD, F.lit(words)) for condition, words in problems()),
+        *(_Violation(met, Reason.INVALID_FIELD, F.lit(words)) for met, words in problems()),
         *_unknown(task.envelope),
         *_bad_stream_name(),
         *_too_large(task.max_payload_bytes),
-        (failed, Reason.FILTER_ERROR, F.lit("filter.where can't be computed for this record")),
+        _Violation(failed, Reason.FILTER_ERROR, F.lit("filter.where can't be computed for this record")),
     ]
     if task.filter.unmatched == "DeadLetter":
-        violations.append((~selected, Reason.UNSELECTED, F.lit("the stream's filter does not select it")))
+        violations.append(_Violation(~selected, Reason.UNSELECTED, F.lit("the stream's filter does not select it")))
     return (
         (
-            _first(violations, lambda v: F.lit(str(v[1]))).alias("reason"),
-            _first(violations, lambda v: v[2]).alias("detail"),
+            _first(violations, lambda one: F.lit(str(one.reason))).alias("reason"),
+            _first(violations, lambda one: one.detail).alias("detail"),
             (~selected).alias("unselected"),
         ),
     )
@@ -62,15 +69,15 @@ def selector(chosen: Filter) -> tuple[Column, Column]:
 
 def _first(violations: list[_Violation], then: Callable[[_Violation], Column]) -> Column:
     empty = F.lit(None).cast("string")
-    return reduce(lambda rest, v: F.when(v[0], then(v)).otherwise(rest), reversed(violations), empty)
+    return reduce(lambda rest, one: F.when(one.met, then(one)).otherwise(rest), reversed(violations), empty)
 
 
 def _unreadable() -> list[_Violation]:
     return [
-        (F.col("size").isNotNull(), Reason.RECORD_TOO_LARGE, F.col("fault")),
-        (F.col("fault").isNotNull(), Reason.UNPARSEABLE, F.col("fault")),
-        (F.col(wire("reason")) == str(Reason.UNPARSEABLE), Reason.UNPARSEABLE, F.col(wire("detail"))),
-        (F.col(wire("reason")).isNotNull(), Reason.INVALID_FIELD, F.col(wire("detail"))),
+        _Violation(F.col("size").isNotNull(), Reason.RECORD_TOO_LARGE, F.col("fault")),
+        _Violation(F.col("fault").isNotNull(), Reason.UNPARSEABLE, F.col("fault")),
+        _Violation(F.col(wire("reason")) == str(Reason.UNPARSEABLE), Reason.UNPARSEABLE, F.col(wire("detail"))),
+        _Violation(F.col(wire("reason")).isNotNull(), Reason.INVALID_FIELD, F.col(wire("detail"))),
     ]
 
 
@@ -80,31 +87,31 @@ def _missing(envelope: Envelope) -> list[_Violation]:
     required = {shown: F.col(wire(name)) for name, shown in names.items()}
     found = [(value, f"{name} is absent or null") for name, value in required.items()]
     found.append((F.col("stream_name"), "streamName is absent or null, and so is category"))
-    return [(value.isNull(), Reason.MISSING_FIELD, F.lit(words)) for value, words in found]
+    return [_Violation(value.isNull(), Reason.MISSING_FIELD, F.lit(words)) for value, words in found]
 
 
 def _of_event(envelope: Envelope) -> list[_Violation]:
     if envelope.format != "CloudEvents":
         return []
     columns = {name: F.col(wire(name)) for name in cloud_events.JUDGED}
-    return [(condition, Reason.INVALID_FIELD, words) for condition, words in cloud_events.problems(columns)]
+    return [_Violation(met, Reason.INVALID_FIELD, words) for met, words in cloud_events.problems(columns)]
 
 
 def _unknown(envelope: Envelope) -> list[_Violation]:
     name = F.col(wire("unknown"))
     words = F.concat(F.substring(name, 1, _LONGEST_NAME), F.lit(" is no field of a Native record"))
-    return [(name.isNotNull(), Reason.INVALID_FIELD, words)] if envelope.unknown_fields == "Refuse" else []
+    return [_Violation(name.isNotNull(), Reason.INVALID_FIELD, words)] if envelope.unknown_fields == "Refuse" else []
 
 
 def _bad_stream_name() -> list[_Violation]:
     composed = F.col(wire("streamName")).isNull()
     dashed = composed & F.col(wire("category")).contains("-")
     return [
-        (F.col("category") == "", Reason.INVALID_STREAM_NAME, F.lit("the category is empty")),
-        (dashed, Reason.INVALID_STREAM_NAME, F.lit("the category holds -, which ends a category")),
+        _Violation(F.col("category") == "", Reason.INVALID_STREAM_NAME, F.lit("the category is empty")),
+        _Violation(dashed, Reason.INVALID_STREAM_NAME, F.lit("the category holds -, which ends a category")),
     ]
 
 
 def _too_large(limit: int) -> list[_Violation]:
     words = F.format_string(f"the payload has %d bytes, at most {limit} are allowed", F.col("payload_size"))
-    return [(F.col("payload_size") > limit, Reason.PAYLOAD_TOO_LARGE, words)]
+    return [_Violation(F.col("payload_size") > limit, Reason.PAYLOAD_TOO_LARGE, words)]
