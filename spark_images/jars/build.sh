@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts the jobs' jars into one folder: Delta Lake, S3, Kafka's client and RE2 from Maven, and this project's own
+# Puts the jobs' jars into one folder: Delta Lake, S3 and Kafka's client from Maven, and this project's own
 # extension of Spark, compiled against them and the jars of the given Python's pyspark.
 # Usage: build.sh PYTHON FOLDER
 set -euo pipefail
@@ -13,7 +13,7 @@ stamp=$(find "$sources" "$here" -type f -print0 | sort -z | xargs -0 sha256sum |
 if [ "$(cat "$folder/.stamp" 2>/dev/null)" = "$stamp" ]; then
   exit 0
 fi
-echo "jars: Delta Lake, S3, Kafka and RE2 by Maven, Spark extension by javac, into $folder"
+echo "jars: Delta Lake, S3 and Kafka by Maven, Spark extension by javac, into $folder"
 # Built beside the folder and then renamed, as a process may be using the present one.
 made=$(mktemp -d "$folder.XXXXXX")
 classes=$(mktemp -d)
