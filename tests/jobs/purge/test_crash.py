@@ -282,13 +282,16 @@ def test_a_plan_by_a_predicate_that_is_refused_today_is_carried_out_as_it_was_fr
 ) -> None:
     table = build(tmp_path)
     rules = (Rule(name="some", match=Match(where="stream_name = 'order-1'")),)
-    with pytest.raises(CrashError), observing(crash_at(WRITES["delete"].index("heads"))):
+    with pytest.raises(CrashError), observing(crash_at(WRITES["delete"].index("archive-clear"))):
         run(spark, tmp_path, table, {"rules": rules, "erase_within": timedelta(0)}, "purge-1", NOW)
     (plan,) = Path(local_path(table.uri)).glob("_purges/*/plan.json")
     frozen = find_plans(Store(table.uri))[0].messages
     plan.write_text(plan.read_text().replace("stream_name = 'order-1'", "stream_name RLIKE 'order-1'"))
     before = len(stored(table.uri))
-    later = run(spark, tmp_path, table, {"rules": (Rule(name="none", statuses=("EXPIRED",)),)}, "purge-2", NOW)
+    later = purge(
+        spark, table, NOW, run="purge-2", rules=(Rule(name="none", statuses=("EXPIRED",)),),
+        archive=Archive(uri=f"file://{tmp_path}/archive"),
+    )  # fmt: skip
     assert later.purge is not None
     assert later.purge.purged == frozen == before - len(stored(table.uri)) > 0
 
