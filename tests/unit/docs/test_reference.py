@@ -28,6 +28,7 @@ REFERENCE = REPOSITORY / "docs" / "reference"
 VALUES = REPOSITORY / "charts/message-store-operator/values.yaml"
 Node = dict[str, Any]
 FIRST = "MessageStream"
+FIXED = " can't be changed: make a new resource instead"
 LARGEST = 2**53  # the largest integer that JSON readers keep exactly: not a chosen limit
 KEPT = "<!-- Kept by tests/unit/docs/test_reference.py. -->"
 COLUMNS = "| field | type, default | meaning |\n| --- | --- | --- |\n"
@@ -51,7 +52,10 @@ def test_the_fields_of_a_kind(kind: str) -> None:
     parts = [f"{schema['description']} `kubectl get {crd.NAMES[kind].short}` lists them.\n"]
     for part, rows in _describe(schema, described).items():
         parts += [f"\n## {part}\n\n{schema['properties'][part]['description']}\n\n{COLUMNS}", *rows]
-    rules = [f"- `{path}`: {message}\n" for path, message in _rules(schema, "", listed)]
+    said = list(_rules(schema, "", listed))
+    fixed = [f"{path}.{message.removesuffix(FIXED)}" for path, message in said if message.endswith(FIXED)]
+    rules = [f"- `{path}`: {message}\n" for path, message in said if not message.endswith(FIXED)]
+    rules += [f"- `{'`, `'.join(fixed)}`: …{FIXED}\n"] if fixed else []
     more = "" if kind == FIRST else f", and besides what [it refuses of a {FIRST}]({FIRST.lower()}.md)"
     parts.append(
         f"\n## What the API server refuses\n\nBesides values of another type{more}; in its words. A rule of "
