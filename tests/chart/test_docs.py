@@ -18,8 +18,8 @@ def test_the_table_of_values() -> None:
     """Renew it with: RENEW_SNAPSHOTS=1 .venv/bin/python -m pytest tests/chart/test_docs.py."""
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = YAML(typ="safe").load(CHART / "values.yaml")
-    rows = [f"| `{name}` | {default} | {about} |\n" for name, default, about in _rows(schema, values)]
-    table = "".join(["| value | default | meaning |\n", "| --- | --- | --- |\n", *rows])
+    rows = [f"| `{name}`{default} | {about} |\n" for name, default, about in _rows(schema, values)]
+    table = "".join(["| value, default | meaning |\n", "| --- | --- |\n", *rows])
     before, _, rest = FILE.read_text().partition(BEGIN)
     found, _, after = rest.partition(END)
     if RENEW in os.environ:
@@ -36,7 +36,7 @@ def _rows(schema: dict[str, Any], values: dict[str, Any], path: str = "") -> lis
             found += _rows(node, value, place)
         else:
             about = node["description"].removesuffix(".")
-            found.append((place, f"`{json.dumps(value)}`" if value not in ("", {}, []) else "", about))
+            found.append((place, f": `{json.dumps(value)}`" if value not in ("", {}, [], None) else "", about))
     return found
 
 

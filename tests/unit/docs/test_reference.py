@@ -121,7 +121,9 @@ def _schema(kind: str) -> Node:
 
 
 def _describe(schema: Node, described: dict[str, str], of: str = "") -> dict[str, list[str]]:
-    """The rows of spec and status."""
+    """The rows of spec and status. Conditions are Kubernetes' own."""
+    conditions = schema["properties"]["status"]["properties"]["conditions"]
+    described[json.dumps(_inner(conditions), sort_keys=True)] = "Kubernetes' Condition"
     return {part: list(_rows(schema["properties"][part], "", described, of)) for part in ("spec", "status")}
 
 
