@@ -10,7 +10,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
 from messagestore_jobs.purge.archive import ArchiveManifest
 from support.readings import TOLD, tell
-from support.stores import add_dead_letters, add_messages, make_store, message, remove_rows
+from support.stores import add_dead_letters, add_messages, change_rows, make_store, message, remove_rows
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -54,6 +54,16 @@ def test_files_of_different_letters_are_read_where_it_is_asked_for_and_once(tmp_
     assert by_reason(store) == {"Unparseable": 1, "MissingField": 1}
     remove_rows(store.uri, "dead_letters")
     assert by_reason(store) == {}
+
+
+def test_letters_that_others_were_removed_from_or_redriven_among_are_counted_too(tmp_path: Path) -> None:
+    store = Store(make_store(tmp_path / "store", [message(1)]).uri)
+    reasons = ("Unparseable", "MissingField", "MissingField", "FilterError")
+    add_dead_letters(store.uri, [letter(bytes([at]), reason) for at, reason in enumerate(reasons)])
+    remove_rows(store.uri, "dead_letters", "reason = 'FilterError'")
+    assert by_reason(Store(store.uri), count=True) == {"Unparseable": 1, "MissingField": 2}
+    change_rows(store.uri, "dead_letters", {"redriven_at": "failed_at"}, "reason = 'Unparseable'")
+    assert by_reason(Store(store.uri), count=True) == {"MissingField": 2}
 
 
 def test_where_the_log_tells_nothing_letters_are_counted_from_their_files(tmp_path: Path) -> None:
