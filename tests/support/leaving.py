@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.run_report import RunReport
-from messagestore_core.store import external
+from messagestore_core.store import fence
 from messagestore_jobs import session
 from messagestore_jobs.driver import main as driver
 from messagestore_jobs.driver.control import RunControl
@@ -58,7 +58,7 @@ def _main() -> int:
 
     RunControl.stop = told  # type: ignore[method-assign]
     session.cluster_session = borrowed_session
-    external.observe(observer)
+    fence.observe(observer)
     return driver.main()
 
 

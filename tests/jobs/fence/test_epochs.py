@@ -21,7 +21,7 @@ from messagestore_core.contract.stores import Table
 from messagestore_core.store import fence, folder
 from messagestore_core.store.delta_log import CommitNote, epoch_of, last_note, note_of, table_state
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.fence import HeldStore, claim, commit_properties, holding
+from messagestore_core.store.fence import HeldStore, claim, holding
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.schemas import EVERY_TABLE, TABLES, properties
 from messagestore_core.store.storage import Storage
@@ -305,7 +305,7 @@ def marked(tmp_path: Path) -> int:
 def test_a_store_without_epochs_is_written_as_ever(tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(1)])
     with holding([HeldStore(table.uri)], "run-1"):
-        assert commit_properties(HeldStore(table.uri)).app_transactions is None
+        assert HeldStore(table.uri).commit_properties().app_transactions is None
     assert table_state(HeldStore(table.uri)).epoch is None
     assert HeldStore(table.uri).table("messages").version() == 1
 

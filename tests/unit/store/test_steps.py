@@ -21,6 +21,7 @@ WITHIN_A_STEP = {
     "store/dead_letters.py remove",
     "store/fence.py _claim",
     "store/objects.py Objects.delete",
+    "store/objects.py Objects.delete_last",
     "store/objects.py Objects.writing",
     "store/offsets.py ReadOffsets._write",
 }
