@@ -12,4 +12,6 @@ ENVIRONMENT = {
     key_variable("default", "key", "key").variable: HUSH,
     # From examples/privacy.
     key_variable("default", "scrub-key", "key").variable: "correct horse battery staple",
+    # From examples/every-field.
+    key_variable("default", "orders-seal", "key").variable: "correct horse battery staple",
 }
