@@ -1,4 +1,4 @@
-"""A driver's process as in a pod, which is told to end at one of its external writes.
+"""A driver's process as in a pod, which is told to end at one of its steps.
 
 It has its own session in the tests' JVM. Run as ``python -m support.leaving NAME``; before the write of that name the
 process gets SIGTERM, and goes on once it has heard that.
