@@ -89,13 +89,13 @@ def erasure(spark: SparkSession, folder: Path) -> Kind:
     rules = (Rule(name="one", match=Match(message_ids=("m1",)), erase=True),)
     purge(spark, table, NOW, rules=rules, erase_within=timedelta(0))
 
-    def reached() -> tuple[int, bool]:
-        """Whether the erasure is noted, and whether the erased bytes are there."""
+    def reached() -> tuple[int, int]:
+        """How many erasures are noted, and how many files there are; one of two has the erased bytes."""
         noted = sum(row["action"] == "Erase" for row in read_audit(Store(table.uri)))
-        return noted, len(list((folder / "store" / "messages").rglob("*.parquet"))) > 1
+        return noted, len(list((folder / "store" / "messages").glob("inserted_date=*/*.parquet")))
 
     first, again = (erase_document(table, NOW, run=f"erase-{n}") for n in (1, 2))
-    return Kind(first, again, "erase-vacuum", reached, (0, False), (1, False))
+    return Kind(first, again, "erase-vacuum", reached, (0, 1), (1, 1))
 
 
 def maintenance(spark: SparkSession, folder: Path) -> Kind:
@@ -124,7 +124,6 @@ def deletion(spark: SparkSession, folder: Path) -> Kind:
 KINDS = {
     "ingest": ingest,
     "replay": replay,
-    "purge that is decided": a_purge("freeze-plan", NUMBERS),
     "purge that archives": a_purge("archive-files", NUMBERS),
     "purge that removes days": a_purge("delete-days", [4, 5, 6]),
     "scrub": a_purge("archive-seal", NUMBERS, action="Scrub", scrub=Scrub(payload_paths=("$.n",))),
