@@ -42,7 +42,8 @@ CLASSES = """
     And Or Not IsNull IsNotNull EqualTo EqualNullSafe LessThan LessThanOrEqual GreaterThan GreaterThanOrEqual In Between
     Coalesce Like Lower Upper Length StringTrim Concat Substring Left Right Contains StartsWith EndsWith
     TryAdd TrySubtract TryMultiply TryDivide TryMod Add Subtract Multiply Divide Remainder TryEval Abs Round Floor Ceil
-    MakeDTInterval TimestampAddInterval SubtractTimestamps Invoke With CommonExpressionDef CommonExpressionRef
+    MakeDTInterval TimestampAddInterval DatetimeSub UnaryMinus SubtractTimestamps
+    Invoke With CommonExpressionDef CommonExpressionRef
 """
 MAY_RUN = frozenset(CLASSES.split())
 
