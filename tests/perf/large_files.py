@@ -25,6 +25,7 @@ from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.schemas import FILES
 from messagestore_core.store.storage import Storage
+from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import local_session
 from messagestore_jobs.source.file_arrivals import FileArrivals
@@ -86,7 +87,7 @@ def _looks(uri: str, landing: str) -> Table:
         table.add_row(step, f"{wall:.1f}", f"{cpu:.1f}", f"{(_peak() - before) >> 20} MiB{what}")
 
     started = time.perf_counter(), time.process_time()
-    arrivals = FileArrivals(data.document(uri, task), task, source, spark, Silent())
+    arrivals = FileArrivals(Run.of(data.document(uri, task), spark, Silent()), task, source)
     measured("once a run: what was read", "")
     for _ in range(3):
         started = time.perf_counter(), time.process_time()
