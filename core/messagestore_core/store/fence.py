@@ -10,6 +10,7 @@ epoch, at most once a second.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -108,7 +109,7 @@ class HeldStore(Store):
 
     def hold_unclaimed(self, epoch: int | None) -> None:
         """Write under an epoch without a claim: to repair tables that no run can open. No run may be in progress."""
-        self.epoch, self._claimed = epoch, True
+        self.epoch, self._claimed, self._looked_at = epoch, True, math.inf
 
     def _refuse_if_handed_on(self) -> None:
         if time.monotonic() - self._looked_at >= _LOOK_AGAIN_SECONDS:

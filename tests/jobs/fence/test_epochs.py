@@ -312,7 +312,7 @@ def test_a_store_without_epochs_is_written_as_ever(tmp_path: Path) -> None:
 
 def test_a_local_store_can_be_claimed_too(tmp_path: Path) -> None:
     table = Table(uri=f"file://{tmp_path}/store", owner=OWNER, epoch=3)
-    open_folder(HeldStore.of(table, Storage()))
+    open_folder(HeldStore(table.uri, owner=OWNER))
     with holding([HeldStore.of(table, Storage())], "run-3"):
         assert table_state(HeldStore(table.uri)).epoch == 3
     with (
