@@ -31,7 +31,7 @@ class Ingested:
     """A store, and a run's index of it."""
 
     spark: SparkSession
-    store: Store
+    store: HeldStore
     index: StoreIndex
     batches: int = 0
 
@@ -67,7 +67,7 @@ def asked(index: StoreIndex, ids: list[str]) -> Keys:
 
 
 def append(
-    store: Store, ids: list[str], streams: list[str], at: datetime, first: int, batch: tuple[str, int] | None = None
+    store: HeldStore, ids: list[str], streams: list[str], at: datetime, first: int, batch: tuple[str, int] | None = None
 ) -> pa.Table:
     """Commit rows, as a batch of a source or as another writer."""
     heads: dict[str, int] = {}

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.clock import microseconds
 from messagestore_core.store.delta_log import files_of
-from messagestore_core.store.handle import Store
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.objects import local_path
 from messagestore_jobs.index import changes, read, store_index
 from messagestore_jobs.index.store_index import Leaving
@@ -133,25 +133,25 @@ def agrees(run: Ingested) -> None:
 @settings(max_examples=10)
 def test_an_index_says_what_the_table_holds(empty: Path, history: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        run = Ingested.opened(NO_SPARK, Store(copied(empty, Path(folder, "store"))))
+        run = Ingested.opened(NO_SPARK, HeldStore(copied(empty, Path(folder, "store"))))
         for number, step in enumerate(history):
             run = take(run, step, number)
             agrees(run)
 
 
 def test_what_is_saved_is_not_read_again(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Ingested.opened(NO_SPARK, Store(uri))
+    run = Ingested.opened(NO_SPARK, HeldStore(uri))
     run.batch(IDS[:6], ["a-1"] * 6, day(0))
     run.batch(IDS[6:], ["b", "b"], day(1))
     read: list[int] = []
     before = store_index.read_here
     monkeypatch.setattr(store_index, "read_here", lambda u, k, c: read.append(c.rows) or before(u, k, c))
-    agrees(Ingested.opened(NO_SPARK, Store(uri)))
+    agrees(Ingested.opened(NO_SPARK, HeldStore(uri)))
     assert read == [2]
 
 
 def test_a_restored_copy_with_another_past_is_not_believed(empty: Path, uri: str, tmp_path: Path) -> None:
-    run = Ingested.opened(NO_SPARK, Store(uri))
+    run = Ingested.opened(NO_SPARK, HeldStore(uri))
     run.batch(IDS[:2], ["a-1"] * 2, day(0))
     before = tmp_path / "before"
     shutil.copytree(uri.removeprefix("file://"), before)
@@ -161,36 +161,36 @@ def test_a_restored_copy_with_another_past_is_not_believed(empty: Path, uri: str
         folder = Path(uri.removeprefix("file://"), name)
         shutil.rmtree(folder)
         shutil.copytree(before / name, folder)
-    append(Store(uri), IDS[5:8], ["b"] * 3, day(1), 10)
-    agrees(Ingested.opened(NO_SPARK, Store(uri)))
+    append(HeldStore(uri), IDS[5:8], ["b"] * 3, day(1), 10)
+    agrees(Ingested.opened(NO_SPARK, HeldStore(uri)))
 
 
 def test_an_index_is_made_anew_where_the_log_has_been_cut(uri: str) -> None:
-    run = Ingested.opened(NO_SPARK, Store(uri))
+    run = Ingested.opened(NO_SPARK, HeldStore(uri))
     run.batch(IDS[:5], ["a-1"] * 5, day(0))
-    append(Store(uri), IDS[5:], ["b"] * 3, day(1), 10)
-    table = Store(uri).table("messages")
+    append(HeldStore(uri), IDS[5:], ["b"] * 3, day(1), 10)
+    table = HeldStore(uri).table("messages")
     table.create_checkpoint()
     for path in Path(uri.removeprefix("file://"), "messages", "_delta_log").glob("*.json"):
         if int(path.stem) < table.version():
             path.unlink()
-    agrees(Ingested.opened(NO_SPARK, Store(uri)))
+    agrees(Ingested.opened(NO_SPARK, HeldStore(uri)))
 
 
 def test_a_message_that_was_removed_can_be_stored_again(uri: str) -> None:
-    run = Ingested.opened(NO_SPARK, Store(uri))
+    run = Ingested.opened(NO_SPARK, HeldStore(uri))
     run.batch(IDS, ["a-1"] * 8, day(0))
-    remove(Store(uri), ["m3"])
-    run = Ingested.opened(NO_SPARK, Store(uri), 1)
+    remove(HeldStore(uri), ["m3"])
+    run = Ingested.opened(NO_SPARK, HeldStore(uri), 1)
     assert run.says(["m3", "m4"]) == {"m4"}
     run.index.save()
-    assert Ingested.opened(NO_SPARK, Store(uri)).says(["m3", "m4"]) == {"m4"}
+    assert Ingested.opened(NO_SPARK, HeldStore(uri)).says(["m3", "m4"]) == {"m4"}
     run.batch(["m3"], ["a-1"], day(1))
-    assert Ingested.opened(NO_SPARK, Store(uri)).says(["m3"]) == {"m3"}
+    assert Ingested.opened(NO_SPARK, HeldStore(uri)).says(["m3"]) == {"m3"}
 
 
 def test_objects_that_no_manifest_names_go(uri: str) -> None:
-    run = Ingested.opened(NO_SPARK, Store(uri))
+    run = Ingested.opened(NO_SPARK, HeldStore(uri))
     for number in range(30):
         run.batch([f"m{number}-{i}" for i in range(6)], ["a-1"] * 6, day(number))
     manifest = json.loads(Path(uri.removeprefix("file://"), "_index", "manifest.json").read_text())
@@ -202,7 +202,7 @@ def test_objects_that_no_manifest_names_go(uri: str) -> None:
 @pytest.mark.parametrize("name", ["index", "index-manifest"])
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_run_killed_as_it_writes_the_index_leaves_a_right_one(uri: str, name: str, moment: str) -> None:
-    run = Ingested.opened(NO_SPARK, Store(uri))
+    run = Ingested.opened(NO_SPARK, HeldStore(uri))
     run.batch(IDS[:5], ["a-1"] * 5, day(0))
 
     def kill(at: str, when: str) -> None:
@@ -211,46 +211,46 @@ def test_a_run_killed_as_it_writes_the_index_leaves_a_right_one(uri: str, name: 
 
     with observing(kill), pytest.raises(KilledError):
         run.batch(IDS[3:], ["b"] * 5, day(1))
-    agrees(Ingested.opened(NO_SPARK, Store(uri)))
+    agrees(Ingested.opened(NO_SPARK, HeldStore(uri)))
 
 
 def test_the_window_begins_with_its_first_microsecond(uri: str) -> None:
     window = microseconds(day(1))
-    run = Ingested.opened(NO_SPARK, Store(uri))
+    run = Ingested.opened(NO_SPARK, HeldStore(uri))
     run.batch(["m1"], ["a-1"], day(1))
     assert run.says(["m1"], window) == {"m1"}
     assert run.says(["m1"], window + 1) == set()
 
 
 def test_what_is_older_than_the_window_is_not_opened(uri: str) -> None:
-    run = Ingested.opened(NO_SPARK, Store(uri))
+    run = Ingested.opened(NO_SPARK, HeldStore(uri))
     run.batch([f"old-{i}" for i in range(200)], ["a-1"] * 200, day(0))
     run.index.save()
     (old,) = (path for path in objects(uri) if path.name.startswith("ids-"))
     run.batch(IDS, ["b"] * 8, day(30))
     run.index.save()
     old.unlink()
-    again = Ingested.opened(NO_SPARK, Store(uri))
+    again = Ingested.opened(NO_SPARK, HeldStore(uri))
     assert again.says([*IDS, "old-1"], microseconds(day(29))) == set(IDS)
     again.batch(["m9"], ["b"], day(31))
     assert not old.exists()
-    assert Ingested.opened(NO_SPARK, Store(uri)).says(["old-1"]) == {"old-1"}
+    assert Ingested.opened(NO_SPARK, HeldStore(uri)).says(["old-1"]) == {"old-1"}
 
 
 def test_many_rows_are_read_by_spark(spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "FEW_ROWS", 0)
     monkeypatch.setattr(read, "_ROWS_A_PART", 3)
-    append(Store(uri), IDS, [STREAMS[n % 3] for n in range(8)], day(0), 1)
-    run = Ingested.opened(spark, Store(uri))
+    append(HeldStore(uri), IDS, [STREAMS[n % 3] for n in range(8)], day(0), 1)
+    run = Ingested.opened(spark, HeldStore(uri))
     agrees(run)
-    remove(Store(uri), ["m2", "m5"])
-    append(Store(uri), ["m5", "n1", "n2"], ["a-1", "c", "c"], day(2), 20)
-    again = Ingested.opened(spark, Store(uri))
+    remove(HeldStore(uri), ["m2", "m5"])
+    append(HeldStore(uri), ["m5", "n1", "n2"], ["a-1", "c", "c"], day(2), 20)
+    again = Ingested.opened(spark, HeldStore(uri))
     agrees(again)
     assert again.says(["n1", "n2", "n3"]) == {"n1", "n2"}
     assert again.index.next_positions(pa.array(["c"])).tolist() == [2]
     again.index.merge()
-    agrees(Ingested.opened(spark, Store(uri)))
+    agrees(Ingested.opened(spark, HeldStore(uri)))
     assert all(path.is_file() for path in objects(uri))
 
 
@@ -258,7 +258,7 @@ def test_many_rows_are_read_by_spark(spark: SparkSession, uri: str, monkeypatch:
 def run(spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch) -> Ingested:
     """A run that stored all ids in one batch; Spark reads what changes later."""
     monkeypatch.setattr(changes, "FEW_ROWS", 0)
-    run = Ingested.opened(spark, Store(uri))
+    run = Ingested.opened(spark, HeldStore(uri))
     run.batch(IDS, [STREAMS[n % 3] for n in range(8)], day(0))
     return run
 
@@ -272,7 +272,7 @@ def test_messages_that_a_commit_removed_are_taken_out_without_a_look_at_those_th
     agrees(run)
     for path in (before, *files_of(run.store.table("messages"))["path"].to_pylist()):
         Path(local_path(run.store.uri), "messages", path).unlink()
-    again = Ingested.opened(spark, Store(run.store.uri))
+    again = Ingested.opened(spark, HeldStore(run.store.uri))
     assert again.says(IDS) == set(IDS) - {"m2", "m5"}
 
 

@@ -200,7 +200,7 @@ def test_updates_are_judged_anew_too(spark: SparkSession, tmp_path: Path) -> Non
 
 def test_what_a_source_of_before_left_behind_is_withdrawn(stream: Stream) -> None:
     crash(lambda: stream.run(claim_check_bytes=1), "messages", "before")
-    store = Store(stream.table.uri)
+    store = HeldStore(stream.table.uri)
     for table, schema in (("files", FILES), ("offsets", OFFSETS)):
         for source in ("topics", "replay:again"):
             planned(store, table, schema, source)
@@ -219,7 +219,7 @@ def test_what_a_source_of_before_left_behind_is_withdrawn(stream: Stream) -> Non
     assert stream.run().counts == IngestCounts(received=4, duplicates=4)
 
 
-def planned(store: Store, table: str, schema: pa.Schema, source: str) -> None:
+def planned(store: HeldStore, table: str, schema: pa.Schema, source: str) -> None:
     row = {"source_id": source, "batch": 1, "at": START, "start": 0, "end": 1, "latest": 1, "partition": 0}
     row |= {"uri": "file:///elsewhere", "size": 1, "modified_at": START, "topic": "orders", "topic_id": "t"}
     add_rows(store, table, pa.Table.from_pylist([row], schema=schema))
