@@ -12,10 +12,10 @@ import pytest
 from messagestore_core.contract.run_document import DeleteTask, RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.folder import MARKER, open_folder
+from messagestore_core.store.fence import HeldStore, holding
+from messagestore_core.store.folder import MARKER, check_folder, open_folder
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.delete.job import run_delete
+from messagestore_jobs.delete.job import check_deletion, run_delete
 from messagestore_jobs.driver.failures import error_of
 from messagestore_jobs.progress import Silent
 from support.operators import eventually
@@ -46,11 +46,12 @@ class Stores:
         server = (document.storage[0].endpoint or "").partition("://")[2]
         here = self.table(document.table.uri, document.table.owner, server)
         table = document.table.model_copy(update={"uri": here.uri})
+        store, local = HeldStore.of(table, Storage()), document.model_copy(update={"table": table})
+        deletes = isinstance(document.task, DeleteTask)
         try:
-            if isinstance(document.task, DeleteTask):
-                run_delete(HeldStore.of(table, Storage()), document.model_copy(update={"table": table}), Silent())
-            else:
-                open_folder(HeldStore.of(table, Storage()))
+            check_deletion(store, local) if deletes else check_folder(store)
+            with holding([store], document.run):
+                run_delete(store, local, Silent()) if deletes else open_folder(store)
         except RunFailedError as failure:
             error = error_of(failure, document)
             return {"reason": error.reason, "message": error.message.replace(table.uri, document.table.uri)}
