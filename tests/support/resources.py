@@ -72,6 +72,18 @@ _FINISHED_RUN: Document = {
     "error": _ERROR,
     "generation": 2,
 }
+_TABLE: Document = {
+    "version": 3,
+    "epoch": 2,
+    "messages": 12,
+    "deadLetters": 1,
+    "deadLettersByReason": [{"reason": "Unparseable", "count": 1}],
+    "bytes": 4096,
+    "smallFiles": 2,
+    "oldestMessageTime": TIME,
+    "newestMessageTime": LATER,
+    "lastGlobalPosition": 12,
+}
 _COUNTS: Document = {
     "received": 15,
     "stored": 12,
@@ -178,16 +190,7 @@ def _stream_status() -> Document:
         "runNumber": 2,
         "phase": "Running",
         "totals": _COUNTS,
-        "table": {
-            "version": 3,
-            "messages": 12,
-            "deadLetters": 1,
-            "bytes": 4096,
-            "smallFiles": 2,
-            "oldestMessageTime": TIME,
-            "newestMessageTime": LATER,
-            "lastGlobalPosition": 12,
-        },
+        "table": _TABLE,
         "sequences": {"incomplete": 2, "overdue": 1, "oldestTime": TIME, "oldestId": "upload-7"},
         "lag": {
             "asOf": TIME,
@@ -327,6 +330,7 @@ def _policy_status() -> Document:
     }
     stream: Document = {
         "name": "invoices",
+        "table": _TABLE,
         "preview": preview,
         "lastPurge": purge,
         "currentRun": _CURRENT_RUN,
