@@ -125,7 +125,7 @@ def observe(observer: Observer) -> None:
 @contextmanager
 def observing(observer: Observer) -> Iterator[None]:
     """Like :func:`observe`, while the block lasts."""
-    _observers.append(observer)
+    observe(observer)
     try:
         yield
     finally:

@@ -91,18 +91,18 @@ def ingest_batch(
     assigned = _assign(context, read.arrived, due.batch, read.narrow)
     unfit = _unfit(context, read, assigned)
     placed = _placed(context, read, assigned, unfit)
+    stored = placed.where("position >= 0")
     if context.task.claim_check_bytes is not None:
-        _write_claims(context, placed.where("position >= 0"))
-    dealt = _set_aside(
-        context, due, _letters(context, due.batch, placed, assigned, unfit), any_unfit=len(unfit.rows) > 0
-    )
+        _write_claims(context, stored)
+    letters = _letters(context, due.batch, placed, assigned, unfit)
+    dealt = _set_aside(context, due, letters, any_unfit=len(unfit.rows) > 0)
     note_cut(due.batch, dealt.cut)
     counts = count(read.arrived, assigned, context.task.on_arrival_expired, dealt.earlier)
     if due.repeated:
         counts += _gone(dealt, read.arrived, unfit.rows)
     said = {"run": context.run, "totals": note.totals + counts, "events_since": context.events_since}
     done = note.model_copy(update={**said, "next_global_position": assigned.next_global})
-    _commit(context, due.batch, placed.where("position >= 0"), done, alone=alone)
+    _commit(context, due.batch, stored, done, alone=alone)
     context.index.stored(_added(context.task, due.batch, read.arrived, assigned))
     context.sequences.stored(read.arrived.members, assigned.stored)
     return done
@@ -166,8 +166,8 @@ def _letters(
     return read_letters(unfit.along, placed, unfit.left, unfit.portion, assigned, tried)
 
 
-def _commit(context: BatchContext, batch: Planned, placed: DataFrame, note: CommitNote, *, alone: bool) -> None:
-    task, rows = context.task, placed.select(*context.columns.rows)
+def _commit(context: BatchContext, batch: Planned, stored: DataFrame, note: CommitNote, *, alone: bool) -> None:
+    task, rows = context.task, stored.select(*context.columns.rows)
     batch_of = (task.source_id, batch.number)
     append_messages(context.spark, context.store, rows, note, batch_of, task.compression, alone=alone)
     if committed_batch(context.store, task.source_id) != batch.number:

@@ -23,14 +23,14 @@ from messagestore_core.store.objects import Objects
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.selection import Key, Order
 from messagestore_jobs.replay.state import (
+    ENDED,
     Chunk,
+    Ended,
     Frozen,
     Grain,
     Part,
     ReplayState,
-    is_of_another,
     read_ended,
-    write_ended,
 )
 
 _CHUNK_ROWS = 1_000_000
@@ -244,12 +244,17 @@ class StoreDelivery:
         return ended.outcome()
 
     def is_of_another(self) -> bool:
-        """See :class:`Delivery`."""
-        return is_of_another(self.objects, self.state, self._task, self._origin)
+        """See :class:`Delivery`; an earlier release didn't say what an ended replay was asked for."""
+        ended = read_ended(self.objects)
+        if ended is not None:
+            return ended.asked not in (None, self._task.asked)
+        return self.state.is_of_another(self._task, self._origin)
 
     def _end(self, outcome: ReplayOutcome) -> ReplayOutcome:
         """Write the outcome, so that the replay is not repeated, and remove all other state."""
-        write_ended(self._held, self.objects, self._task, outcome)
+        ended = Ended(**dict(outcome), asked=self._task.asked)
+        with self._held.step("replay-ended"):
+            self.objects.write(ENDED, ended.model_dump_json(by_alias=True).encode())
         self._forget()
         return outcome
 

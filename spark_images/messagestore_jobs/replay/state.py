@@ -120,13 +120,6 @@ def read_ended(objects: Objects) -> Ended | None:
     return read_document(objects, ENDED, Ended)
 
 
-def write_ended(held: HeldStore, objects: Objects, task: ReplayTask, outcome: ReplayOutcome) -> None:
-    """Write the outcome of a replay to its folder, so that it is not repeated."""
-    ended = Ended(**dict(outcome), asked=task.asked)
-    with held.step("replay-ended"):
-        objects.write(ENDED, ended.model_dump_json(by_alias=True).encode())
-
-
 class ReplayState:
     """The folder with a replay's state; it is removed when the replay ends.
 
@@ -239,14 +232,6 @@ def frozen_in(store: Store) -> Iterator[tuple[str, Frozen]]:
         frozen = read_document(objects, f"{name}state/{FROZEN}", Frozen)
         if frozen is not None:
             yield name, frozen
-
-
-def is_of_another(objects: Objects, state: ReplayState, task: ReplayTask, table: str) -> bool:
-    """Whether a replay's folder is of a resource that asked for something else; an earlier release didn't say so."""
-    ended = read_ended(objects)
-    if ended is not None:
-        return ended.asked not in (None, task.asked)
-    return state.is_of_another(task, table)
 
 
 def unfinished(store: Store) -> list[Frozen]:
