@@ -13,13 +13,13 @@ def steps(path: str) -> list[str | int]:
     """
     if not path.startswith("$"):
         raise ValueError(f"{path!r} is no path: it starts with $")
-    found: list[str | int] = []
+    parts: list[str | int] = []
     at = 1
     while at < len(path):
         step = _STEP.match(path, at)
         if step is None:
             raise ValueError(f"{path!r} is no path from {path[at:]!r} on: steps are .name, ['name'] and [n]")
         name, quoted, index = step.groups()
-        found.append(int(index) if index is not None else name or re.sub(r"\\(.)", r"\1", quoted))
+        parts.append(int(index) if index is not None else name or re.sub(r"\\(.)", r"\1", quoted))
         at = step.end()
-    return found
+    return parts

@@ -49,10 +49,10 @@ def _have_their_payloads(rows: pa.Table) -> pa.Array:
     """Which rows have within themselves what was stored; of the others each is looked at by itself."""
     own = pc.is_null(rows["payload_uri"])
     payloads = zip(rows["payload"].to_pylist(), own.to_pylist(), strict=True)
-    found = [
+    digests = [
         hashlib.sha256(payload).hexdigest() if there and payload is not None else None for payload, there in payloads
     ]
-    same = pc.fill_null(pc.equal(rows["payload_sha256"], pa.array(found, pa.string())), False)
+    same = pc.fill_null(pc.equal(rows["payload_sha256"], pa.array(digests, pa.string())), False)
     return pc.and_(own, pc.or_(pc.is_null(rows["payload_sha256"]), same)).combine_chunks()
 
 
@@ -91,8 +91,8 @@ def _under_claim_check(location: Location, row: Mapping[str, Any]) -> str | None
 
 
 def _differs(payload: bytes, digest: str) -> str | None:
-    found = hashlib.sha256(payload).hexdigest()
-    return None if found == digest else f"its payload is not what was stored: SHA-256 {found}, not {digest}"
+    actual = hashlib.sha256(payload).hexdigest()
+    return None if actual == digest else f"its payload is not what was stored: SHA-256 {actual}, not {digest}"
 
 
 def _parts(rows: pa.Table) -> Iterator[pa.Table]:

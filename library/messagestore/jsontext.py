@@ -80,10 +80,10 @@ def _refuse(constant: str) -> None:
 
 
 def _object(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a key twice")
-    return found
+    return members
 
 
 def _depth(value: JSON) -> int:

@@ -45,10 +45,10 @@ def read_ranges(files: pa.Table, read: Read) -> list[ReadRange]:
     return list(_apart(map(ReadRange, *(column.to_pylist() for column in bounds.columns))))
 
 
-def together(found: Iterable[ReadRange]) -> Iterator[ReadRange]:
+def together(ranges: Iterable[ReadRange]) -> Iterator[ReadRange]:
     """Merge neighbours to ranges that each have more rows than the one before."""
     least, one = FEW, None
-    for read_range in found:
+    for read_range in ranges:
         one = read_range if one is None else _both(one, read_range)
         if one.rows >= least:
             yield one
@@ -57,13 +57,13 @@ def together(found: Iterable[ReadRange]) -> Iterator[ReadRange]:
         yield one
 
 
-def pieces(found: Iterable[ReadRange], read: Read) -> Iterator[ReadRange]:
+def pieces(ranges: Iterable[ReadRange], read: Read) -> Iterator[ReadRange]:
     """The ranges; with a limit, growing pieces of them, as the first may have enough rows."""
     if read.limit is None or read.key != "global_position":
-        yield from found
+        yield from ranges
         return
     width = _PIECE * max(read.limit, 1)
-    for read_range in found:
+    for read_range in ranges:
         first = max(read_range.first, read.start)
         while first <= read_range.last:
             last = min(first + width - 1, read_range.last)
@@ -71,9 +71,9 @@ def pieces(found: Iterable[ReadRange], read: Read) -> Iterator[ReadRange]:
             first, width = last + 1, width * 8
 
 
-def _apart(found: Iterable[ReadRange]) -> Iterator[ReadRange]:
+def _apart(ranges: Iterable[ReadRange]) -> Iterator[ReadRange]:
     one = None
-    for read_range in found:
+    for read_range in ranges:
         if one is not None and read_range.first > one.last:
             yield one
             one = None

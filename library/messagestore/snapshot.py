@@ -110,20 +110,20 @@ class Snapshot:
 
     def _chosen_keys(self, read: Read, chosen: Chosen, where: Sequence[str], limit: int | None) -> pa.Array:
         """The keys of the chosen rows, in order; with a limit each query reads more rows than the one before."""
-        columns, found = (read.key, *chosen.columns), list[int]()
+        columns, keys = (read.key, *chosen.columns), list[int]()
         if limit is None:
             for part in self._parts(where, columns=columns):
-                found += [row[read.key] for row in part.to_pylist() if chosen.keeps(row)]
-            return pa.array(sorted(found), pa.int64())
+                keys += [row[read.key] for row in part.to_pylist() if chosen.keeps(row)]
+            return pa.array(sorted(keys), pa.int64())
         start, size = read.start, PAGE
-        while len(found) < limit:
+        while len(keys) < limit:
             rows = self.rows((*where, sql.at_least(read.key, start)), (read.key,), size, columns)
-            found += [row[read.key] for row in rows.to_pylist() if chosen.keeps(row)]
+            keys += [row[read.key] for row in rows.to_pylist() if chosen.keeps(row)]
             if rows.num_rows < size:
                 break
             start = rows[read.key][-1].as_py() + 1
             size = min(size * 4, _CANDIDATES)
-        return pa.array(found, pa.int64())
+        return pa.array(keys, pa.int64())
 
     def _parts(
         self,

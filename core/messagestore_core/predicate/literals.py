@@ -26,7 +26,7 @@ def read_string(source: str) -> str:
     """
     quote = source[0]
     # A quote that is doubled stands behind an even number of backslashes, as each pair of these is taken first.
-    doubled = re.sub(rf"(\\.)|{quote}{quote}", lambda found: found[1] or f"\\{quote}", source[1:-1], flags=re.DOTALL)
+    doubled = re.sub(rf"(\\.)|{quote}{quote}", lambda match: match[1] or f"\\{quote}", source[1:-1], flags=re.DOTALL)
     value = _ESCAPE.sub(_unescape, doubled)
     if any("\ud800" <= character <= "\udfff" for character in value):
         raise ValueError("holds half of a surrogate pair, which is no Unicode text")

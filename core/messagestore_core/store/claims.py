@@ -51,8 +51,8 @@ def claim_pattern(uri: str) -> str:
 
 def claim_name(uri: str, payload_uri: str) -> str | None:
     """The name of a row's claim check below :func:`claims_uri`; None where ``payload_uri`` leads elsewhere."""
-    found = _compiled(uri).fullmatch(payload_uri)
-    return found[1] if found else None
+    match = _compiled(uri).fullmatch(payload_uri)
+    return match[1] if match else None
 
 
 @lru_cache

@@ -80,8 +80,8 @@ def set_aside_before(store: Store, uris: set[str]) -> dict[LetterKey, str]:
     """The dead letters from these source URIs: their keys, and the batch that set each aside."""
     if not uris:
         return {}
-    found = _from(store, uris)
-    return dict(zip(letter_keys(found), found["batch"].to_pylist(), strict=True))
+    rows = _from(store, uris)
+    return dict(zip(letter_keys(rows), rows["batch"].to_pylist(), strict=True))
 
 
 def set_aside_for(store: Store, uris: set[str], reasons: Sequence[DeadLetterReason]) -> pa.Table:
@@ -101,11 +101,11 @@ def _from(store: Store, uris: set[str], condition: pc.Expression | None = None) 
         fragment_readahead=1,
     )
     schema = LETTER_KEY.append(pa.field("reason", pa.string())).append(pa.field("batch", pa.string()))
-    found = [
+    matching = [
         _key_columns(b).append_column("reason", b["reason"]).append_column("batch", b["batch"]).cast(schema)
         for b in batches
     ]
-    return pa.concat_tables([schema.empty_table(), *found])
+    return pa.concat_tables([schema.empty_table(), *matching])
 
 
 def uris_of_cut_letters(store: Store) -> set[str]:
@@ -114,14 +114,14 @@ def uris_of_cut_letters(store: Store) -> set[str]:
     # Of an earlier release: a compressed file may be cut short, or hold a line that is none of JSON.
     doubtful = pc.field("cut").is_null() & (reason == str(DeadLetterReason.UNPARSEABLE)) & pc.ends_with(uri, ".gz")
     cut = pc.field("cut") | (reason == str(DeadLetterReason.RECORD_TOO_LARGE)) | doubtful
-    found = scan(store.table("dead_letters"), ["source"], cut).read_all()
-    return set(pc.struct_field(found["source"], "uri").to_pylist()) - {None}
+    rows = scan(store.table("dead_letters"), ["source"], cut).read_all()
+    return set(pc.struct_field(rows["source"], "uri").to_pylist()) - {None}
 
 
 def places_of(store: Store, batch: str) -> set[Place]:
     """The places of the dead letters that a batch set aside."""
-    found = scan(store.table("dead_letters"), ["source"], pc.field("batch") == batch).read_all()["source"]
-    return set(map(Place, *(pc.struct_field(found, name).to_pylist() for name in Place._fields)))
+    sources = scan(store.table("dead_letters"), ["source"], pc.field("batch") == batch).read_all()["source"]
+    return set(map(Place, *(pc.struct_field(sources, name).to_pylist() for name in Place._fields)))
 
 
 def withdraw(store: HeldStore, batch: str, stays: Callable[[Place], bool] = lambda place: False) -> None:

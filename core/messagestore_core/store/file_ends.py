@@ -66,10 +66,10 @@ def _largest(digests: _Digests, ends: Ends) -> tuple[_Digests, Ends]:
 def _digests(files: pa.Table | pa.RecordBatch) -> _Digests:
     uris = files["uri"].to_numpy(zero_copy_only=False)
     rows = zip(_numbers(files, "size").tolist(), _numbers(files, "modified_at").tolist(), uris, strict=True)
-    found: list[Any] = [
+    digests: list[Any] = [
         blake2b(f"{size} {time} {uri}".encode(), digest_size=_BITS // 8).digest() for size, time, uri in rows
     ]
-    return np.array(found, f"S{_BITS // 8}")
+    return np.array(digests, f"S{_BITS // 8}")
 
 
 def _numbers(files: pa.Table | pa.RecordBatch, column: str) -> Ends:

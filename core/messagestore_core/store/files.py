@@ -171,9 +171,9 @@ class ReadFiles(ReadBatches[Batch]):
 
     def _seen(self, uris: Set[str]) -> set[str]:
         """Those of the URIs that are in the table; a collision of hashes only adds one that is looked up in vain."""
-        found = sorted(uris)
-        known = np.isin(_hashes(pa.array(found, pa.string())), self._uris)
-        return {uri for uri, is_known in zip(found, known, strict=True) if is_known}
+        candidates = sorted(uris)
+        known = np.isin(_hashes(pa.array(candidates, pa.string())), self._uris)
+        return {uri for uri, is_known in zip(candidates, known, strict=True) if is_known}
 
     def known(self, uris: Set[str]) -> dict[str, Known]:
         """What the store has read of those of the files that it has read before."""

@@ -45,10 +45,10 @@ def check_folder(store: Store) -> None:
         _refuse_others(store, marker.owner)
         check_tables(store, marker.format_version)
         return
-    found = [name for name in objects.names() if not name.endswith(".partial")]
-    if found:
+    names = [name for name in objects.names() if not name.endswith(".partial")]
+    if names:
         raise TableRefusedError(
-            f"{store.uri} is no message store and is not empty (it holds {found[0]}); "
+            f"{store.uri} is no message store and is not empty (it holds {names[0]}); "
             "name an empty folder in spec.table.uri"
         )
 

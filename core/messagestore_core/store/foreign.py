@@ -103,8 +103,8 @@ def outside(table: DeltaTable) -> str | None:
     """A data file outside the table or with a name that is not ours, for people; None without one."""
     paths = pa.table(table.get_add_actions())["path"]
     strange = pc.invert(pc.match_substring_regex(paths, PATH))
-    found = paths.filter(strange)
-    return f"it has the file {_shown(found[0].as_py())}" if len(found) else None
+    strange_paths = paths.filter(strange)
+    return f"it has the file {_shown(strange_paths[0].as_py())}" if len(strange_paths) else None
 
 
 def _unwritten(name: str, told: TableSays) -> Iterator[str]:
@@ -138,20 +138,20 @@ def _unwritten_columns(name: str, schema: str) -> Iterator[str]:
     """Compare each column's whole JSON with ours: an expression would be a key that we don't write."""
     try:
         fields = json.loads(schema, object_pairs_hook=_once)["fields"]
-        found = {field["name"]: field for field in fields}
+        by_name = {field["name"]: field for field in fields}
     except (ValueError, KeyError, TypeError, RecursionError):
         yield "its columns can't be read"
         return
-    if len(found) != len(fields):
+    if len(by_name) != len(fields):
         yield "it has a column twice"
     ours = _fields(name)
-    for column, field in found.items():
+    for column, field in by_name.items():
         if column not in ours:
             yield f"it has a column {_shown(column)}"
         elif field != ours[column]:
             yield f"its column {column} is {_shown(json.dumps(field))}"
     for column, field in ours.items():
-        if column not in found and not (name in GROWN and field["nullable"]):
+        if column not in by_name and not (name in GROWN and field["nullable"]):
             yield f"it has no column {column}"
 
 
@@ -162,10 +162,10 @@ def _fields(name: str) -> dict[str, Any]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("a key twice")
-    return found
+    return members
 
 
 def _shown(text: str) -> str:

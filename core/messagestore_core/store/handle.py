@@ -118,11 +118,11 @@ class Store:
     def _current(self, name: str) -> _Open:
         log = self.objects(name, "_delta_log")
         check_point = log.read_first(_LAST_CHECKPOINT, _CHECKPOINT_BYTES)
-        found = self._tables.get(name)
+        entry = self._tables.get(name)
         # A log loses entries only before a checkpoint.
-        if found is None or check_point != found.check_point or log.exists(f"{found.table.version() + 1:020d}.json"):
-            found = self._tables[name] = _Open(self.opened(name), check_point, {})
-        return found
+        if entry is None or check_point != entry.check_point or log.exists(f"{entry.table.version() + 1:020d}.json"):
+            entry = self._tables[name] = _Open(self.opened(name), check_point, {})
+        return entry
 
     def opened(self, name: str, version: int | None = None) -> DeltaTable:
         """Like :meth:`table`, for the caller alone: its version advances with a commit by it.
@@ -138,8 +138,8 @@ class Store:
 
     def last_opened(self, name: str) -> DeltaTable | None:
         """What :meth:`table` returned last, without a look whether there is a newer version; None: nothing yet."""
-        found = self._tables.get(name)
-        return found.table if found else None
+        entry = self._tables.get(name)
+        return entry.table if entry else None
 
     def entry(self, name: str, version: int) -> Entry | None:
         """An entry of a table's log; None: the log no longer has it."""

@@ -175,5 +175,5 @@ def _refuse_unreached(uri: str, rows: pa.Table | pa.RecordBatch) -> None:
 
 
 def _by_key(rows: pa.Table) -> dict[str, int]:
-    found = rows.filter(pc.is_valid(rows["stream_key"]))
-    return dict(zip(found["stream_key"].to_pylist(), found["next_position"].to_pylist(), strict=True))
+    hidden = rows.filter(pc.is_valid(rows["stream_key"]))
+    return dict(zip(hidden["stream_key"].to_pylist(), hidden["next_position"].to_pylist(), strict=True))

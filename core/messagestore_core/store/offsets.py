@@ -128,8 +128,8 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         for topic_id, topic in topics.items():
             ids = self._known.setdefault(topic, {})
             ids[topic_id] = ids.get(topic_id) or _next_generation(ids, topic_id)
-        found = {topic_id: self._known[topic][topic_id] or 1 for topic_id, topic in topics.items()}
-        return {topic_id: generation for topic_id, generation in found.items() if generation > 1}
+        generations = {topic_id: self._known[topic][topic_id] or 1 for topic_id, topic in topics.items()}
+        return {topic_id: generation for topic_id, generation in generations.items() if generation > 1}
 
     def read_up_to(self) -> dict[Partition, ReadUpTo]:
         """How far each partition has been read, by its last batch."""
@@ -236,10 +236,10 @@ def _of_last(rows: pa.Table) -> pa.Table:
 def _generations(rows: pa.Table) -> dict[str, dict[str, int | None]]:
     """The generation of each topic id, by topic, in order of their oldest rows; None where no row says it."""
     ids = rows.group_by(["topic", "topic_id"]).aggregate([("generation", "max"), ("at", "min")])
-    found: dict[str, dict[str, int | None]] = {}
+    generations: dict[str, dict[str, int | None]] = {}
     for row in ids.sort_by([("at_min", "ascending"), ("topic_id", "ascending")]).to_pylist():
-        found.setdefault(row["topic"], {})[row["topic_id"]] = row["generation_max"]
-    return found
+        generations.setdefault(row["topic"], {})[row["topic_id"]] = row["generation_max"]
+    return generations
 
 
 def _next_generation(ids: Mapping[str, int | None], topic_id: str) -> int:

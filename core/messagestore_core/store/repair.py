@@ -81,13 +81,13 @@ def repair(store: HeldStore, at: datetime, asked_by: str) -> None:
     for name in store.tables_there():
         _lower(store, name)
     marker = read_marker(store)
-    found = look_at(store, marker.format_version)
-    accepted = [problem.words for problem in problems(store, found, named_by(found))]
-    for name in found:
-        if found[name] is None:
+    tables = look_at(store, marker.format_version)
+    accepted = [problem.words for problem in problems(store, tables, named_by(tables))]
+    for name in tables:
+        if tables[name] is None:
             create_table(store, name, RUN)
     totals = last_note(store)
-    messages = found["messages"]
+    messages = tables["messages"]
     if messages and messages.foreign:
         before = min(version for version, _ in messages.foreign) - 1
         totals = _totals(store, before) or totals
@@ -99,7 +99,7 @@ def repair(store: HeldStore, at: datetime, asked_by: str) -> None:
     version = store.table("messages").version()
     add_audit(store, AuditEntry(at, "Repair", RUN, resource, {"accepted": accepted}, version, version))
     # The last step: after it nothing is wrong any more.
-    _name_all(store, found, totals.model_copy(update={"run": RUN}))
+    _name_all(store, tables, totals.model_copy(update={"run": RUN}))
 
 
 def newest_epoch(store: Store) -> int | None:

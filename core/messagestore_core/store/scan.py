@@ -124,5 +124,5 @@ def _compared_when_read(
         return
     wanted = {name: pc.field(name) for name in schema.names}
     for batch in fragment.scanner(schema=table, columns={**wanted, _MATCHES: where}, **how).to_batches():
-        found = batch.filter(batch[_MATCHES])
-        yield pa.RecordBatch.from_arrays([found[name] for name in schema.names], schema=schema)
+        matching = batch.filter(batch[_MATCHES])
+        yield pa.RecordBatch.from_arrays([matching[name] for name in schema.names], schema=schema)

@@ -85,8 +85,8 @@ def count_open(store: Store, name: str, files: pa.Table, column: str, closed: st
     if unread and not read:
         return None
     with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
-        found = list(threads.map(partial(_count_in_file, store, column, closed), unread))
-    for path, one in zip(unread, found, strict=True):
+        open_counts = list(threads.map(partial(_count_in_file, store, column, closed), unread))
+    for path, one in zip(unread, open_counts, strict=True):
         known.setdefault(path, {})[_OPEN] = one
     for path in mixed:
         counts += known[path][_OPEN]
@@ -150,7 +150,7 @@ def _read_column(file: pq.ParquetFile, column: str, kind: pa.DataType) -> dict[s
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=[column]):
             values = batch[column].cast(kind, safe=False)
             nulls -= len(values) - values.null_count
-            found = pc.min_max(pa.concat_arrays([bounds, values.drop_null()]))
-            bounds = pa.array([found["min"].as_py(), found["max"].as_py()], kind).drop_null()
+            least_and_most = pc.min_max(pa.concat_arrays([bounds, values.drop_null()]))
+            bounds = pa.array([least_and_most["min"].as_py(), least_and_most["max"].as_py()], kind).drop_null()
     least, most = (bounds[0].as_py(), bounds[-1].as_py()) if len(bounds) else (None, None)
     return {f"null_count.{column}": nulls, f"min.{column}": least, f"max.{column}": most}

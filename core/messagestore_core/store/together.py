@@ -24,7 +24,7 @@ _FIRST = ("messages", "dead_letters", "heads", "tombstones", "audit", "files", "
 """The tables of every release; a store may lack others until its upgrade has ended."""
 
 
-class Found(NamedTuple):
+class TableState(NamedTuple):
     """A table, and what its log says since the newest commit with a note.
 
     Attributes:
@@ -42,7 +42,7 @@ class Found(NamedTuple):
     foreign: tuple[tuple[int, str], ...]
 
 
-Tables = Mapping[str, Found | None]
+Tables = Mapping[str, TableState | None]
 """The tables by name; None for a missing one."""
 
 
@@ -76,7 +76,7 @@ def check_tables(store: Store, format_version: int) -> None:
             f"the tables of {store.uri} do not belong together: {told}; nothing was written. {WAY_BACK}"
         )
     store.known.checked = True
-    store.known.noted.update(name for name, found in tables.items() if found and found.noted is not None)
+    store.known.noted.update(name for name, state in tables.items() if state and state.noted is not None)
 
 
 def look_at(store: Store, format_version: int) -> Tables:
@@ -84,15 +84,15 @@ def look_at(store: Store, format_version: int) -> Tables:
     find = partial(_find, store, has_notes=format_version >= NOTED_SINCE)
     with ThreadPoolExecutor(len(EVERY_TABLE)) as threads:
         tables = dict(zip(store.tables, threads.map(find, store.tables), strict=True))
-    named = {name for found in tables.values() if found for name in found.tables}
+    named = {name for state in tables.values() if state for name in state.tables}
     return tables | {name: find(name) for name in EVERY_TABLE if name in named - tables.keys()}
 
 
 def named_by(tables: Tables) -> dict[str, list[tuple[str, TableAt]]]:
     """What the tables' newest notes say about each table, and which table says it."""
     named: dict[str, list[tuple[str, TableAt]]] = {name: [] for name in tables}
-    for name, found in tables.items():
-        for other, at in found.tables.items() if found else ():
+    for name, state in tables.items():
+        for other, at in state.tables.items() if state else ():
             if other in named:
                 named[other].append((name, at))
     return named
@@ -106,17 +106,17 @@ def problems(store: Store, tables: Tables, named: Mapping[str, list[tuple[str, T
         tables: as they are.
         named: what their notes said, before that.
     """
-    return [problem for name, found in tables.items() for problem in _problems(store, tables, name, found, named[name])]
+    return [problem for name, state in tables.items() for problem in _problems(store, tables, name, state, named[name])]
 
 
-def _find(store: Store, name: str, *, has_notes: bool) -> Found | None:
+def _find(store: Store, name: str, *, has_notes: bool) -> TableState | None:
     try:
         table = store.table(name)
     except TableNotFoundError:
         return None
     at = TableAt(id=str(table.metadata().id), version=table.version())
     noted, tables, foreign = _since_note(store, name, at.version) if has_notes else (None, {}, ())
-    return Found(table, at, noted, tables, foreign)
+    return TableState(table, at, noted, tables, foreign)
 
 
 def _since_note(
@@ -152,22 +152,22 @@ def _has_rows(table: DeltaTable) -> bool:
 
 
 def _problems(
-    store: Store, tables: Tables, name: str, found: Found | None, named: list[tuple[str, TableAt]]
+    store: Store, tables: Tables, name: str, state: TableState | None, named: list[tuple[str, TableAt]]
 ) -> Iterator[Problem]:
     place = store.path(name)
-    if found is None:
+    if state is None:
         if named:
             yield Problem(name, "missing", f"{place} is missing, and the log of {named[0][0]} names it")
         elif (others := [other for other, one in tables.items() if one and _has_rows(one.table)]) and name in _FIRST:
             yield Problem(name, "missing", f"{place} is missing, and {others[0]} has rows")
         return
-    replaced = [by for by, at in named if at.id != found.at.id]
-    older = [(at.version, by) for by, at in named if at.id == found.at.id and at.version > found.at.version]
+    replaced = [by for by, at in named if at.id != state.at.id]
+    older = [(at.version, by) for by, at in named if at.id == state.at.id and at.version > state.at.version]
     if replaced:
         yield Problem(name, "replaced", f"{place} is another table than the one that the log of {replaced[0]} names")
     if older:
         version, by = max(older)
-        words = f"it is at version {found.at.version}, and the log of {by} names {version}"
+        words = f"it is at version {state.at.version}, and the log of {by} names {version}"
         yield Problem(name, "older", f"{place} is older than it was: {words}")
-    for version, operation in found.foreign[:1]:
+    for version, operation in state.foreign[:1]:
         yield Problem(name, "changed", changed(store.uri, name, version, operation))

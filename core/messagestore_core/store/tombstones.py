@@ -67,8 +67,8 @@ def erased_positions(store: Store) -> npt.NDArray[np.int64]:
     table = store.table("tombstones").to_pyarrow_dataset()
     if "global_position" not in table.schema.names:
         return np.array([], dtype=np.int64)
-    found: npt.NDArray[np.int64] = table.to_table(["global_position"])["global_position"].drop_null().to_numpy()
-    return found
+    positions: npt.NDArray[np.int64] = table.to_table(["global_position"])["global_position"].drop_null().to_numpy()
+    return positions
 
 
 def add_tombstones(store: HeldStore, erased: Iterable[tuple[str, int]], erased_at: datetime, run: str) -> None:
@@ -149,14 +149,14 @@ class Erased:
 
         The id decides alone where the message's position is null, or where a tombstone of the id has none.
         """
-        found = np.zeros(len(ids), dtype=np.bool_)
+        is_erased = np.zeros(len(ids), dtype=np.bool_)
         if not self.any():
-            return found
+            return is_erased
         placed = positions.is_valid().to_numpy(zero_copy_only=False)
         asked = ~placed
         asked[placed] = np.isin(positions.drop_null().to_numpy(), self._positions)
-        found[asked] = self.contains(ids.filter(pa.array(asked)))
-        return found | self._contained(ids, self._without_position)
+        is_erased[asked] = self.contains(ids.filter(pa.array(asked)))
+        return is_erased | self._contained(ids, self._without_position)
 
     def hashes(self, length: int) -> bytes:
         """The first bytes of each tombstone's keyed hash, one after the other."""
@@ -168,17 +168,17 @@ class Erased:
         return self.any() and bool(self._among(names_in(content.decode(errors="replace")), self._digests).any())
 
     def _contained(self, ids: pa.Array | pa.ChunkedArray, digests: npt.NDArray[np.bytes_]) -> npt.NDArray[np.bool_]:
-        found = np.zeros(len(ids), dtype=np.bool_)
+        is_erased = np.zeros(len(ids), dtype=np.bool_)
         if len(digests):
             there = pc.is_valid(ids).to_numpy(zero_copy_only=False)
-            found[there] = self._among(ids.drop_null().to_pylist(), digests)
-        return found
+            is_erased[there] = self._among(ids.drop_null().to_pylist(), digests)
+        return is_erased
 
     def _among(self, ids: Iterable[str], digests: npt.NDArray[np.bytes_]) -> npt.NDArray[np.bool_]:
         asked = np.frombuffer(bytes.fromhex("".join(message_key(self.key, i) for i in ids)), _DIGEST)
         at = np.searchsorted(digests, asked)
-        found: npt.NDArray[np.bool_] = digests[np.minimum(at, len(digests) - 1)] == asked
-        return found
+        is_among: npt.NDArray[np.bool_] = digests[np.minimum(at, len(digests) - 1)] == asked
+        return is_among
 
 
 def names_in(text: str) -> Iterator[str]:
@@ -215,8 +215,8 @@ def _distinct(digests: npt.NDArray[np.bytes_]) -> npt.NDArray[np.bytes_]:
     """The distinct digests, in order."""
     every = np.sort(digests)
     # np.unique takes seven times as long for texts.
-    found: npt.NDArray[np.bytes_] = every[np.append(np.ones(min(1, len(every)), np.bool_), every[1:] != every[:-1])]
-    return found
+    distinct: npt.NDArray[np.bytes_] = every[np.append(np.ones(min(1, len(every)), np.bool_), every[1:] != every[:-1])]
+    return distinct
 
 
 def _decoded(store: Store, keys: pa.Array) -> bytes:

@@ -26,11 +26,11 @@ def translate_row(row: Row, translators: Sequence[Translator]) -> dict[str, Any]
         row: by the columns of ``messages``; headers are a mapping or pairs, and a claimed payload has been fetched.
         translators: of its stream.
     """
-    found = dict(row)
+    translated = dict(row)
     for translator in in_order(translators):
-        if (found["schema_version"] or FIRST_VERSION) == translator.from_version:
-            found = _next(found, translator)
-    return found
+        if (translated["schema_version"] or FIRST_VERSION) == translator.from_version:
+            translated = _next(translated, translator)
+    return translated
 
 
 def translate_table(rows: pa.Table, translators: Sequence[Translator]) -> pa.Table:
@@ -64,10 +64,10 @@ def json_text(document: bytes | None, steps: Sequence[str | int]) -> str | None:
     try:
         text = document.decode()
         _check(text)
-        found = _find(text, _start(text, 0), steps)
-        if found is None or text.startswith("null", found):
+        start = _find(text, _start(text, 0), steps)
+        if start is None or text.startswith("null", start):
             return None
-        told = scanstring(text, found + 1, True)[0] if text[found] == '"' else text[found : _end(text, found)]
+        told = scanstring(text, start + 1, True)[0] if text[start] == '"' else text[start : _end(text, start)]
         told.encode()  # Raises for half a surrogate pair.
         return str(told)
     except (ValueError, RecursionError):
@@ -80,7 +80,7 @@ def _arrow(value: Any) -> Any:
 
 def _next(row: dict[str, Any], translator: Translator) -> dict[str, Any]:
     headers = dict(row["headers"] or ())
-    found = {
+    translated = {
         COLUMNS[name]: _value(
             source, row, headers, row[COLUMNS[name]], row[COLUMNS[source.rename]] if source.rename else None
         )
@@ -96,7 +96,7 @@ def _next(row: dict[str, Any], translator: Translator) -> dict[str, Any]:
     return {
         **row,
         **dict.fromkeys(emptied(translator)),
-        **found,
+        **translated,
         "headers": kept if kept or row["headers"] is not None else None,
         "schema_version": translator.from_version + 1,
     }
@@ -105,10 +105,10 @@ def _next(row: dict[str, Any], translator: Translator) -> dict[str, Any]:
 def _value(source: FieldSource, row: Row, headers: Mapping[str, str], own: str | None, renamed: str | None) -> Any:
     if source.value is not None:
         return source.value
-    found = renamed if source.rename is not None else own
+    value = renamed if source.rename is not None else own
     if source.path is not None:
-        found = _at(source.path, row, headers)
-    return source.default if found is None else found
+        value = _at(source.path, row, headers)
+    return source.default if value is None else value
 
 
 def _at(path: str, row: Row, headers: Mapping[str, str]) -> str | None:
@@ -137,10 +137,10 @@ def _refuse(constant: str) -> None:
 def _find(text: str, at: int, steps: Sequence[str | int]) -> int | None:
     """Where the value at the path starts."""
     for step in steps:
-        found = _member(text, at, step) if isinstance(step, str) else _element(text, at, step)
-        if found is None:
+        start = _member(text, at, step) if isinstance(step, str) else _element(text, at, step)
+        if start is None:
             return None
-        at = found
+        at = start
     return at
 
 

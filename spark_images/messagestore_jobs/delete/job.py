@@ -43,10 +43,10 @@ def run_delete(
         RunStoppedError: the run was told to stop; the next one deletes the rest.
     """
     objects = store.objects()
-    found = [name.rstrip("/") for name in objects.names()]
+    names = [name.rstrip("/") for name in objects.names()]
     if not check_deletion(store, document):
-        return DeleteOutcome(left=tuple(found))
-    known = [name for name in (*FOLDERS, *OBJECTS) if name in found or f"{name}{_PARTIAL}" in found]
+        return DeleteOutcome(left=tuple(names))
+    known = [name for name in (*FOLDERS, *OBJECTS) if name in names or f"{name}{_PARTIAL}" in names]
     _note(store, document)
     progress.step("delete", len(known))
     for name in known:

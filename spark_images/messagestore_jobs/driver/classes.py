@@ -49,8 +49,8 @@ def make() -> None:
     """
     archive = classes_archive()
     stamp = archive.with_suffix(".made-from")
-    made_from, found = _made_from(), stamp.read_text() if stamp.exists() else ""
-    if found == _NONE + made_from or (found == made_from and archive.exists()):
+    made_from, stamped = _made_from(), stamp.read_text() if stamp.exists() else ""
+    if stamped == _NONE + made_from or (stamped == made_from and archive.exists()):
         return
     sys.stdout.write(f"classes: an archive of Java classes, from which Spark starts faster, into {archive.parent}\n")
     sys.stdout.flush()

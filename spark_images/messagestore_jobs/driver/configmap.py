@@ -74,12 +74,12 @@ class ConfigMap:
         opener = urllib.request.build_opener(ProxyHandler({}), HTTPSHandler(context=context))
         try:
             with opener.open(request, timeout=_SECONDS) as response:
-                found: Any = json.load(response)
+                answer: Any = json.load(response)
         except urllib.error.HTTPError as error:
             if error.code == 404:
                 raise ConfigMapGoneError(f"{self.namespace}/{self.name}") from error
             raise
         except ValueError as error:
             raise OSError(f"the API server answered with what is no JSON: {error}") from error
-        data = found.get("data")
+        data = answer.get("data")
         return data if isinstance(data, dict) else {}

@@ -45,15 +45,15 @@ def look(document: RunDocument, clock: Callable[[], datetime]) -> Looked:
     """Look whether a run has anything to do, without Spark."""
     started_at = clock()
     try:
-        found = _look_at(document)
+        work = _look_at(document)
     except BaseException as failure:
         if not isinstance(failure, Exception) and not is_panic(failure):
             raise
         # The run itself will report the error.
         _log.debug("a look at run %s failed", document.run, exc_info=True)
         return Looked()
-    report = None if found.outcome is None else _report(document, started_at, clock(), found.outcome)
-    return Looked(report, found.little)
+    report = None if work.outcome is None else _report(document, started_at, clock(), work.outcome)
+    return Looked(report, work.little)
 
 
 def execute(

@@ -63,10 +63,10 @@ class Changes:
 
     def before(self, files: Set[str]) -> set[str]:
         """The files that the table had before all commits, given those that it has now."""
-        found = set(files)
+        earlier = set(files)
         for came, left in reversed(self.commits):
-            found = (found - came) | left
-        return found
+            earlier = (earlier - came) | left
+        return earlier
 
 
 def paths_of(table: DeltaTable) -> set[str]:
@@ -100,19 +100,19 @@ def changes_between(
         until: a later one, or the same.
         is_known: whether the rows of a batch are known already; they count as no change.
     """
-    log, found = store.objects(name, "_delta_log"), Changes()
+    log, changes = store.objects(name, "_delta_log"), Changes()
     for version in range(since + 1, until + 1):
         try:
             content = log.read(f"{version:020}.json", LARGEST_DOCUMENT)
             actions = [json.loads(line) for line in (content or b"").splitlines()]
-            if not actions or not _take(found, actions, is_known):
+            if not actions or not _take(changes, actions, is_known):
                 return None
         except (TableRefusedError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
-    return found
+    return changes
 
 
-def _take(found: Changes, actions: Iterable[dict[str, Any]], is_known: Callable[[Batch], bool]) -> bool:
+def _take(changes: Changes, actions: Iterable[dict[str, Any]], is_known: Callable[[Batch], bool]) -> bool:
     """Add one commit's changes; false if it names a file that no table of ours can have."""
     by_kind: dict[str, list[dict[str, Any]]] = {}
     for action in actions:
@@ -121,7 +121,7 @@ def _take(found: Changes, actions: Iterable[dict[str, Any]], is_known: Callable[
     added, removed = ({one["path"]: one for one in by_kind.get(kind, ())} for kind in ("add", "remove"))
     if not all(_PATH.match(path) for path in (*added, *removed)):
         return False
-    found.commits.append((set(added), set(removed)))
+    changes.commits.append((set(added), set(removed)))
     known = any(is_known((txn["appId"], txn["version"])) for txn in by_kind.get("txn", ()))
     if known or any(_keeps_names(info) for info in by_kind.get("commitInfo", ())):
         return True
@@ -129,10 +129,10 @@ def _take(found: Changes, actions: Iterable[dict[str, Any]], is_known: Callable[
         {path: one for path, one in some.items() if one["dataChange"] is not False} for some in (added, removed)
     )
     for path, one in removed.items():
-        if found.added.pop(path, None) is None:
-            found.removed[path] = _rows(None, one.get("size"))
+        if changes.added.pop(path, None) is None:
+            changes.removed[path] = _rows(None, one.get("size"))
     for path, one in added.items():
-        found.added[path] = _rows(json.loads(one.get("stats") or "{}").get("numRecords"), one.get("size"))
+        changes.added[path] = _rows(json.loads(one.get("stats") or "{}").get("numRecords"), one.get("size"))
     return True
 
 

@@ -15,7 +15,7 @@ _SPAN = 1 << 20
 """About so many entries are merged at once."""
 
 
-class Found(NamedTuple):
+class Lookup(NamedTuple):
     """The entries found: for each the index of its hash among the asked, and its value."""
 
     places: Order
@@ -30,7 +30,7 @@ class SortedRun(Protocol):
     def is_older(self, than: int) -> bool:
         """Whether all values of ids in it are certainly smaller than a time in microseconds."""
 
-    def find(self, asked: Keys) -> Found:
+    def find(self, asked: Keys) -> Lookup:
         """All entries of these hashes."""
 
     def between(self, first: int, last: int) -> Entries:
@@ -39,10 +39,10 @@ class SortedRun(Protocol):
 
 def entries_of(keys: Keys, values: Values) -> Entries:
     """Entries of keys with values, in order."""
-    found = np.empty(len(keys), dtype=ENTRY)
-    found["high"], found["low"] = keys.high[keys.by_high], keys.low[keys.by_high]
-    found["value"] = values[keys.by_high]
-    return found
+    entries = np.empty(len(keys), dtype=ENTRY)
+    entries["high"], entries["low"] = keys.high[keys.by_high], keys.low[keys.by_high]
+    entries["value"] = values[keys.by_high]
+    return entries
 
 
 class MemoryRun:
@@ -59,7 +59,7 @@ class MemoryRun:
         """False, as it is new."""
         return False
 
-    def find(self, asked: Keys) -> Found:
+    def find(self, asked: Keys) -> Lookup:
         """See :class:`SortedRun`."""
         return matches(self.entries, self._high, asked, asked.by_high)
 
@@ -82,21 +82,21 @@ def merged(runs: Sequence[SortedRun], settle: Callable[[Entries], Entries]) -> I
         yield settle(entries[np.argsort(entries["high"], kind="stable")])
 
 
-def together(found: Sequence[Found]) -> Found:
+def together(lookups: Sequence[Lookup]) -> Lookup:
     """All that was found in several sorted runs."""
-    places = [one.places for one in found] or [np.empty(0, dtype=np.intp)]
-    values = [one.values for one in found] or [np.empty(0, dtype=np.int64)]
-    return Found(np.concatenate(places), np.concatenate(values))
+    places = [one.places for one in lookups] or [np.empty(0, dtype=np.intp)]
+    values = [one.values for one in lookups] or [np.empty(0, dtype=np.int64)]
+    return Lookup(np.concatenate(places), np.concatenate(values))
 
 
-def matches(entries: Entries, entries_high: Words, asked: Keys, order: Order) -> Found:
+def matches(entries: Entries, entries_high: Words, asked: Keys, order: Order) -> Lookup:
     """The entries of the asked hashes at ``order``, which are in order of ``high``."""
     high = asked.high[order]
     begin = np.searchsorted(entries_high, high, "left")
     which, at = spread(begin, np.searchsorted(entries_high, high, "right") - begin)
-    found = entries[at]
-    same = found["low"] == asked.low[order[which]]
-    return Found(order[which[same]], found["value"][same].astype(np.int64))
+    candidates = entries[at]
+    same = candidates["low"] == asked.low[order[which]]
+    return Lookup(order[which[same]], candidates["value"][same].astype(np.int64))
 
 
 def spread(begins: Order, counts: Order) -> tuple[Order, Order]:

@@ -99,10 +99,10 @@ class Hasher:
         return hashing.digest()[:HASH_BYTES]
 
     def _remembered(self, name: str) -> bytes:
-        found = self._known.get(name)
-        if found is None:
-            found = self._known[name] = self._hash(name)
-        return found
+        keys = self._known.get(name)
+        if keys is None:
+            keys = self._known[name] = self._hash(name)
+        return keys
 
 
 def hash_here(key: bytes, names: Iterable[str]) -> Keys:
@@ -112,5 +112,5 @@ def hash_here(key: bytes, names: Iterable[str]) -> Keys:
 
 def _words(chunk: pa.FixedSizeBinaryArray) -> npt.NDArray[np.uint64]:
     values = chunk.buffers()[1]
-    found = np.frombuffer(values, dtype=">u8", count=2 * len(chunk), offset=HASH_BYTES * chunk.offset)
-    return found.astype(np.uint64).reshape(-1, 2)
+    words = np.frombuffer(values, dtype=">u8", count=2 * len(chunk), offset=HASH_BYTES * chunk.offset)
+    return words.astype(np.uint64).reshape(-1, 2)

@@ -44,17 +44,19 @@ class IndexManifest(BaseModel):
 def unnamed(store: Store) -> set[str]:
     """Objects of an index that its manifest doesn't name, by their names in the store's folder."""
     objects = store.objects(INDEX)
-    found = read_manifest(objects)
-    named = {MANIFEST, *names_in(found), *(found.superseded if found else ())}
+    manifest = read_manifest(objects)
+    named = {MANIFEST, *names_in(manifest), *(manifest.superseded if manifest else ())}
     return {f"{INDEX}/{name}" for name in objects.names(recursive=True) if not name.endswith("/")} - {
         f"{INDEX}/{name}" for name in named
     }
 
 
-def usable(found: IndexManifest | None, table: DeltaTable) -> IndexManifest | None:
+def usable(manifest: IndexManifest | None, table: DeltaTable) -> IndexManifest | None:
     """The manifest if it is of this table, else None."""
-    told = found is not None and found.table == str(table.metadata().id) and 0 <= found.version <= table.version()
-    return found if told else None
+    told = (
+        manifest is not None and manifest.table == str(table.metadata().id) and 0 <= manifest.version <= table.version()
+    )
+    return manifest if told else None
 
 
 def names_in(manifest: IndexManifest | None) -> set[str]:

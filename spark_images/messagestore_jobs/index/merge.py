@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from messagestore_jobs.index.entries import Entries, Found
+from messagestore_jobs.index.entries import Entries, Lookup
 
 
 def to_merge(stored: Sequence[int], new: int, ratio: int, at_most: int | None) -> int:
@@ -63,19 +63,19 @@ def settle_streams(entries: Entries) -> Entries:
         return entries
     ordered = entries[np.lexsort((entries["low"], entries["high"]))]
     starts = np.flatnonzero(np.concatenate([[True], (np.diff(ordered["high"]) != 0) | (np.diff(ordered["low"]) != 0)]))
-    found = ordered[starts].copy()
-    found["value"] = np.maximum.reduceat(ordered["value"], starts)
-    return found
+    last = ordered[starts].copy()
+    last["value"] = np.maximum.reduceat(ordered["value"], starts)
+    return last
 
 
-def less_what_left(found: Found) -> Found:
+def less_what_left(lookup: Lookup) -> Lookup:
     """The found entries of ids whose message is still in the table."""
-    if not (found.values < 0).any():
-        return found
+    if not (lookup.values < 0).any():
+        return lookup
     left: Counter[tuple[int, int]] = Counter()
-    for place, value in zip(found.places.tolist(), found.values.tolist(), strict=True):
+    for place, value in zip(lookup.places.tolist(), lookup.values.tolist(), strict=True):
         left[place, max(value, ~value)] += 1 if value >= 0 else -1
     there = [one for one, count in left.items() if count > 0]
-    return Found(
+    return Lookup(
         np.array([place for place, _ in there], dtype=np.intp), np.array([at for _, at in there], dtype=np.int64)
     )

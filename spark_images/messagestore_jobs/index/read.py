@@ -161,5 +161,5 @@ def _read(store: Store, table: str, schema: pa.Schema, paths: Collection[str]) -
 
 
 def _microseconds(times: pa.ChunkedArray) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    found: np.ndarray[tuple[int], np.dtype[np.int64]] = pc.cast(times, pa.int64()).to_numpy()
-    return found
+    microseconds: np.ndarray[tuple[int], np.dtype[np.int64]] = pc.cast(times, pa.int64()).to_numpy()
+    return microseconds

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from messagestore_core.store.objects import Objects
 from messagestore_jobs.index import filters
-from messagestore_jobs.index.entries import ENTRY, Entries, Found, cut, matches, spread, together
+from messagestore_jobs.index.entries import ENTRY, Entries, Lookup, cut, matches, spread, together
 from messagestore_jobs.index.keys import Keys, Order, Words
 
 BLOCK = 128
@@ -135,7 +135,7 @@ class StoredRun:
         """See :class:`SortedRun`."""
         return self.info.newest < than
 
-    def find(self, asked: Keys) -> Found:
+    def find(self, asked: Keys) -> Lookup:
         """See :class:`SortedRun`."""
         parts, order = self._parts, asked.by_high
         high = asked.high[order]
@@ -144,12 +144,12 @@ class StoredRun:
         # If a block begins with a hash, the block before it may end with the same hash.
         last = np.maximum(np.searchsorted(parts.first, high, "right") - 1, 0)
         first = np.maximum(np.searchsorted(parts.first, high, "left") - 1, 0)
-        found = [
+        lookups = [
             self._find(asked, order[part], first[part], last[part]) for part in _slices(len(order), _BLOCKS_AT_ONCE)
         ]
-        return together(found)
+        return together(lookups)
 
-    def _find(self, asked: Keys, order: Order, first: Order, last: Order) -> Found:
+    def _find(self, asked: Keys, order: Order, first: Order, last: Order) -> Lookup:
         entries = self._blocks(np.unique(spread(first, last - first + 1)[1]))
         return matches(entries, np.ascontiguousarray(entries["high"]), asked, order)
 

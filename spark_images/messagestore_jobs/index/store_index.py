@@ -26,7 +26,7 @@ from messagestore_core.store.heads import read_hidden_heads, read_named_heads
 from messagestore_core.store.purged_ids import first_day, remembered_since
 from messagestore_core.store.schemas import PARTITIONS, REMEMBERED
 from messagestore_jobs.index.changes import Batch, Changes, all_of, changes_between, digest_of, paths_of
-from messagestore_jobs.index.entries import ENTRY, Entries, Found, MemoryRun, SortedRun, entries_of, merged, together
+from messagestore_jobs.index.entries import ENTRY, Entries, Lookup, MemoryRun, SortedRun, entries_of, merged, together
 from messagestore_jobs.index.keys import Flags, Hasher, Keys
 from messagestore_jobs.index.manifest import INDEX, MANIFEST, IndexManifest, names_in, read_manifest, usable
 from messagestore_jobs.index.merge import less_what_left, settle_ids, settle_purged, settle_streams, to_merge
@@ -113,17 +113,17 @@ class StoreIndex:
     def contains(self, asked: Keys, not_before: int | None) -> Flags:
         """Which of the ids are in the store; with ``not_before`` (µs) only those inserted since then."""
         places, values = less_what_left(self._find("ids", asked, not_before))
-        found = np.zeros(len(asked), dtype=np.bool_)
-        found[places if not_before is None else places[values >= not_before]] = True
-        return found
+        is_known = np.zeros(len(asked), dtype=np.bool_)
+        is_known[places if not_before is None else places[values >= not_before]] = True
+        return is_known
 
     def remembers(self, asked: Keys, at: datetime) -> Flags:
         """Which of the ids, by their hashes with the tombstones' key, are remembered as purged at a time."""
-        found, since = np.zeros(len(asked), dtype=np.bool_), remembered_since(self._store, at)
+        is_known, since = np.zeros(len(asked), dtype=np.bool_), remembered_since(self._store, at)
         if since is not None:
             places, purged_at = self._find("purged", asked, since)
-            found[places[purged_at > since]] = True
-        return found
+            is_known[places[purged_at > since]] = True
+        return is_known
 
     @property
     def remembers_any(self) -> bool:
@@ -229,15 +229,15 @@ class StoreIndex:
     def _count_new(self, kind: Kind) -> int:
         return sum(map(len, self._new[kind]))
 
-    def _find(self, kind: Kind, asked: Keys, not_before: int | None = None) -> Found:
+    def _find(self, kind: Kind, asked: Keys, not_before: int | None = None) -> Lookup:
         try:
-            return self._found(kind, asked, not_before)
+            return self._lookup(kind, asked, not_before)
         except TornIndexError:
             self._start(self._blank())
             self.save()
-            return self._found(kind, asked, not_before)
+            return self._lookup(kind, asked, not_before)
 
-    def _found(self, kind: Kind, asked: Keys, not_before: int | None) -> Found:
+    def _lookup(self, kind: Kind, asked: Keys, not_before: int | None) -> Lookup:
         runs = [run for run in self._runs(kind) if not_before is None or not run.is_older(not_before)]
         return together([run.find(asked) for run in runs])
 
@@ -297,7 +297,7 @@ class StoreIndex:
                 keys = self._hasher.keys(rows["stream_name"].to_pylist())
                 heads = rows["next_position"].fill_null(0).to_numpy()
                 known = np.zeros(len(keys), dtype=np.int64)
-                np.maximum.at(known, *self._found("streams", keys, None))
+                np.maximum.at(known, *self._lookup("streams", keys, None))
                 self._take(streams=entries_of(keys.where(heads > known), heads[heads > known]))
 
     def _take_purged(self) -> bool:
@@ -381,10 +381,10 @@ class StoreIndex:
             ratio: a stored run is merged if it is less than this times as large as all that comes after it.
             at_most: how many entries a sorted run may have; None: no bound.
         """
-        found = read_manifest(self._objects)
+        stored = read_manifest(self._objects)
         # Maintenance may have merged sorted runs meanwhile.
-        changed = found is not None and found != self._seen and (found.table, found.key) == self._identity
-        self._follow(found if changed else None)
+        changed = stored is not None and stored != self._seen and (stored.table, stored.key) == self._identity
+        self._follow(stored if changed else None)
         try:
             self._write_new(ratio, at_most)
         except TornIndexError:
@@ -392,7 +392,7 @@ class StoreIndex:
             self._catch_up()
             self._write_new(ratio, at_most)
         ids, streams, purged = (tuple(run.info for run in self._stored[kind]) for kind in KINDS)
-        leaving = names_in(found) - {info.name for info in (*ids, *streams, *purged)}
+        leaving = names_in(stored) - {info.name for info in (*ids, *streams, *purged)}
         manifest = IndexManifest(
             table=self._manifest.table,
             key=self._manifest.key,
@@ -409,7 +409,7 @@ class StoreIndex:
         with self._store.step("index-manifest"):
             self._objects.write(MANIFEST, manifest.model_dump_json().encode())
         with self._store.step("index-superseded"):
-            for name in found.superseded if found else ():
+            for name in stored.superseded if stored else ():
                 self._objects.delete(name)
         self._manifest, self._seen, self._batches = manifest, manifest, set()
 

@@ -205,12 +205,12 @@ def _assign(context: BatchContext, arrived: Arrived, batch: Planned, narrow: pa.
     events = context.earlier_events
 
     def contains(keys: Keys) -> Flags:
-        found = context.index.contains(keys, not_before)
+        known = context.index.contains(keys, not_before)
         if TOMBSTONE in narrow.column_names:
             hashes = Keys.of_column(narrow[TOMBSTONE])
-            found[context.tombstones.find(hashes).places] = True
-            found |= _purged(context, hashes, keys, found, batch.at)
-        return found if events is None else found | events.contains(narrow, not_before)
+            known[context.tombstones.find(hashes).places] = True
+            known |= _purged(context, hashes, keys, known, batch.at)
+        return known if events is None else known | events.contains(narrow, not_before)
 
     index = context.index
     return assign(
@@ -223,11 +223,11 @@ def _assign(context: BatchContext, arrived: Arrived, batch: Planned, narrow: pa.
     )
 
 
-def _purged(context: BatchContext, hashes: Keys, keys: Keys, found: Flags, at: datetime) -> Flags:
+def _purged(context: BatchContext, hashes: Keys, keys: Keys, known: Flags, at: datetime) -> Flags:
     """Which records have an id that is remembered as purged, and of which no message is in the store."""
     if context.task.stores_purged:
         return np.zeros(len(keys), dtype=np.bool_)
-    purged = context.index.remembers(hashes, at) & ~found
+    purged = context.index.remembers(hashes, at) & ~known
     if context.task.deduplication_window is not None and purged.any():
         # For a message from before the window, the window has decided.
         purged[purged] = ~context.index.contains(keys.where(purged), None)

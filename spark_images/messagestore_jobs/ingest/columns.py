@@ -212,8 +212,8 @@ def _members(rows: Numbers, number: pa.Array, told: pa.Array, sequence: pa.Array
 
 
 def _is_there(texts: pa.Array) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = pc.not_equal(texts, "").to_numpy(zero_copy_only=False)
-    return found
+    present: np.ndarray[tuple[int], np.dtype[np.bool_]] = pc.not_equal(texts, "").to_numpy(zero_copy_only=False)
+    return present
 
 
 def _whole(texts: pa.Array) -> Numbers:

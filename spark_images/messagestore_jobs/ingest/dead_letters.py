@@ -151,13 +151,13 @@ def _letters(rows: pa.Table, refused: Mapping[int, tuple[str, str]], about: tupl
 
 def _at(letters: pa.Table, judged: DataFrame, starts: Numbers, rows: int) -> Flags:
     """Which records have source, offset and bytes of one of these dead letters."""
-    found = np.zeros(rows, dtype=np.bool_)
+    flags = np.zeros(rows, dtype=np.bool_)
     if not letters.num_rows:
-        return found
+        return flags
     known = F.broadcast(judged.sparkSession.createDataFrame(letters.select(LETTER_KEY.names))).alias("letter")
     same = [F.col(f"letter.{name}").eqNullSafe(F.col(f"record.{name}")) for name in ("uri", "partition", "offset")]
     same.append(F.col("letter.digest") == F.unhex(F.sha2("record.value", 256)))
     records = judged.where("row >= 0").alias("record")
     places = records.join(known, same, "left_semi").select("part", "row").toArrow()
-    found[starts[places["part"].to_numpy()] + places["row"].to_numpy()] = True
-    return found
+    flags[starts[places["part"].to_numpy()] + places["row"].to_numpy()] = True
+    return flags

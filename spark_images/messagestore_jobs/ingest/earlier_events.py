@@ -76,15 +76,15 @@ class EarlierEvents:
             not_before: a time in microseconds; earlier rows don't count.
         """
         ids = narrow["event_id"].combine_chunks()
-        found: Flags = self.erased.contains(ids)
+        known: Flags = self.erased.contains(ids)
         candidates = self.index.contains(Keys.of_column(narrow["event_hash"]), not_before)
-        rows = np.flatnonzero(candidates & ~found)
+        rows = np.flatnonzero(candidates & ~known)
         if len(rows):
             asked = narrow.select(["event_id", "stream_name", "event_content"]).take(pa.array(rows))
             stored = self._stored(asked["event_id"])
             told = zip(*(asked[name].to_pylist() for name in asked.column_names), strict=True)
-            found[rows] = [(*one[:2], None) in stored or one in stored for one in told]
-        return found
+            known[rows] = [(*one[:2], None) in stored or one in stored for one in told]
+        return known
 
     def _stored(self, ids: pa.ChunkedArray) -> set[tuple[str, str, int | None]]:
         """Id, stream and content of stored events; None for content that was scrubbed."""

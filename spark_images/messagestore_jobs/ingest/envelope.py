@@ -242,16 +242,16 @@ def _text_line(fields: dict[str, FieldMapping]) -> Column:
     )
 
 
-def _with_default(name: str, found: Column, mapping: FieldMapping) -> Column:
+def _with_default(name: str, own: Column, mapping: FieldMapping) -> Column:
     text = mapping.value if mapping.value is not None else mapping.default
     if text is None:
-        return found
+        return own
     constant = F.lit(text)
     if name in ("payload", "result"):
         constant = constant.cast("binary")
     elif name == "headers":
         constant = F.from_json(constant, "map<string,string>")
-    return constant if mapping.value is not None else F.coalesce(found, constant)
+    return constant if mapping.value is not None else F.coalesce(own, constant)
 
 
 def _text(name: str) -> Column:

@@ -85,9 +85,9 @@ def _missing(envelope: Envelope) -> list[_Violation]:
     names = {name: name for name in envelope.required}
     names |= cloud_events.REQUIRED if envelope.format == "CloudEvents" else {"messageId": "messageId"}
     required = {shown: F.col(wire(name)) for name, shown in names.items()}
-    found = [(value, f"{name} is absent or null") for name, value in required.items()]
-    found.append((F.col("stream_name"), "streamName is absent or null, and so is category"))
-    return [_Violation(value.isNull(), Reason.MISSING_FIELD, F.lit(words)) for value, words in found]
+    missing = [(value, f"{name} is absent or null") for name, value in required.items()]
+    missing.append((F.col("stream_name"), "streamName is absent or null, and so is category"))
+    return [_Violation(value.isNull(), Reason.MISSING_FIELD, F.lit(words)) for value, words in missing]
 
 
 def _of_event(envelope: Envelope) -> list[_Violation]:

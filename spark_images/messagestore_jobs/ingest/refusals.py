@@ -176,8 +176,8 @@ def judge(candidates: Candidates, again: Flags) -> tuple[Flags, Refused]:
     watched = np.isin(candidates.codes, candidates.codes[expected])
     rows = np.flatnonzero(shared | (watched & ~again & ~candidates.expired))
     again = again.copy()
-    found = _Judge(candidates).one_by_one(rows, shared[rows], again)
-    return again, found
+    refused = _Judge(candidates).one_by_one(rows, shared[rows], again)
+    return again, refused
 
 
 class _Judge:

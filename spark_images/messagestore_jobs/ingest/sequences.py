@@ -62,8 +62,8 @@ class KnownSequences:
     def _all(self) -> _Held | None:
         if not has_any(self._store, "sequence_id"):
             return {} if self._most else None
-        found = sizes(read_messages(self._spark, self._store)).limit(self._most + 1).toArrow()
-        return None if found.num_rows > self._most else _held(found)
+        rows = sizes(read_messages(self._spark, self._store)).limit(self._most + 1).toArrow()
+        return None if rows.num_rows > self._most else _held(rows)
 
     def _some(self, names: pa.Array) -> _Held:
         asked = self._spark.createDataFrame(pa.table({"sequence_id": names}))
@@ -95,13 +95,13 @@ class IncompleteSequences:
             F.count_if(~F.col("complete") & self._is_late()).alias("overdue"),
             F.min(F.when(~F.col("complete"), F.struct("first_time", "sequence_id"))).alias("oldest"),
         ).toArrow()
-        found = row.to_pylist()[0]
-        oldest = found["oldest"] or {"first_time": None, "sequence_id": None}
-        if not found["every"]:
+        counts = row.to_pylist()[0]
+        oldest = counts["oldest"] or {"first_time": None, "sequence_id": None}
+        if not counts["every"]:
             return None
         return SequenceState(
-            incomplete=found["incomplete"],
-            overdue=found["overdue"],
+            incomplete=counts["incomplete"],
+            overdue=counts["overdue"],
             oldest_time=oldest["first_time"],
             oldest_id=oldest["sequence_id"],
         )
@@ -116,8 +116,8 @@ def _bytes_of(memory: Memory, spark: SparkSession) -> int:
     return python_bytes(spark) // _SHARE_OF_PYTHON if memory.index_bytes is None else memory.index_bytes
 
 
-def _held(found: pa.Table) -> _Held:
-    columns = (found[name].to_pylist() for name in ("sequence_id", "size", "last"))
+def _held(rows: pa.Table) -> _Held:
+    columns = (rows[name].to_pylist() for name in ("sequence_id", "size", "last"))
     return {name: (size or 0, last or 0) for name, size, last in zip(*columns, strict=True)}
 
 

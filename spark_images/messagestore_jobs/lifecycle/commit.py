@@ -228,15 +228,15 @@ def set_exhausted_aside(context: LifecycleRun, messages: Sequence[StoredMessage]
     """
     store, days = context.store, sorted({message.inserted_date for message in messages})
     positions = pa.array([message.global_position for message in messages], pa.int64())
-    found = _among(context, days, positions).select("global_position", "source", _size().alias("size")).toArrow()
-    found = found.sort_by("global_position")
-    places = _places(found["source"])
+    exhausted = _among(context, days, positions).select("global_position", "source", _size().alias("size")).toArrow()
+    exhausted = exhausted.sort_by("global_position")
+    places = _places(exhausted["source"])
     letters = set_aside_for(store, {uri for uri, *_ in places}, (DeadLetterReason.RETRIES_EXHAUSTED,))
     known = {key[:3] for key in letter_keys(letters.filter(pc.equal(letters["batch"], batch)))}
     new = np.array([place not in known for place in places], np.bool_)
-    numbers = _together(portions(found["size"].to_numpy(), portion_bytes(context.spark)), places)
+    numbers = _together(portions(exhausted["size"].to_numpy(), portion_bytes(context.spark)), places)
     for number in np.unique(numbers[new]):
-        some = found["global_position"].filter(pa.array(new & (numbers == number))).combine_chunks()
+        some = exhausted["global_position"].filter(pa.array(new & (numbers == number))).combine_chunks()
         set_aside(store, _letters(with_native(_among(context, days, some)), at, batch))
 
 
@@ -300,10 +300,10 @@ def find_messages(context: LifecycleRun, message_ids: pa.Array, after: int | Non
     messages = read_messages(context.spark, context.store).where(F.col("inserted_date").isin(*days)).select(*COLUMNS)
     if after is not None:
         messages = messages.where(F.col("global_position") > F.lit(after))
-    found = messages.join(F.broadcast(asked), "message_id", "left_semi").select(*COLUMNS).toArrow()
+    matching = messages.join(F.broadcast(asked), "message_id", "left_semi").select(*COLUMNS).toArrow()
     # A purge that broke off may not have removed what it erases yet.
-    erased = context.erased.contains_messages(found["message_id"], found["global_position"])
-    rows = found.filter(pa.array(~erased)).sort_by("global_position").to_pylist()
+    erased = context.erased.contains_messages(matching["message_id"], matching["global_position"])
+    rows = matching.filter(pa.array(~erased)).sort_by("global_position").to_pylist()
     return {row["message_id"]: message_of(row) for row in rows}
 
 

@@ -67,7 +67,7 @@ def _due(context: LifecycleRun, at: datetime, timeout: timedelta) -> Folded:
     since = F.coalesce("updated_at", "inserted_at")
     unanswered = (F.col("status") == "PROCESSING") & (since <= instant(shifted(at, -timeout)))
     rows = read_messages(context.spark, context.store).where(unanswered).select(*COLUMNS)
-    found = rows.orderBy("global_position").limit(AT_ONCE).toArrow().to_pylist()
+    due = rows.orderBy("global_position").limit(AT_ONCE).toArrow().to_pylist()
     # By position, as several messages may have the same id.
-    messages = {str(row["global_position"]): message_of(row) for row in found}
+    messages = {str(row["global_position"]): message_of(row) for row in due}
     return fold([(place, Update("FAILED")) for place in messages], messages, context.retry, at)

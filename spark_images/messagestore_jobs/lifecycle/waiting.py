@@ -28,9 +28,9 @@ def waiting_for_erased(spark: SparkSession, store: Store, erased: Erased) -> lis
         return []
     ids = spark.createDataFrame(pa.table({"message_id": asked}))
     rows = read_messages(spark, store).join(F.broadcast(ids), "message_id", "left_semi")
-    found = rows.select("message_id", "global_position").toArrow()
-    gone = erased.contains_messages(found["message_id"], found["global_position"])
-    there = found["message_id"].filter(pa.array(~gone))
+    messages = rows.select("message_id", "global_position").toArrow()
+    gone = erased.contains_messages(messages["message_id"], messages["global_position"])
+    there = messages["message_id"].filter(pa.array(~gone))
     left: list[str] = asked.filter(pc.invert(pc.is_in(asked, there.combine_chunks()))).to_pylist()
     return left
 

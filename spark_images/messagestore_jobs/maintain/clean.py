@@ -174,14 +174,14 @@ def _orphans(context: MaintenanceRun, objects: Aged, before: datetime) -> list[s
     if not old:
         return []
     spark = context.spark
-    found = spark.createDataFrame([(name, name.rpartition("/")[2]) for name in old], "path string, name string")
+    old_names = spark.createDataFrame([(name, name.rpartition("/")[2]) for name in old], "path string, name string")
     current = read_messages(spark, context.store).select("payload_uri")
     files = spark.read.schema("payload_uri string").option("recursiveFileLookup", "true")
     kept = files.option("pathGlobFilter", "*.parquet").parquet(context.store.path("messages"))
     claimed = current.union(kept).where("payload_uri is not null")
     names = claimed.select(F.substring_index("payload_uri", "/", -1).alias("name"))
     try:
-        return sorted(row["path"] for row in found.join(names, "name", "left_anti").collect())
+        return sorted(row["path"] for row in old_names.join(names, "name", "left_anti").collect())
     except (PySparkException, Py4JJavaError) as error:
         if not any(sign in str(error) for sign in _UNREADABLE):
             raise
@@ -191,5 +191,5 @@ def _orphans(context: MaintenanceRun, objects: Aged, before: datetime) -> list[s
 
 def _half_written(objects: Aged, before: datetime) -> list[str]:
     """Half-written objects of killed runs; only local stores have them."""
-    found = [name for folder in _FOLDERS for name in objects.older(folder, before, recursive=bool(folder))]
-    return [name for name in found if name.endswith(_PARTIAL)]
+    names = [name for folder in _FOLDERS for name in objects.older(folder, before, recursive=bool(folder))]
+    return [name for name in names if name.endswith(_PARTIAL)]

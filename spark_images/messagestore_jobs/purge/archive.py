@@ -185,16 +185,16 @@ def _files(context: PurgeRun, to: Archive, uri: str) -> list[ArchivedFile]:
     by_file = _read(context, to, uri).groupBy(
         F.col("_metadata.file_name").alias("name"), F.col("_metadata.file_size").alias("size")
     )
-    found = by_file.count().orderBy("name").collect()
-    return [ArchivedFile(name=row["name"], size=row["size"], messages=row["count"]) for row in found]
+    files = by_file.count().orderBy("name").collect()
+    return [ArchivedFile(name=row["name"], size=row["size"], messages=row["count"]) for row in files]
 
 
 def _sweep(context: PurgeRun, objects: Objects, sealed: ArchiveManifest) -> None:
     """Remove files that the manifest doesn't list: those of earlier or unfinished writes."""
     wanted = {file.name for file in sealed.files}
     # Markers and checksums; readers ignore such names too.
-    found = [name for name in objects.names() if not name.startswith(("_", ".")) and not name.endswith("/")]
-    for name in found:
+    names = [name for name in objects.names() if not name.startswith(("_", ".")) and not name.endswith("/")]
+    for name in names:
         if name not in wanted:
             with context.store.step("archive-sweep"):
                 objects.delete(name)

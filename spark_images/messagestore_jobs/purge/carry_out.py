@@ -57,7 +57,7 @@ def recheck(context: PurgeRun, plan: Plan) -> Checked:
     """
     version = context.store.table("messages").version()
     rows = frozen_rows(context, plan)
-    judged = rows.join(_found(context, plan, rows, version), "global_position", "left")
+    judged = rows.join(_current_state(context, plan, rows, version), "global_position", "left")
     there, scrubbed = F.col("now_status").isNotNull(), F.coalesce("now_scrubbed", F.lit(False))
     stays = F.coalesce(F.col("now_held") | (F.col("now_status") != F.col("status")), F.lit(False))
     stays = stays | ~there | scrubbed if plan.waiting else stays & ~scrubbed
@@ -157,7 +157,7 @@ def delete_frozen(context: PurgeRun, plan: Plan, by_day: dict[date, int]) -> Non
     context.progress.advance(plan.messages)
 
 
-def _found(context: PurgeRun, plan: Plan, rows: DataFrame, version: int) -> DataFrame:
+def _current_state(context: PurgeRun, plan: Plan, rows: DataFrame, version: int) -> DataFrame:
     messages = within(read_messages(context.spark, context.store, version), rows)
     what = plan.task.scrub if plan.task.action == "Scrub" else None
     return messages.select(

@@ -34,8 +34,8 @@ def delete_claim_checks(context: PurgeRun, rows: DataFrame) -> None:
 
     Those of other purged rows stay as long as files of the table refer to them: see ``maintain.sweep``.
     """
-    found = _own(context, rows).select(own_claim_name().alias("name")).toLocalIterator()
-    _delete(context, (row["name"] for row in found))
+    own = _own(context, rows).select(own_claim_name().alias("name")).toLocalIterator()
+    _delete(context, (row["name"] for row in own))
 
 
 def drop_unclaimed(context: Run) -> set[str]:
@@ -45,12 +45,12 @@ def drop_unclaimed(context: Run) -> set[str]:
         The names that messages refer to; empty if the folder was empty.
     """
     objects = context.store.objects(CLAIMS)
-    found = [name for name in objects.names(recursive=True) if not name.endswith("/")]
-    if not found:
+    names = [name for name in objects.names(recursive=True) if not name.endswith("/")]
+    if not names:
         return set()
     rows = read_messages(context.spark, context.store).where(is_own_claim(context.uri))
     claimed = {row["name"] for row in rows.select(own_claim_name().alias("name")).collect()}
-    _delete(context, (name for name in found if sum_of(name) not in claimed))
+    _delete(context, (name for name in names if sum_of(name) not in claimed))
     return claimed
 
 
@@ -100,8 +100,8 @@ def with_payloads_inside(context: PurgeRun, messages: DataFrame, rows: DataFrame
     own = _own(context, rows).agg(F.count("*").alias("claims"), F.max("payload_size").alias("largest")).collect()[0]
     if not own["claims"]:
         return messages
-    found = with_claimed_payloads(messages, context.uri, own["claims"], own["largest"] or 0)
-    return found.withColumn("payload_uri", F.when(F.col("payload").isNull(), F.col("payload_uri")))
+    filled = with_claimed_payloads(messages, context.uri, own["claims"], own["largest"] or 0)
+    return filled.withColumn("payload_uri", F.when(F.col("payload").isNull(), F.col("payload_uri")))
 
 
 def _delete(context: Run, names: Iterator[str]) -> None:

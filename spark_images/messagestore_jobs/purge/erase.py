@@ -176,8 +176,8 @@ def _settle_plans(context: Run, erased: Erased) -> npt.NDArray[np.int64]:
     """
     sweep(context)
     heads, going = read_hidden_heads(context.store), [np.array([], np.int64)]
-    for found in find_plans(context.store):
-        plan = with_rows_of_days(context, found)
+    for unfinished in find_plans(context.store):
+        plan = with_rows_of_days(context, unfinished)
         task, rows = without_erased(plan.task, erased, heads), frozen_rows(context, plan)
         streams = hidden_streams(rows.select("stream_name").distinct().toArrow(), heads) if heads.by_key else []
         changes = bool(streams) or task != plan.task

@@ -77,13 +77,13 @@ def refuse_remains(
     Raises:
         RunFailedError: something erased is still there, or something that might be.
     """
-    found = list(islice(_remains(spark, store, erased, left, claims, going), _SHOWN + 1))
-    if found:
-        more = "; and more" if len(found) > _SHOWN else ""
+    remains = list(islice(_remains(spark, store, erased, left, claims, going), _SHOWN + 1))
+    if remains:
+        more = "; and more" if len(remains) > _SHOWN else ""
         raise RunFailedError(
             "ErasureIncomplete",
             f"{store.uri} still has something erased, or something that might be: "
-            f"{'; '.join(found[:_SHOWN])}{more}. Find out who wrote it and remove it; the next run looks again",
+            f"{'; '.join(remains[:_SHOWN])}{more}. Find out who wrote it and remove it; the next run looks again",
         )
 
 
@@ -100,15 +100,17 @@ def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], c
         top, slash, rest = name.partition("/")
         if not name.endswith("/"):
             below.setdefault(top if slash else "", []).append(rest if slash else top)
-    for top, found in below.items():
+    for top, names_below in below.items():
         if top in tables:
-            left = not_needed(found, *tables[top])
+            left = not_needed(names_below, *tables[top])
         elif top == CLAIMS:
-            left = [name for name in found if sum_of(name) not in claims]
+            left = [name for name in names_below if sum_of(name) not in claims]
         elif top == "":
-            left = [name for name in found if sum_of(name) not in (MARKER, KEY_OBJECT, TRANSLATORS)]
+            left = [name for name in names_below if sum_of(name) not in (MARKER, KEY_OBJECT, TRANSLATORS)]
         else:
-            left = [name for name in found if not _STATE.fullmatch(sum_of(f"{top}/{name}").removesuffix(".partial"))]
+            left = [
+                name for name in names_below if not _STATE.fullmatch(sum_of(f"{top}/{name}").removesuffix(".partial"))
+            ]
         yield from (f"{f'{top}/' if top else ''}{name} is nothing that a run needs" for name in left)
 
 
@@ -153,8 +155,10 @@ def not_needed(names: Iterable[str], files: Set[str], first: int, last: int) -> 
         first: the number of a version with a checkpoint.
         last: the number of the newest version.
     """
-    found = [(_version_of(name), name) for name in names if not name.endswith("/") and sum_of(name) not in files]
-    return [name for of, name in sorted(found) if not first <= of <= last and sum_of(name) != f"{LOG}/_last_checkpoint"]
+    versions = [(_version_of(name), name) for name in names if not name.endswith("/") and sum_of(name) not in files]
+    return [
+        name for of, name in sorted(versions) if not first <= of <= last and sum_of(name) != f"{LOG}/_last_checkpoint"
+    ]
 
 
 def _remains(
@@ -228,8 +232,8 @@ def _rows(spark: SparkSession, store: Store, erased: Erased, going: npt.NDArray[
         rows, buried = (one.join(under_way, "global_position", "left_anti") for one in (rows, buried))
     late = F.col("b.global_position").isNull() | (F.col("inserted_at") > F.col("erased_at"))
     copies = rows.alias("r").join(buried.alias("b"), (F.col("r.hash") == F.col("b.hash")) & late, "left_semi")
-    found = [one.select("file") for one in (rows.join(buried, "global_position", "left_semi"), copies)]
-    for row in found[0].union(found[1]).distinct().limit(_SHOWN + 1).collect():
+    with_erased = [one.select("file") for one in (rows.join(buried, "global_position", "left_semi"), copies)]
+    for row in with_erased[0].union(with_erased[1]).distinct().limit(_SHOWN + 1).collect():
         yield f"messages/{row['file']} has a row of an erased message, which a rule that erases can remove"
 
 
@@ -266,5 +270,5 @@ def _texts(files: pa.Table, column: str) -> Iterator[str]:
 
 def _version_of(name: str) -> int:
     """The version of a log entry; -1 for any other file."""
-    found = _OF_VERSION.fullmatch(sum_of(name))
-    return int(found[1]) if found else -1
+    match = _OF_VERSION.fullmatch(sum_of(name))
+    return int(match[1]) if match else -1

@@ -40,8 +40,8 @@ def _leaving(context: PurgeRun, plan: Plan) -> DataFrame:
     """The messages that are purged and not erased: column message_id."""
     rows = written_rows(context, plan).where(~F.col("erase"))
     messages = within(read_messages(context.spark, context.store), rows)
-    found = messages.join(rows.select("global_position"), "global_position", "left_semi").select("message_id")
+    ids = messages.join(rows.select("global_position"), "global_position", "left_semi").select("message_id")
     if not plan.days:
-        return found
+        return ids
     days = read_messages(context.spark, context.store, plan.version_before)
-    return found.union(days.where(F.col("inserted_date").isin(*plan.days)).select("message_id"))
+    return ids.union(days.where(F.col("inserted_date").isin(*plan.days)).select("message_id"))

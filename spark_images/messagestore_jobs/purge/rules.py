@@ -33,19 +33,19 @@ def before(moment: datetime) -> Column:
 
 def own_conditions(rule: Rule, as_of: datetime) -> list[Column]:
     """The conditions of a rule on a message itself: all but the two limits that depend on other messages."""
-    found = []
+    conditions = []
     if rule.expired:
-        found.append(F.col("expires_at") <= instant(as_of))
+        conditions.append(F.col("expires_at") <= instant(as_of))
     if rule.statuses:
-        found.append(F.col("status").isin(*rule.statuses))
+        conditions.append(F.col("status").isin(*rule.statuses))
     if rule.max_age is not None:
-        found.append(before(shifted(as_of, -rule.max_age)))
+        conditions.append(before(shifted(as_of, -rule.max_age)))
     if rule.truncate_before is not None:
-        found.append(F.col("stream_name") == F.lit(rule.truncate_before.stream_name))
-        found.append(F.col("position") < F.lit(rule.truncate_before.position))
+        conditions.append(F.col("stream_name") == F.lit(rule.truncate_before.stream_name))
+        conditions.append(F.col("position") < F.lit(rule.truncate_before.position))
     if rule.match is not None and rule.match != Match():
-        found.append(matches(rule.match))
-    return found
+        conditions.append(matches(rule.match))
+    return conditions
 
 
 def says_nothing(rule: Rule) -> bool:

@@ -133,8 +133,8 @@ def _text(what: Scrub, kind: str, name: str) -> str:
 def _due(context: PurgeRun, rows: DataFrame, what: Scrub) -> DataFrame:
     """The frozen rows that are still to be scrubbed, as the table has them."""
     messages = within(read_messages(context.spark, context.store), rows).where(is_due(what))
-    found = messages.select("global_position", "message_id", "payload_size", "payload_uri", "scrubs")
-    return found.join(rows.select("global_position"), "global_position", "left_semi")
+    due = messages.select("global_position", "message_id", "payload_size", "payload_uri", "scrubs")
+    return due.join(rows.select("global_position"), "global_position", "left_semi")
 
 
 def _replaced(context: PurgeRun, rows: DataFrame) -> DataFrame:

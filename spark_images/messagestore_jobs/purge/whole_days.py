@@ -95,13 +95,13 @@ def streams_of_days(store: Store, version: int, days: Sequence[date]) -> pa.Tabl
         # Without days the version may be gone.
         return pa.table({"stream_name": pa.array([], pa.string()), "next_position": pa.array([], pa.int64())})
     table = store.table("messages", version)
-    found = pa.table({"stream_name": pa.array([], pa.string()), "position_max": pa.array([], pa.int64())})
+    heads = pa.table({"stream_name": pa.array([], pa.string()), "position_max": pa.array([], pa.int64())})
     for day in days:
         for batch in _batches(table, day, ("stream_name", "position")):
             last = pa.table(batch).group_by("stream_name").aggregate([("position", "max")])
-            both = pa.concat_tables([found, last.cast(found.schema)]).rename_columns(["stream_name", "position"])
-            found = both.group_by("stream_name").aggregate([("position", "max")])
-    return pa.table({"stream_name": found["stream_name"], "next_position": pc.add(found["position_max"], 1)})
+            both = pa.concat_tables([heads, last.cast(heads.schema)]).rename_columns(["stream_name", "position"])
+            heads = both.group_by("stream_name").aggregate([("position", "max")])
+    return pa.table({"stream_name": heads["stream_name"], "next_position": pc.add(heads["position_max"], 1)})
 
 
 def _batches(table: DeltaTable, day: date, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

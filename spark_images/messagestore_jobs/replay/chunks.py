@@ -143,12 +143,12 @@ class StagedObjects(Objects):
     def staged(self, below: str) -> dict[int, tuple[str, int]]:
         """The objects that Spark wrote into a folder: name (relative to the URI) and bytes, by number of the task."""
         selector = fs.FileSelector(self._path(below), allow_not_found=True)
-        found = {}
+        objects = {}
         for info in self._fs.get_file_info(selector):
             part = _SPARK_PART.match(info.base_name)
             if part and info.size:
-                found[int(part[1])] = (f"{below}/{info.base_name}", info.size)
-        return found
+                objects[int(part[1])] = (f"{below}/{info.base_name}", info.size)
+        return objects
 
     def move(self, name: str, to: str) -> None:
         """Rename an object and set its modification time to now; do nothing if it is gone, as it was moved before."""

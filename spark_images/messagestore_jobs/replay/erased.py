@@ -51,7 +51,7 @@ def take_out_copies(store: HeldStore, erased: Erased) -> int:
         How many objects had erased messages.
     """
     objects = store.objects()
-    found = 0
+    removed = 0
     for name, own in _staged(store):
         base = name.rpartition("/")[2]
         content = objects.read(name)
@@ -64,12 +64,12 @@ def take_out_copies(store: HeldStore, erased: Erased) -> int:
             continue
         left = _without(name, content, erased, own)
         if left != content:
-            found += 1
+            removed += 1
             with store.step("erase-staged"):
                 # Hadoop's checksums of a local file would be those of the old content.
                 objects.delete(f"{name.rpartition('/')[0]}/.{base}.crc")
                 objects.write(name, left)
-    return found
+    return removed
 
 
 def copies_left(store: Store, erased: Erased) -> Iterator[str]:

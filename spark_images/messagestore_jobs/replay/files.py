@@ -61,9 +61,9 @@ class FilesDelivery:
         Raises:
             RunFailedError: there is something else; nothing was touched.
         """
-        found = [name for name in self.objects.names() if name != f"{self._own}/"]
-        if found:
-            holds = f"what replay {job} has sent" if (job := self._manifest().get("job")) else found[0]
+        names = [name for name in self.objects.names() if name != f"{self._own}/"]
+        if names:
+            holds = f"what replay {job} has sent" if (job := self._manifest().get("job")) else names[0]
             raise RunFailedError(
                 "DestinationNotEmpty",
                 f"{self.objects.uri} is not empty (it holds {str(holds)[:300]}) and replay {self._job_id} has written "

@@ -88,7 +88,7 @@ def _first_left(
     messages: DataFrame, state: ReplayState, frozen: Frozen, numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]"
 ) -> dict[int, Key]:
     """The key of the first message that is left of each of these grains, if one is; a few grains are read at a time."""
-    found: dict[int, Key] = {}
+    keys: dict[int, Key] = {}
     for first in np.unique(numbers // _GRAINS_AT_ONCE * _GRAINS_AT_ONCE).tolist():
         some = frozen.grains[first : first + _GRAINS_AT_ONCE]
         positions = state.positions(frozen, first, first + len(some))
@@ -103,12 +103,12 @@ def _first_left(
         bounds = F.col("global_position").between(int(positions.min()), int(positions.max()))
         left = messages.where(bounds).join(F.broadcast(messages.sparkSession.createDataFrame(rows)), "global_position")
         least = left.groupBy("grain").agg(F.min(F.struct(*BY_SEQUENCE.columns)).alias("key"))
-        found |= {row["grain"]: tuple(row["key"]) for row in least.collect()}
-    return found
+        keys |= {row["grain"]: tuple(row["key"]) for row in least.collect()}
+    return keys
 
 
 def _first(messages: DataFrame, key: Key) -> Key:
     """The key of the first message at a key or after it."""
     least = messages.where(BY_SEQUENCE.between(key, None)).agg(F.min(F.struct(*BY_SEQUENCE.columns)).alias("key"))
-    found = least.collect()[0]["key"]
-    return BEHIND_ALL if found is None else tuple(found)
+    first = least.collect()[0]["key"]
+    return BEHIND_ALL if first is None else tuple(first)

@@ -51,10 +51,10 @@ class KafkaDelivery(StoreDelivery):
         """
         offsets = self._spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
         try:
-            found = offsets.list(json.dumps(access(self._to.cluster)), json.dumps([self._to.topic]), None)
+            listing = offsets.list(json.dumps(access(self._to.cluster)), json.dumps([self._to.topic]), None)
         except Py4JJavaError as error:
             raise kafka_failure(error, self._to.cluster) from error
-        partitions = json.loads(found)
+        partitions = json.loads(listing)
         if not partitions:
             raise RunFailedError(
                 "TopicMissing",

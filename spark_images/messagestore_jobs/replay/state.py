@@ -144,14 +144,14 @@ class ReplayState:
         """``count`` placed positions from the ``first`` on, in the order of the replay."""
         filesystem, folder = self._objects.place(_PLACED)
         parts = ds.dataset(folder, format="parquet", filesystem=filesystem).get_fragments()
-        found = [_NO_POSITIONS]
+        tables = [_NO_POSITIONS]
         for part in sorted(parts, key=lambda part: part.path):
             held = part.count_rows()
             if count and first < held:
-                found.append(part.to_table(columns=["global_position"]).slice(first, count).cast(_NO_POSITIONS.schema))
-                count -= found[-1].num_rows
+                tables.append(part.to_table(columns=["global_position"]).slice(first, count).cast(_NO_POSITIONS.schema))
+                count -= tables[-1].num_rows
             first = max(0, first - held)
-        positions: npt.NDArray[np.int64] = pa.concat_tables(found)["global_position"].to_numpy()
+        positions: npt.NDArray[np.int64] = pa.concat_tables(tables)["global_position"].to_numpy()
         return positions
 
     @property
@@ -208,8 +208,8 @@ class ReplayState:
     def chunks(self) -> list[Chunk]:
         """All sealed chunks, in order."""
         names = [name for name in self._objects.names(_CHUNKS) if name.endswith(".json")]
-        found = (read_document(self._objects, name, Chunk) for name in names)
-        return [chunk for chunk in found if chunk is not None]
+        chunks = (read_document(self._objects, name, Chunk) for name in names)
+        return [chunk for chunk in chunks if chunk is not None]
 
     def seal(self, chunk: Chunk) -> None:
         """Seal a staged chunk: from now on it is delivered, and never staged again."""

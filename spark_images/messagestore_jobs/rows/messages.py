@@ -35,8 +35,8 @@ def read_messages(spark: SparkSession, store: Store, version: int | None = None)
 
 def positions_in(rows: DataFrame) -> npt.NDArray[np.int64]:
     """The global positions of rows, read by the driver; in any order."""
-    found: npt.NDArray[np.int64] = rows.select("global_position").toArrow()["global_position"].to_numpy()
-    return found
+    positions: npt.NDArray[np.int64] = rows.select("global_position").toArrow()["global_position"].to_numpy()
+    return positions
 
 
 def messages_table(spark: SparkSession, store: Store) -> DeltaTable:
@@ -123,15 +123,15 @@ class Bounds(NamedTuple):
 
 def bounds(rows: DataFrame) -> Bounds | None:
     """The bounds of rows with inserted_date and global_position; None without rows."""
-    found = rows.agg(
+    row = rows.agg(
         F.collect_set("inserted_date").alias("days"),
         F.min("global_position").alias("first"),
         F.max("global_position").alias("last"),
     ).collect()[0]
-    return Bounds(sorted(found["days"]), found["first"], found["last"]) if found["days"] else None
+    return Bounds(sorted(row["days"]), row["first"], row["last"]) if row["days"] else None
 
 
 def within(messages: DataFrame, rows: DataFrame) -> DataFrame:
     """The messages within the bounds of ``rows``."""
-    found = bounds(rows)
-    return messages.where(F.lit(False) if found is None else found.condition())
+    limits = bounds(rows)
+    return messages.where(F.lit(False) if limits is None else limits.condition())

@@ -44,10 +44,10 @@ def _headers(translator: Translator) -> Column:
 def _value(source: FieldSource, own: Column, renamed: Column | None) -> Column:
     if source.value is not None:
         return F.lit(source.value)
-    found = own if renamed is None else renamed
+    value = own if renamed is None else renamed
     if source.path is not None:
-        found = _at(source.path)
-    return found if source.default is None else F.coalesce(found, F.lit(source.default))
+        value = _at(source.path)
+    return value if source.default is None else F.coalesce(value, F.lit(source.default))
 
 
 def _at(path: str) -> Column:

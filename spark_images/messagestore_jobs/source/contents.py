@@ -117,9 +117,9 @@ def again_as(read: Sequence[Range], start: int, rest: Range) -> list[Range]:
 def _end_of_line(content: pa.NativeFile, at: int, size: int) -> int:
     """One past the end of the line at a byte of a file."""
     for block in _blocks(content, at, size, LINE):
-        found = block.find(b"\n")
-        if found >= 0:
-            return at + found + 1
+        newline = block.find(b"\n")
+        if newline >= 0:
+            return at + newline + 1
         at += len(block)
     return size
 

@@ -232,8 +232,8 @@ class FileArrivals:
         """See :class:`Arrivals`; in files."""
         left = {r.file for r in (*self._waiting, *self._open_lines)}
         oldest = min((file.modified_at for file in left), default=None)
-        found = bool(left) or self._read.has_begun()
-        return Lag(as_of=now(self._document), files=len(left), oldest_pending_time=oldest, source_found=found)
+        exists = bool(left) or self._read.has_begun()
+        return Lag(as_of=now(self._document), files=len(left), oldest_pending_time=oldest, source_found=exists)
 
     def loss(self) -> Loss | None:
         """None, as a file that is gone before it was read does not count as lost."""
@@ -282,5 +282,5 @@ def unreadable(spark: SparkSession, uris: set[str]) -> dict[str, tuple[str, bool
     """The files that can't be read: the reason of each, and whether the credentials are refused."""
     jvm = spark._jvm
     conf = spark._jsparkSession.sessionState().newHadoopConf()
-    found = json.loads(jvm.dev.messagestore.spark.FileListing.unreadable(conf, json.dumps(sorted(uris))))  # type: ignore[union-attr]
-    return {uri: (reason, is_denied) for uri, reason, is_denied in found}
+    answer = json.loads(jvm.dev.messagestore.spark.FileListing.unreadable(conf, json.dumps(sorted(uris))))  # type: ignore[union-attr]
+    return {uri: (reason, is_denied) for uri, reason, is_denied in answer}

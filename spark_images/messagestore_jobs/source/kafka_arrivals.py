@@ -152,10 +152,10 @@ class KafkaArrivals:
 
     def loss(self) -> Loss | None:
         """See :class:`Arrivals`."""
-        found = self._read.lost()
-        if found is None:
+        lost = self._read.lost()
+        if lost is None:
             return None
-        records, batch = found
+        records, batch = lost
         last = batch.ranges[-1]
         return Loss(
             records=records,

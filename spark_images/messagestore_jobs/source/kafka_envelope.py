@@ -75,20 +75,20 @@ def said_before(headers: Column) -> tuple[Column, ...]:
 def of_record(mapping: FieldMapping, name: str) -> Column:
     """The canonical field ``name``, from a header or another part of the record."""
     if mapping.header is not None:
-        found = _header(mapping.header)
+        value = _header(mapping.header)
     elif mapping.record == "Value":
-        found = F.col("value") if name == "payload" else _text("value")
+        value = F.col("value") if name == "payload" else _text("value")
     elif mapping.record == "Key":
-        found = F.col("key") if name == "payload" else _text("key")
+        value = F.col("key") if name == "payload" else _text("key")
     elif mapping.record == "Timestamp":
-        found = rfc3339(F.col("record_time"))
+        value = rfc3339(F.col("record_time"))
     elif mapping.record == "Topic":
-        found = F.substring_index(F.replace("uri", F.lit(URI), F.lit("")), GENERATION, 1)
+        value = F.substring_index(F.replace("uri", F.lit(URI), F.lit("")), GENERATION, 1)
     else:
-        found = F.concat(
+        value = F.concat(
             "uri", F.lit("/"), F.col("partition").cast("string"), F.lit("#"), F.col("offset").cast("string")
         )
-    return found.cast("binary") if name == "payload" else found
+    return value.cast("binary") if name == "payload" else value
 
 
 def _text(column: str) -> Column:

@@ -41,12 +41,12 @@ def list_partitions(spark: SparkSession, source: KafkaSource) -> list[Listed]:
     """
     offsets = spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
     try:
-        found = offsets.list(json.dumps(access(source.cluster)), json.dumps(source.topics), source.topic_pattern)
+        listing = offsets.list(json.dumps(access(source.cluster)), json.dumps(source.topics), source.topic_pattern)
     except Py4JJavaError as error:
         raise kafka_failure(error, source.cluster) from error
     listed = [
         Listed(Partition(p["topic"], p["topicId"], p["partition"]), p["earliest"], p["latest"])
-        for p in json.loads(found)
+        for p in json.loads(listing)
     ]
     missing = sorted(set(source.topics) - {one.partition.topic for one in listed})
     if missing:

@@ -65,9 +65,9 @@ def after_last_line(content: pa.NativeFile, end: int) -> int:
     while end > 0:
         start = max(0, end - LINE)
         content.seek(start)
-        found = content.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return int(start + found + 1)
+        newline = content.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return int(start + newline + 1)
         end = start
     return 0
 

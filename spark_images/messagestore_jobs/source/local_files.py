@@ -54,11 +54,11 @@ class _Walk:
     def files(self) -> Iterator[tuple[str, int, int]]:
         """URI, size and modification time in microseconds of each file."""
         try:
-            found = Path(self._root).stat()
+            status = Path(self._root).stat()
         except FileNotFoundError:
             return
-        if not stat.S_ISDIR(found.st_mode):
-            yield from self._file(self._root, found)
+        if not stat.S_ISDIR(status.st_mode):
+            yield from self._file(self._root, status)
             return
         yield from self._below(self._root)
         # Links come after all real folders, in order of their names, so that each run gives a file the same name.
@@ -87,19 +87,19 @@ class _Walk:
 
     def _followed(self, link: str) -> Iterator[tuple[str, int, int]]:
         try:
-            found = Path(link).stat()
+            status = Path(link).stat()
         except OSError as error:
             self._skipped(link, f"the link leads nowhere: {error.strerror}")
             return
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             yield from self._below(link)
         elif not self._is_listed(os.path.realpath(link)):
-            yield from self._file(link, found)
+            yield from self._file(link, status)
 
     def _is_new(self, folder: str) -> bool:
-        found = Path(folder).stat()
-        known = (found.st_dev, found.st_ino) in self._folders
-        self._folders.add((found.st_dev, found.st_ino))
+        status = Path(folder).stat()
+        known = (status.st_dev, status.st_ino) in self._folders
+        self._folders.add((status.st_dev, status.st_ino))
         return not known
 
     def _is_listed(self, path: str) -> bool:
@@ -107,13 +107,13 @@ class _Walk:
         below = os.path.relpath(path, self._real).split("/")
         return below[0] != ".." and not any(name.startswith(_HIDDEN) for name in below)
 
-    def _file(self, path: str, found: os.stat_result) -> Iterator[tuple[str, int, int]]:
-        if not stat.S_ISREG(found.st_mode):
+    def _file(self, path: str, status: os.stat_result) -> Iterator[tuple[str, int, int]]:
+        if not stat.S_ISREG(status.st_mode):
             self._skipped(path, "it is no plain file")
         elif not _is_utf8(path):
             self._unreadable(path)
         else:
-            yield f"file://{path}", found.st_size, modified_at(found.st_mtime_ns)
+            yield f"file://{path}", status.st_size, modified_at(status.st_mtime_ns)
 
 
 def modified_at(nanoseconds: int) -> int:

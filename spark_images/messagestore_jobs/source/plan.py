@@ -169,10 +169,14 @@ def pending_offsets(
         read: how far each has been read; empty before the first batch.
         from_latest: whether a new source begins at the partitions' ends. Then empty ranges note where that is.
     """
-    found = list(listed)
+    partitions = list(listed)
     if not read and from_latest:
-        return list(offsets_in_order(OffsetRange(one.partition, one.latest, one.latest, one.latest) for one in found))
-    return list(offsets_in_order([*_of_deleted(found, read), *(r for one in found for r in _of_partition(one, read))]))
+        return list(
+            offsets_in_order(OffsetRange(one.partition, one.latest, one.latest, one.latest) for one in partitions)
+        )
+    return list(
+        offsets_in_order([*_of_deleted(partitions, read), *(r for one in partitions for r in _of_partition(one, read))])
+    )
 
 
 def next_offsets(waiting: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]:
