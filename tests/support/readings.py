@@ -13,7 +13,7 @@ from messagestore.reader import Reader
 from messagestore_core.contract.run_document import Rule
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.audit import read_audit, rows_of
-from messagestore_core.store.dead_letters import letter_keys, set_aside_before, set_aside_for
+from messagestore_core.store.dead_letters import dead_letter_keys, set_aside_before, set_aside_for
 from messagestore_core.store.delta_log import count_rows, has_any, next_global_position, table_state
 from messagestore_core.store.files import ReadFiles, planned_batch
 from messagestore_core.store.handle import Store
@@ -123,7 +123,7 @@ READINGS: dict[str, dict[str, Callable[[Store], Any]]] = {
         "replies": lambda store: has_any(store, "correlation_id"),
         "what expires": lambda store: is_any_due(store, START),
         "what expires later": lambda store: is_any_due(store, START + timedelta(days=9)),
-        "state": lambda store: table_state(store, count_letters=True).model_dump(
+        "state": lambda store: table_state(store, count_reasons=True).model_dump(
             include={
                 "messages",
                 "dead_letters",
@@ -136,7 +136,7 @@ READINGS: dict[str, dict[str, Callable[[Store], Any]]] = {
     },
     "dead_letters": {
         "by file": lambda store: set_aside_before(store, {_A}),
-        "by file and reason": lambda store: sorted(letter_keys(set_aside_for(store, {_A, _B}, [_WRONG]))),
+        "by file and reason": lambda store: sorted(dead_letter_keys(set_aside_for(store, {_A, _B}, [_WRONG]))),
         "of other files": lambda store: set_aside_before(store, {"file:///landing/aa"}),
         "by age": lambda store: count_dead_letters(store, START + timedelta(hours=1)),
         "by reason": lambda store: len(list(Reader(store.uri).dead_letters([str(_WRONG)], redriven=False))),

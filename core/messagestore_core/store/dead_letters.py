@@ -17,11 +17,11 @@ from messagestore_core.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE, UTC, 
 
 _EARLIER = 10
 """How many refusals before the last a dead letter keeps."""
-LetterKey = tuple[str, int | None, int, bytes | None]
+DeadLetterKey = tuple[str, int | None, int, bytes | None]
 """What makes two dead letters the same: uri, partition, offset, and the SHA-256 of the bytes."""
 TOLD = ("message_id", "stream_name", "correlation_id")
 """The columns by which an erasure or a look-up finds a dead letter; null where its record doesn't tell them."""
-LETTER_KEY = pa.schema(
+DEAD_LETTER_KEY = pa.schema(
     [("uri", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("digest", pa.binary())]
 )
 """The same as columns."""
@@ -53,7 +53,7 @@ class DeadLettersBefore:
         return self._store.known.of("dead_letters") != self._at
 
 
-def new_letters(columns: Mapping[str, pa.Array | pa.ChunkedArray], failed_at: datetime, batch: str) -> pa.Table:
+def new_dead_letters(columns: Mapping[str, pa.Array | pa.ChunkedArray], failed_at: datetime, batch: str) -> pa.Table:
     """Rows of DEAD_LETTERS that a batch sets aside; columns that are not given are null. ``reason`` must be given."""
     count = len(columns["reason"])
     given = {
@@ -64,24 +64,24 @@ def new_letters(columns: Mapping[str, pa.Array | pa.ChunkedArray], failed_at: da
     return pa.table({name: given.get(name, pa.nulls(count)) for name in DEAD_LETTERS.names}).cast(DEAD_LETTERS)
 
 
-def letter_keys(rows: pa.Table) -> list[LetterKey]:
+def dead_letter_keys(rows: pa.Table) -> list[DeadLetterKey]:
     """The key of each row (schema DEAD_LETTERS, or one that has LETTER_KEY)."""
     columns = rows if "digest" in rows.column_names else _key_columns(rows)
-    return list(zip(*(columns[name].to_pylist() for name in LETTER_KEY.names), strict=True))
+    return list(zip(*(columns[name].to_pylist() for name in DEAD_LETTER_KEY.names), strict=True))
 
 
 def _key_columns(rows: pa.Table | pa.RecordBatch) -> pa.Table:
     digests = [hashlib.sha256(raw.as_buffer()).digest() if raw.is_valid else None for raw in rows["raw"]]
-    source = [pc.struct_field(rows["source"], name) for name in LETTER_KEY.names[:-1]]
-    return pa.table([*source, digests], names=LETTER_KEY.names).cast(LETTER_KEY)
+    source = [pc.struct_field(rows["source"], name) for name in DEAD_LETTER_KEY.names[:-1]]
+    return pa.table([*source, digests], names=DEAD_LETTER_KEY.names).cast(DEAD_LETTER_KEY)
 
 
-def set_aside_before(store: Store, uris: set[str]) -> dict[LetterKey, str]:
+def set_aside_before(store: Store, uris: set[str]) -> dict[DeadLetterKey, str]:
     """The dead letters from these source URIs: their keys, and the batch that set each aside."""
     if not uris:
         return {}
     rows = _from(store, uris)
-    return dict(zip(letter_keys(rows), rows["batch"].to_pylist(), strict=True))
+    return dict(zip(dead_letter_keys(rows), rows["batch"].to_pylist(), strict=True))
 
 
 def set_aside_for(store: Store, uris: set[str], reasons: Sequence[DeadLetterReason]) -> pa.Table:
@@ -100,7 +100,7 @@ def _from(store: Store, uris: set[str], condition: pc.Expression | None = None) 
         batch_readahead=1,
         fragment_readahead=1,
     )
-    schema = LETTER_KEY.append(pa.field("reason", pa.string())).append(pa.field("batch", pa.string()))
+    schema = DEAD_LETTER_KEY.append(pa.field("reason", pa.string())).append(pa.field("batch", pa.string()))
     matching = [
         _key_columns(b).append_column("reason", b["reason"]).append_column("batch", b["batch"]).cast(schema)
         for b in batches
@@ -108,7 +108,7 @@ def _from(store: Store, uris: set[str], condition: pc.Expression | None = None) 
     return pa.concat_tables([schema.empty_table(), *matching])
 
 
-def uris_of_cut_letters(store: Store) -> set[str]:
+def uris_of_cut_dead_letters(store: Store) -> set[str]:
     """The source URIs of dead letters that have, or may have, only a part of their record's bytes."""
     uri, reason = pc.field("source", "uri"), pc.field("reason")
     # Of an earlier release: a compressed file may be cut short, or hold a line that is none of JSON.
@@ -133,7 +133,7 @@ def withdraw(store: HeldStore, batch: str, stays: Callable[[Place], bool] = lamb
     if not chosen:
         return
     columns = dict(zip(Place._fields, zip(*chosen, strict=True), strict=True))
-    rows = pa.table({name: pa.array(columns[name], LETTER_KEY.field(name).type) for name in Place._fields})
+    rows = pa.table({name: pa.array(columns[name], DEAD_LETTER_KEY.field(name).type) for name in Place._fields})
     last = "array_element(d.earlier, -1)"
     before = {field.name: f"{last}['{field.name}']" for field in REFUSAL}
     before["tries"] = "nullif(d.tries - 1, 1)"
@@ -162,10 +162,10 @@ def set_aside(store: HeldStore, rows: pa.Table) -> None:
         )
 
 
-def remove(store: HeldStore, letters: pa.Table) -> None:
+def remove(store: HeldStore, rows: pa.Table) -> None:
     """Delete dead letters, by columns raw and source; the caller names the write."""
     store.open_to_write("dead_letters").merge(
-        letters, _SAME, source_alias="s", target_alias="d", commit_properties=store.commit_properties()
+        rows, _SAME, source_alias="s", target_alias="d", commit_properties=store.commit_properties()
     ).when_matched_delete().execute()
 
 

@@ -138,24 +138,24 @@ def next_global_position(store: Store) -> int:
     return max(noted or FIRST_GLOBAL_POSITION, (last or 0) + 1)
 
 
-def table_state(store: Store, note: CommitNote | None = None, *, count_letters: bool = False) -> TableState:
+def table_state(store: Store, note: CommitNote | None = None, *, count_reasons: bool = False) -> TableState:
     """Counts and bounds of the store, from the tables' logs; files are read only if their statistics are absent.
 
     Args:
         store: whose.
         note: the newest one of ``messages``, which knows the last position also where its message was removed.
-        count_letters: whether to read files of dead letters for their reasons, where the log doesn't tell them.
+        count_reasons: whether to read files of dead letters for their reasons, where the log doesn't tell them.
     """
     messages = store.table("messages")
     files = complete(store, "messages", files_of(messages), "time", "global_position")
-    letters = complete(store, "dead_letters", files_of(store.table("dead_letters")), "redriven_at")
-    reasons = count_open(store, "dead_letters", letters, "reason", "redriven_at", read=count_letters)
+    dead_letters = complete(store, "dead_letters", files_of(store.table("dead_letters")), "redriven_at")
+    reasons = count_open(store, "dead_letters", dead_letters, "reason", "redriven_at", read=count_reasons)
     noted = (note.next_global_position if note else None) or FIRST_GLOBAL_POSITION
     last = max(noted - 1, _bound(files, "max.global_position", pc.max) or 0)
     return TableState(
         version=messages.version(),
         messages=_sum(files, "num_records"),
-        dead_letters=_sum(letters, "null_count.redriven_at"),
+        dead_letters=_sum(dead_letters, "null_count.redriven_at"),
         bytes=_sum(files, "size_bytes"),
         oldest_message_time=_time(files, "min.time", pc.min),
         newest_message_time=_time(files, "max.time", pc.max),

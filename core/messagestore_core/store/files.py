@@ -22,7 +22,7 @@ import pyarrow.dataset as ds
 from deltalake import write_deltalake
 
 from messagestore_core.store.batches import ReadBatches
-from messagestore_core.store.dead_letters import uris_of_cut_letters
+from messagestore_core.store.dead_letters import uris_of_cut_dead_letters
 from messagestore_core.store.file_ends import NOT_READ, FileEnds
 from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan
@@ -221,7 +221,7 @@ class ReadFiles(ReadBatches[Batch]):
         """
         if not self._untold:
             return False
-        uris = uris_of_cut_letters(self._store)
+        uris = uris_of_cut_dead_letters(self._store)
         with self._held.step("cut-asked"):
             self._mark_cut(uris, "cut is null")
         return True

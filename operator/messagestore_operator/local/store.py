@@ -27,7 +27,7 @@ def store_facts(stream: MessageStream) -> StoreFacts | None:
         if not _is_own(store):
             return None
         note = last_note(store)
-        state = table_state(store, note, count_letters=True)
+        state = table_state(store, note, count_reasons=True)
         return StoreFacts(state, note.totals, _last_batch_at(store, source_id(stream)))
     except (OSError, DeltaError, ValueError, RunFailedError):
         return None

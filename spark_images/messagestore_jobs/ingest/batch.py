@@ -19,7 +19,7 @@ from messagestore_core.clock import microseconds, shifted
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.batches import batch_id
-from messagestore_core.store.dead_letters import letter_keys, set_aside, set_aside_again, set_aside_before
+from messagestore_core.store.dead_letters import dead_letter_keys, set_aside, set_aside_again, set_aside_before
 from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
@@ -29,11 +29,11 @@ from messagestore_jobs.index.keys import HASH_BYTES, Flags, Keys
 from messagestore_jobs.index.store_index import Added, StoreIndex
 from messagestore_jobs.ingest.assign import Arrived, Assignment, assign, count
 from messagestore_jobs.ingest.columns import TOMBSTONE, Columns, ordering_of
-from messagestore_jobs.ingest.dead_letters import brought_along, read_letters, set_aside_earlier
+from messagestore_jobs.ingest.dead_letters import brought_along, read_dead_letters, set_aside_earlier
 from messagestore_jobs.ingest.earlier_events import EarlierEvents
 from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.ingest.sequences import KnownSequences
-from messagestore_jobs.ingest.write import claimed_payloads, set_assignment, set_clock, with_letters
+from messagestore_jobs.ingest.write import claimed_payloads, set_assignment, set_clock, with_dead_letters
 from messagestore_jobs.rows.claims import write_claims
 from messagestore_jobs.rows.messages import append_messages
 from messagestore_jobs.rows.portions import portion_bytes, portions
@@ -94,8 +94,8 @@ def ingest_batch(
     stored = placed.where("position >= 0")
     if context.task.claim_check_bytes is not None:
         _write_claims(context, stored)
-    letters = _letters(context, due.batch, placed, assigned, unfit)
-    dealt = _set_aside(context, due, letters, any_unfit=len(unfit.rows) > 0)
+    dead_letters = _dead_letters(context, due.batch, placed, assigned, unfit)
+    dealt = _set_aside(context, due, dead_letters, any_unfit=len(unfit.rows) > 0)
     note_cut(due.batch, dealt.cut)
     counts = count(read.arrived, assigned, context.task.on_arrival_expired, dealt.earlier)
     if due.repeated:
@@ -154,16 +154,16 @@ def _unfit(context: BatchContext, read: _Read, assigned: Assignment) -> _Unfit:
 
 def _placed(context: BatchContext, read: _Read, assigned: Assignment, unfit: _Unfit) -> DataFrame:
     """All records with their positions; below 0 where they are not stored."""
-    positions = replace(assigned, position=with_letters(assigned.position, unfit.left, unfit.portion))
+    positions = replace(assigned, position=with_dead_letters(assigned.position, unfit.left, unfit.portion))
     set_assignment(context.spark, read.sizes, read.narrow["identity"].to_numpy(), positions)
     return with_projections(read.judged, context.columns.placed)
 
 
-def _letters(
+def _dead_letters(
     context: BatchContext, batch: Planned, placed: DataFrame, assigned: Assignment, unfit: _Unfit
 ) -> Iterator[pa.Table]:
     tried = (batch.at, _id(context.task, batch))
-    return read_letters(unfit.along, placed, unfit.left, unfit.portion, assigned, tried)
+    return read_dead_letters(unfit.along, placed, unfit.left, unfit.portion, assigned, tried)
 
 
 def _commit(context: BatchContext, batch: Planned, stored: DataFrame, note: CommitNote, *, alone: bool) -> None:
@@ -255,18 +255,18 @@ class _SetAside(NamedTuple):
     own_in_all: int = 0
 
 
-def _set_aside(context: BatchContext, due: Due, letters: Iterator[pa.Table], *, any_unfit: bool) -> _SetAside:
+def _set_aside(context: BatchContext, due: Due, dead_letters: Iterator[pa.Table], *, any_unfit: bool) -> _SetAside:
     """Write new dead letters."""
     cut: set[str] = set()
-    letters = _noting_cut(letters, cut)
+    dead_letters = _noting_cut(dead_letters, cut)
     if context.task.source.kind == "records":
-        for rows in letters:
+        for rows in dead_letters:
             set_aside_again(context.store, rows)
         return _SetAside(cut)
     known = set_aside_before(context.store, due.read_before if any_unfit or due.repeated else set())
     this, earlier, own = _id(context.task, due.batch), 0, 0
-    for rows in letters:
-        by = [known.get(key) for key in letter_keys(rows)] if known else [None] * rows.num_rows
+    for rows in dead_letters:
+        by = [known.get(key) for key in dead_letter_keys(rows)] if known else [None] * rows.num_rows
         new = rows.filter(pa.array([batch is None for batch in by]))
         if new.num_rows:
             set_aside(context.store, new)
@@ -283,9 +283,9 @@ def _gone(dealt: _SetAside, arrived: Arrived, unfit: Numbers) -> IngestCounts:
     return IngestCounts(received=gone, dead_lettered=gone)
 
 
-def _noting_cut(letters: Iterator[pa.Table], uris: set[str]) -> Iterator[pa.Table]:
+def _noting_cut(dead_letters: Iterator[pa.Table], uris: set[str]) -> Iterator[pa.Table]:
     """The same dead letters; adds the source URIs of those that are cut."""
-    for rows in letters:
+    for rows in dead_letters:
         uris.update(pc.struct_field(rows.filter(pc.field("cut"))["source"], "uri").to_pylist())
         yield rows
 

@@ -30,12 +30,12 @@ from messagestore_jobs.ingest.envelope import (
 )
 from messagestore_jobs.ingest.judge import verdict_columns
 from messagestore_jobs.ingest.refusals import Expected, Members, Numbers
-from messagestore_jobs.ingest.write import assignment_columns, clock, identity, letter_columns, row_columns
+from messagestore_jobs.ingest.write import assignment_columns, clock, dead_letter_columns, identity, row_columns
 from messagestore_jobs.sequences import told_size
 from messagestore_jobs.source.columns import Projections, whole_number
 from messagestore_jobs.source.kafka_envelope import record_says
 
-LETTER = "letter"
+DEAD_LETTER = "letter"
 TOMBSTONE = "tombstone"
 _BESIDE_ITS_BYTES = 1024
 """Bytes of a dead letter beside its record: source, reason, detail, and Python's own for each."""
@@ -82,7 +82,7 @@ def columns_of(
     task: IngestTask,
     uri: str,
     suffix: str,
-    letters_at_once: int,
+    dead_letter_bytes_at_once: int,
     keys: HashKeys,
     *,
     earlier_events: bool,
@@ -94,7 +94,7 @@ def columns_of(
         task: of the run.
         uri: the table folder.
         suffix: the end of names of the run's claim checks.
-        letters_at_once: how many bytes of dead letters each Spark task may return with the verdicts.
+        dead_letter_bytes_at_once: how many bytes of dead letters each Spark task may return with the verdicts.
         keys: of the ids' hashes.
         earlier_events: whether to look for CloudEvents that an earlier release stored.
     """
@@ -106,7 +106,7 @@ def columns_of(
             *verdict_columns(task),
         ),
         narrow=(
-            *_narrow(task, letters_at_once),
+            *_narrow(task, dead_letter_bytes_at_once),
             *_hashes(spark, keys),
             *(earlier_columns(spark, keys.index) if earlier_events else ()),
         ),
@@ -132,7 +132,7 @@ def _of_kafka(task: IngestTask) -> bool:
     return task.source.kind == "kafka" or (task.source.kind == "records" and task.source.of_kafka)
 
 
-def _narrow(task: IngestTask, letters_at_once: int) -> tuple[Column, ...]:
+def _narrow(task: IngestTask, dead_letter_bytes_at_once: int) -> tuple[Column, ...]:
     ordering = tuple(_ordering(task))
     suspect = reduce(or_, [F.col("reason").isNotNull(), F.col("expired"), *(t.isNotNull() for t in ordering)])
     return (
@@ -143,8 +143,8 @@ def _narrow(task: IngestTask, letters_at_once: int) -> tuple[Column, ...]:
         F.col("reason").isNotNull().alias("dead"),
         F.col("unselected"),
         F.col("expired"),
-        F.when(suspect, _letter_bytes(of_kafka=_of_kafka(task))).alias("letter_bytes"),
-        *_letter(task, letters_at_once),
+        F.when(suspect, _dead_letter_bytes(of_kafka=_of_kafka(task))).alias("letter_bytes"),
+        *_dead_letter(task, dead_letter_bytes_at_once),
         *_unknown(task),
         *(t.alias(ORDERING) for t in ordering),
     )
@@ -161,26 +161,26 @@ def _unknown(task: IngestTask) -> Iterator[Column]:
         yield F.col(wire("unknown")).isNotNull().alias("unknown")
 
 
-def _letter(task: IngestTask, at_once: int) -> Iterator[Column]:
+def _dead_letter(task: IngestTask, at_once: int) -> Iterator[Column]:
     """Column letter: a whole dead letter, while the task has few; null for other records.
 
     Most batches have few, and reading them later means reading the whole batch again.
     """
     if task.source.kind != "records":
-        size = _letter_bytes(of_kafka=_of_kafka(task))
+        size = _dead_letter_bytes(of_kafka=_of_kafka(task))
         fits = F.call_function("messagestore.within", size, F.lit(at_once).cast("bigint"))
-        letter = F.struct(*letter_columns(says=_of_kafka(task)))
+        dead_letter = F.struct(*dead_letter_columns(says=_of_kafka(task)))
         # Without the cast, fields that no dead letter has null would count as never null in other records too.
-        yield F.when(F.col("reason").isNotNull() & fits, letter).cast(_letter_type(task)).alias(LETTER)
+        yield F.when(F.col("reason").isNotNull() & fits, dead_letter).cast(_dead_letter_type(task)).alias(DEAD_LETTER)
 
 
-def _letter_type(task: IngestTask) -> str:
+def _dead_letter_type(task: IngestTask) -> str:
     fields = "raw binary, reason string, detail string, kind string, uri string, partition int, offset bigint, "
     fields += "".join(f"{name} string, " for name in TOLD) + "cut boolean"
     return f"struct<{fields}{', record_says map<string, string>' if _of_kafka(task) else ''}>"
 
 
-def _letter_bytes(*, of_kafka: bool) -> Column:
+def _dead_letter_bytes(*, of_kafka: bool) -> Column:
     """About how many bytes a driver holds of a dead letter."""
     beside = F.octet_length(F.to_json("record_says")) if of_kafka else F.lit(0)
     named = F.octet_length(F.concat_ws("", *told()))

@@ -15,15 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.dead_letters import LETTER_KEY, TOLD, new_letters, set_aside_for
+from messagestore_core.store.dead_letters import DEAD_LETTER_KEY, TOLD, new_dead_letters, set_aside_for
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.ingest.assign import Assignment
-from messagestore_jobs.ingest.columns import LETTER
+from messagestore_jobs.ingest.columns import DEAD_LETTER
 from messagestore_jobs.ingest.refusals import Numbers
-from messagestore_jobs.ingest.write import as_judged, letter_columns, letters_of
+from messagestore_jobs.ingest.write import as_judged, dead_letter_columns, dead_letters_of
 from messagestore_jobs.rows.portions import portion_bytes
 from messagestore_jobs.source.arrivals import REPLACED
 
@@ -51,15 +51,15 @@ def bytes_at_once(spark: SparkSession) -> int:
 
 def brought_along(narrow: pa.Table, unfit: Numbers) -> pa.Table | None:
     """The dead letters at rows ``unfit`` that came with the verdicts, with their rows in column place; None: none."""
-    if LETTER not in narrow.column_names:
+    if DEAD_LETTER not in narrow.column_names:
         return None
-    letters = narrow[LETTER].take(pa.array(unfit)).combine_chunks()
-    there = letters.is_valid()
-    rows = pa.Table.from_struct_array(letters.filter(there))
+    dead_letters = narrow[DEAD_LETTER].take(pa.array(unfit)).combine_chunks()
+    there = dead_letters.is_valid()
+    rows = pa.Table.from_struct_array(dead_letters.filter(there))
     return rows.append_column("place", pa.array(unfit, pa.int32()).filter(there)) if rows.num_rows else None
 
 
-def read_letters(
+def read_dead_letters(
     along: pa.Table | None,
     placed: DataFrame,
     left: Numbers,
@@ -84,18 +84,18 @@ def read_letters(
     why = dict(zip(refused.rows.tolist(), zip(refused.reasons, refused.details, strict=True), strict=True))
     if not len(left):
         if along is not None:
-            yield _letters(along, why, about)
+            yield _dead_letters(along, why, about)
         return
-    columns = letter_columns(says="record_says" in placed.columns)
+    columns = dead_letter_columns(says="record_says" in placed.columns)
     for number in np.unique(portion).tolist():
-        checked = placed.where(letters_of(number)).withColumn("value", as_judged())
+        checked = placed.where(dead_letters_of(number)).withColumn("value", as_judged())
         rows = checked.select("place", *columns).toArrow().sort_by("place")
         if rows["place"].to_pylist() != left[portion == number].tolist():
             raise SourceChangedError
         if along is not None:
             both = [along.select(rows.column_names), rows]
             rows, along = pa.concat_tables(both, promote_options="default").sort_by("place"), None
-        yield _letters(rows, why, about)
+        yield _dead_letters(rows, why, about)
 
 
 @dataclass(frozen=True)
@@ -127,16 +127,16 @@ def set_aside_earlier(
         starts: the first row of each part.
         rows: how many records there are.
     """
-    letters = set_aside_for(store, uris, _MAY_CHANGE)
-    own = pc.fill_null(pc.equal(letters["batch"], batch), False)
-    refused = pc.equal(letters["reason"], str(DeadLetterReason.WRONG_EXPECTED_VERSION))
+    dead_letters = set_aside_for(store, uris, _MAY_CHANGE)
+    own = pc.fill_null(pc.equal(dead_letters["batch"], batch), False)
+    refused = pc.equal(dead_letters["reason"], str(DeadLetterReason.WRONG_EXPECTED_VERSION))
     return Earlier(
-        refused=_at(letters.filter(pc.and_not(refused, own)), judged, starts, rows),
-        own=_at(letters.filter(own), judged, starts, rows),
+        refused=_at(dead_letters.filter(pc.and_not(refused, own)), judged, starts, rows),
+        own=_at(dead_letters.filter(own), judged, starts, rows),
     )
 
 
-def _letters(rows: pa.Table, refused: Mapping[int, tuple[str, str]], about: tuple[datetime, str]) -> pa.Table:
+def _dead_letters(rows: pa.Table, refused: Mapping[int, tuple[str, str]], about: tuple[datetime, str]) -> pa.Table:
     told = [refused.get(place, (None, None)) for place in rows["place"].to_pylist()]
     reasons = pc.coalesce(pa.array([reason and str(reason) for reason, _ in told], pa.string()), rows["reason"])
     if reasons.null_count:
@@ -146,15 +146,15 @@ def _letters(rows: pa.Table, refused: Mapping[int, tuple[str, str]], about: tupl
     headers = {"headers": rows["record_says"]} if "record_says" in rows.column_names else {}
     given = {"raw": rows["raw"], "reason": reasons, "detail": details, "source": source}
     given |= {name: rows[name] for name in (*TOLD, "cut")}
-    return new_letters({**given, **headers}, *about)
+    return new_dead_letters({**given, **headers}, *about)
 
 
-def _at(letters: pa.Table, judged: DataFrame, starts: Numbers, rows: int) -> Flags:
+def _at(dead_letters: pa.Table, judged: DataFrame, starts: Numbers, rows: int) -> Flags:
     """Which records have source, offset and bytes of one of these dead letters."""
     flags = np.zeros(rows, dtype=np.bool_)
-    if not letters.num_rows:
+    if not dead_letters.num_rows:
         return flags
-    known = F.broadcast(judged.sparkSession.createDataFrame(letters.select(LETTER_KEY.names))).alias("letter")
+    known = F.broadcast(judged.sparkSession.createDataFrame(dead_letters.select(DEAD_LETTER_KEY.names))).alias("letter")
     same = [F.col(f"letter.{name}").eqNullSafe(F.col(f"record.{name}")) for name in ("uri", "partition", "offset")]
     same.append(F.col("letter.digest") == F.unhex(F.sha2("record.value", 256)))
     records = judged.where("row >= 0").alias("record")

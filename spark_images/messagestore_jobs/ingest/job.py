@@ -128,7 +128,7 @@ class Ingest:
         self._arrivals = _arrivals(run, task)
         self._throttle = Throttle(task.messages_per_second)
         self._note = self._first = last_note(self._store)
-        self._letters = DeadLettersBefore(self._store)
+        self._dead_letters = DeadLettersBefore(self._store)
         updates = updates_task(task)
         update_arrivals = _arrivals(run, updates) if updates else None
         self._withdraw_left_behind(update_arrivals)
@@ -229,7 +229,7 @@ class Ingest:
             counts=self._note.totals - self._first.totals,
             totals=self._note.totals,
             batches=self._batches,
-            table=table_state(self._store, self._note, count_letters=self._letters.changed()),
+            table=table_state(self._store, self._note, count_reasons=self._dead_letters.changed()),
             sequences=self._sequences.told(last=last),
             lag=self._arrivals.lag(),
             loss=self._arrivals.loss(),

@@ -25,7 +25,7 @@ from messagestore_jobs.source.columns import Projections
 Numbers = npt.NDArray[np.int64]
 
 _CLOCK = "messagestore_clock"
-_FIRST_LETTER = -2
+_FIRST_DEAD_LETTER = -2
 """The position of dead letters in the first portion; further portions count down."""
 _ASSIGNMENT = "messagestore_assignment"
 _OPTIONAL = (
@@ -61,7 +61,7 @@ def set_assignment(spark: SparkSession, part_sizes: Numbers, identities: Numbers
         spark: the session.
         part_sizes: the number of records in each part.
         identities: :func:`identity` of each record.
-        assigned: what happens to each record; positions from :func:`with_letters`.
+        assigned: what happens to each record; positions from :func:`with_dead_letters`.
     """
     first = assigned.next_global - int(assigned.stored.sum())
     arrays = {
@@ -151,19 +151,19 @@ def _absent(task: IngestTask) -> set[str]:
     return absent
 
 
-def with_letters(positions: Numbers, unfit: Numbers, portion: Numbers) -> Numbers:
+def with_dead_letters(positions: Numbers, unfit: Numbers, portion: Numbers) -> Numbers:
     """The positions, where those of dead letters (rows ``unfit``) encode their portion."""
     told = positions.copy()
-    told[unfit] = _FIRST_LETTER - portion
+    told[unfit] = _FIRST_DEAD_LETTER - portion
     return told
 
 
-def letters_of(portion: int) -> Column:
+def dead_letters_of(portion: int) -> Column:
     """Whether a record with an assignment is a dead letter of a portion."""
-    return F.col("position") == _FIRST_LETTER - portion
+    return F.col("position") == _FIRST_DEAD_LETTER - portion
 
 
-def letter_columns(*, says: bool) -> tuple[Column, ...]:
+def dead_letter_columns(*, says: bool) -> tuple[Column, ...]:
     """Columns raw, reason, detail, those of SOURCE and TOLD, cut, and with ``says`` record_says, of judged records.
 
     Reason and detail are null if the driver refused the record.

@@ -21,7 +21,7 @@ from messagestore_core.contract.run_document import Resource, Retry
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.audit import AuditEntry, add_audit
-from messagestore_core.store.dead_letters import TOLD, letter_keys, set_aside, set_aside_for
+from messagestore_core.store.dead_letters import TOLD, dead_letter_keys, set_aside, set_aside_for
 from messagestore_core.store.delta_log import CommitNote, committed_batch, empty_commit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
@@ -29,7 +29,7 @@ from messagestore_core.store.schemas import MESSAGES, UTC
 from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.lifecycle.transitions import Change, Folded, LifecycleState, StoredMessage, Update, fold
-from messagestore_jobs.lifecycle.updates import dead_letters
+from messagestore_jobs.lifecycle.updates import to_dead_letters
 from messagestore_jobs.native import with_native
 from messagestore_jobs.rows.messages import MERGE, Bounds, committing, messages_table, read_messages
 from messagestore_jobs.rows.portions import portion_bytes, portions
@@ -231,13 +231,13 @@ def set_exhausted_aside(context: LifecycleRun, messages: Sequence[StoredMessage]
     exhausted = _among(context, days, positions).select("global_position", "source", _size().alias("size")).toArrow()
     exhausted = exhausted.sort_by("global_position")
     places = _places(exhausted["source"])
-    letters = set_aside_for(store, {uri for uri, *_ in places}, (DeadLetterReason.RETRIES_EXHAUSTED,))
-    known = {key[:3] for key in letter_keys(letters.filter(pc.equal(letters["batch"], batch)))}
+    dead_letters = set_aside_for(store, {uri for uri, *_ in places}, (DeadLetterReason.RETRIES_EXHAUSTED,))
+    known = {key[:3] for key in dead_letter_keys(dead_letters.filter(pc.equal(dead_letters["batch"], batch)))}
     new = np.array([place not in known for place in places], np.bool_)
     numbers = _together(portions(exhausted["size"].to_numpy(), portion_bytes(context.spark)), places)
     for number in np.unique(numbers[new]):
         some = exhausted["global_position"].filter(pa.array(new & (numbers == number))).combine_chunks()
-        set_aside(store, _letters(with_native(_among(context, days, some)), at, batch))
+        set_aside(store, _dead_letters(with_native(_among(context, days, some)), at, batch))
 
 
 _Place = tuple[str, int | None, int]
@@ -274,12 +274,12 @@ def _size() -> Column:
     return sum((F.coalesce(size, F.lit(0)) for size in sizes), F.lit(_RECORD_BYTES))
 
 
-def _letters(messages: DataFrame, at: datetime, batch: str) -> pa.Table:
+def _dead_letters(messages: DataFrame, at: datetime, batch: str) -> pa.Table:
     ordered = messages.orderBy("global_position")
     why = {"reason": str(DeadLetterReason.RETRIES_EXHAUSTED), "detail": _DETAIL}
     told = (F.lit(text).alias(name) for name, text in why.items())
     records = ordered.select(F.col("value").cast("binary").alias("raw"), "source", *TOLD, *told).toArrow()
-    return dead_letters(records, records["source"], at, batch)
+    return to_dead_letters(records, records["source"], at, batch)
 
 
 def find_messages(context: LifecycleRun, message_ids: pa.Array, after: int | None = None) -> dict[str, StoredMessage]:

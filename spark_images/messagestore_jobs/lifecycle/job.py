@@ -15,7 +15,7 @@ from messagestore_core.clock import now
 from messagestore_core.contract.run_document import IngestTask, Memory
 from messagestore_core.contract.run_report import LifecycleOutcome, UpdateCounts
 from messagestore_core.store.batches import batch_id
-from messagestore_core.store.dead_letters import letter_keys, set_aside_before
+from messagestore_core.store.dead_letters import dead_letter_keys, set_aside_before
 from messagestore_core.store.delta_log import CommitNote, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
@@ -25,7 +25,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.lifecycle.commit import LifecycleRun, commit, folded, still_unknown, without_erased
 from messagestore_jobs.lifecycle.timeouts import count_open, expire_due, fail_unanswered
-from messagestore_jobs.lifecycle.updates import dead_letters, read_updates, set_aside_once, source_of
+from messagestore_jobs.lifecycle.updates import read_updates, set_aside_once, source_of, to_dead_letters
 from messagestore_jobs.lifecycle.waiting import settle, was_cut_off
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of, to_repeat
 from messagestore_jobs.source.records import Planned, read_planned
@@ -190,14 +190,14 @@ def take_in(context: LifecycleRun, source_id: str, due: Due, records: pa.Table, 
 def _set_aside(context: LifecycleRun, source_id: str, due: Due, bad: pa.Table) -> tuple[int, int]:
     """How many of the batch's records are its dead letters, and how many such records the source no longer has."""
     own = batch_id(source_id, due.batch.number)
-    letters = dead_letters(bad, source_of(bad), due.batch.at, own)
-    set_aside = set_aside_once(context.store, letters, own, due.read_before)
-    return set_aside, _gone(context.store, letters, own, due.read_before) if due.repeated else 0
+    dead_letters = to_dead_letters(bad, source_of(bad), due.batch.at, own)
+    set_aside = set_aside_once(context.store, dead_letters, own, due.read_before)
+    return set_aside, _gone(context.store, dead_letters, own, due.read_before) if due.repeated else 0
 
 
-def _gone(store: Store, letters: pa.Table, batch: str, uris: set[str]) -> int:
+def _gone(store: Store, dead_letters: pa.Table, batch: str, uris: set[str]) -> int:
     known = set_aside_before(store, uris)
-    return len({key for key, by in known.items() if by == batch} - set(letter_keys(letters)))
+    return len({key for key, by in known.items() if by == batch} - set(dead_letter_keys(dead_letters)))
 
 
 def _pending(waiting: pa.Table, source_id: str, due: Due, last_global_position: int) -> pa.Table:

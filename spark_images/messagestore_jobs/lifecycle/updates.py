@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from messagestore_core.bounds import LONGEST_ERROR, MOST_ATTEMPTS
 from messagestore_core.reasons import DeadLetterReason as Reason
-from messagestore_core.store.dead_letters import TOLD, letter_keys, new_letters, set_aside, set_aside_before
+from messagestore_core.store.dead_letters import TOLD, dead_letter_keys, new_dead_letters, set_aside, set_aside_before
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.lifecycle.transitions import UPDATES
@@ -41,28 +41,28 @@ def source_of(records: pa.Table) -> pa.StructArray:
     return pa.StructArray.from_arrays([arrays[f.name].cast(f.type) for f in fields], fields=fields)
 
 
-def dead_letters(rows: pa.Table, source: pa.Array, at: datetime, batch: str) -> pa.Table:
+def to_dead_letters(rows: pa.Table, source: pa.Array, at: datetime, batch: str) -> pa.Table:
     """Rows of DEAD_LETTERS; columns of ``rows``: raw, reason, detail, and cut and those of TOLD if they are known."""
     known = set(rows.column_names)
     given = {name: rows[name] for name in ("raw", "reason", "detail", *TOLD) if name in known}
     given["cut"] = rows["cut"] if "cut" in known else pa.repeat(pa.scalar(False), rows.num_rows)
-    return new_letters({**given, "source": source}, at, batch)
+    return new_dead_letters({**given, "source": source}, at, batch)
 
 
-def set_aside_once(store: HeldStore, letters: pa.Table, batch: str, read_before: set[str]) -> int:
+def set_aside_once(store: HeldStore, dead_letters: pa.Table, batch: str, read_before: set[str]) -> int:
     """Write new dead letters; return how many are this batch's own.
 
     Args:
         store: to write to.
-        letters: rows of DEAD_LETTERS.
+        dead_letters: rows of DEAD_LETTERS.
         batch: which sets them aside; an earlier try of it may have done so before.
         read_before: source URIs that may have dead letters already.
     """
-    if not letters.num_rows:
+    if not dead_letters.num_rows:
         return 0
     known = set_aside_before(store, read_before)
-    by = [known.get(key) for key in letter_keys(letters)]
-    new = letters.filter(pa.array([one is None for one in by], pa.bool_()))
+    by = [known.get(key) for key in dead_letter_keys(dead_letters)]
+    new = dead_letters.filter(pa.array([one is None for one in by], pa.bool_()))
     if new.num_rows:
         set_aside(store, new)
     return sum(one is None or one == batch for one in by)

@@ -16,7 +16,7 @@ from messagestore_core.store.pending_updates import STEP, count_pending, drop_ta
 from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.lifecycle.commit import LifecycleRun, commit, folded, still_unknown
 from messagestore_jobs.lifecycle.transitions import Folded
-from messagestore_jobs.lifecycle.updates import dead_letters, set_aside_once
+from messagestore_jobs.lifecycle.updates import set_aside_once, to_dead_letters
 from messagestore_jobs.rows.messages import read_messages
 
 
@@ -102,7 +102,7 @@ def _set_aside(context: LifecycleRun, overdue: pa.Table, at: datetime, pending_f
     told = {name: [text] * overdue.num_rows for name, text in why.items()}
     own = f"{STEP}/{number}"
     rows = pa.table({"raw": overdue["raw"], "message_id": overdue["message_id"], **told})
-    letters = dead_letters(rows, overdue["source"], at, own)
+    dead_letters = to_dead_letters(rows, overdue["source"], at, own)
     uris = set(pc.struct_field(overdue["source"], "uri").to_pylist())
-    set_aside_once(context.store, letters, own, uris)
+    set_aside_once(context.store, dead_letters, own, uris)
     return int(overdue.num_rows)

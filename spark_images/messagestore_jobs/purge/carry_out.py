@@ -24,7 +24,7 @@ from messagestore_jobs.index.store_index import Leaving, kept_index
 from messagestore_jobs.lifecycle.waiting import waiting_for_erased
 from messagestore_jobs.purge.archive import archive
 from messagestore_jobs.purge.claims import delete_claim_checks
-from messagestore_jobs.purge.dead_letters import delete_dead_letters, forget_copies, letters_named
+from messagestore_jobs.purge.dead_letters import dead_letters_naming, delete_dead_letters, forget_copies
 from messagestore_jobs.purge.erase import DUE_BY
 from messagestore_jobs.purge.hidden import hidden
 from messagestore_jobs.purge.plan import Plan, PurgeRun, forget, frozen_rows, write_plan, write_rows, written_rows
@@ -215,7 +215,7 @@ def _remember_erased(context: PurgeRun, plan: Plan) -> None:
     if message_ids:
         places = zip(message_ids, erased["global_position"].to_pylist(), strict=True)
         add_tombstones(context.store, places, _erased_at(context), plan.run)
-        forget_copies(context, letters_named(plan, erased))
+        forget_copies(context, dead_letters_naming(plan, erased))
         if count_pending(context.store):
             waiting = waiting_for_erased(context.spark, context.store, open_erased(context.store))
             forget_pending(context.store, waiting)

@@ -26,8 +26,8 @@ _NAMED = pa.schema([(name, pa.string()) for name in TOLD])
 
 def count_dead_letters(store: Store, before: datetime) -> int:
     """How many dead letters failed before a time."""
-    letters = store.table("dead_letters")
-    return sum(batch.num_rows for batch in scan(letters, ["failed_at"], pc.field("failed_at") < before))
+    dead_letters = store.table("dead_letters")
+    return sum(batch.num_rows for batch in scan(dead_letters, ["failed_at"], pc.field("failed_at") < before))
 
 
 def delete_dead_letters(store: HeldStore, before: datetime) -> None:
@@ -40,7 +40,7 @@ def delete_dead_letters(store: HeldStore, before: datetime) -> None:
         )
 
 
-def letters_named(plan: Plan, erased: pa.Table) -> pa.Table:
+def dead_letters_naming(plan: Plan, erased: pa.Table) -> pa.Table:
     """Which dead letters an erasure takes along: columns TOLD, where null is any.
 
     These are the ids of the erased messages. If a rule that selected some names streams or correlation ids, then also
@@ -57,7 +57,7 @@ def letters_named(plan: Plan, erased: pa.Table) -> pa.Table:
 
 
 def by_id(message_ids: pa.ChunkedArray) -> pa.Table:
-    """The dead letters of messages, as :func:`letters_named` names them."""
+    """The dead letters of messages, as :func:`dead_letters_naming` names them."""
     none = pa.nulls(len(message_ids), pa.string())
     return pa.table([message_ids, none, none], schema=_NAMED)
 
@@ -80,8 +80,8 @@ def forget_copies(context: PurgeRun, named: pa.Table) -> None:
     it, as a whole word.
     """
     names = F.broadcast(context.spark.createDataFrame(named)).alias("erased")
-    letters = read_table(context.spark, context.store, "dead_letters").alias("d")
-    copies = letters.join(names, _is_named(), "left_semi").count()
+    dead_letters = read_table(context.spark, context.store, "dead_letters").alias("d")
+    copies = dead_letters.join(names, _is_named(), "left_semi").count()
     if not copies:
         return
     merge = table_to_change(context.spark, context.store, "dead_letters").alias("d").merge(names, _is_named())
@@ -111,9 +111,9 @@ def naming(store: Store, erased: Erased) -> Iterator[pa.RecordBatch]:
             yield batch.filter(pa.array(named)).select(["raw", "source"])
 
 
-def _names_any(letters: pa.RecordBatch, row: int, erased: Erased) -> bool:
-    raw, detail = letters["raw"][row].as_py(), letters["detail"][row].as_py()
-    texts = [detail, *(value for _, value in letters["headers"][row].as_py() or ())]
+def _names_any(dead_letters: pa.RecordBatch, row: int, erased: Erased) -> bool:
+    raw, detail = dead_letters["raw"][row].as_py(), dead_letters["detail"][row].as_py()
+    texts = [detail, *(value for _, value in dead_letters["headers"][row].as_py() or ())]
     return any(erased.named_in(part) for part in (raw or b"", *(text.encode() for text in texts if text)))
 
 

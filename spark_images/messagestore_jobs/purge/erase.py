@@ -93,14 +93,14 @@ def _detail(rules: str | None) -> dict[str, Any]:
 
 def run_erase(run: Run) -> EraseOutcome:
     """Carry out due erasures without a purge. The caller has opened the folder and holds the right to write."""
-    letters = DeadLettersBefore(run.store)
+    dead_letters = DeadLettersBefore(run.store)
     done = erase_due(run)
     return EraseOutcome(
         erased=done.erased if done else 0,
         erased_at=run.as_of if done else None,
         not_erased=done.not_erased if done else (),
         erase_due_by=min((one.due_by for one in owed(run.store)), default=None),
-        table=table_state(run.store, count_letters=letters.changed()),
+        table=table_state(run.store, count_reasons=dead_letters.changed()),
     )
 
 

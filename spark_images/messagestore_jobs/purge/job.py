@@ -46,7 +46,7 @@ def run_purge(run: Run) -> PurgeOutcome:
     here = purge_run(run)
     if here.task.mode == "DryRun":
         return _outcome(here, _only_preview(here)) if exists(here.store) else _of_no_store(here)
-    letters = DeadLettersBefore(here.store)
+    dead_letters = DeadLettersBefore(here.store)
     sweep(here)
     version = here.store.table("messages").version()
     unfinished = [plan for plan in find_plans(here.store) if not plan.waiting]
@@ -61,7 +61,7 @@ def run_purge(run: Run) -> PurgeOutcome:
         if decided.checked is not None:
             carried.append(carry_out(here, decided.checked))
     purged = _purged(here, carried, decided, version)
-    return _outcome(here, decided.preview, purged, decided.waiting, count_letters=letters.changed())
+    return _outcome(here, decided.preview, purged, decided.waiting, count_reasons=dead_letters.changed())
 
 
 def _refuse_other_archive(here: PurgeRun, plan: Plan) -> None:
@@ -209,7 +209,7 @@ def _outcome(
     purge: Purged | None = None,
     waiting: bool = False,
     *,
-    count_letters: bool = False,
+    count_reasons: bool = False,
 ) -> PurgeOutcome:
-    table = table_state(here.store, count_letters=count_letters)
+    table = table_state(here.store, count_reasons=count_reasons)
     return PurgeOutcome(preview=preview, purge=purge, awaiting_approval=waiting, table=table)

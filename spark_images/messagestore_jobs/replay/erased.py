@@ -32,7 +32,7 @@ from messagestore_jobs.replay.state import Chunk, Part, origin_of
 NO_RECORD = '{"messageId":null}'
 """Replaces an erased record."""
 _ID = '{"messageId":'
-_LETTER = '{"reason":'
+_DEAD_LETTER = '{"reason":'
 _POSITION = re.compile(
     r'(?:,"(?:streamName|category|position)":(?:"(?:[^"\\]|\\.)*"|-?\d+))*,"globalPosition":(\d{1,18})\b'
 )
@@ -184,10 +184,10 @@ def _position_of(record: dict[str, object]) -> int | None:
     return position if type(position) is int and 0 <= position <= _MOST else None
 
 
-def _raw(letter: dict[str, object]) -> bytes:
+def _raw(dead_letter: dict[str, object]) -> bytes:
     """The bytes of a dead letter in the form for people."""
     with suppress(ValueError):
-        return str(letter.get("raw") or "").encode() or b64decode(str(letter.get("rawBase64") or ""))
+        return str(dead_letter.get("raw") or "").encode() or b64decode(str(dead_letter.get("rawBase64") or ""))
     return b""
 
 
@@ -209,7 +209,7 @@ def _without_rows(content: bytes, erased: Erased, strict: bool) -> bytes:
         return content
     # An earlier release staged no ids.
     ids = rows["message_id"].to_pylist() if "message_id" in rows.column_names else [None] * len(values)
-    gone = pa.array([_names(erased, *letter) for letter in zip(ids, values, strict=True)], pa.bool_())
+    gone = pa.array([_names(erased, *dead_letter) for dead_letter in zip(ids, values, strict=True)], pa.bool_())
     if not pc.any(gone).as_py():
         return content
     out = pa.BufferOutputStream()
@@ -235,7 +235,7 @@ def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erase
             "new replay"
         ) from None
     gone = erased.contains_messages(pa.array(ids, pa.string()), pa.array(positions, pa.int64()))
-    gone |= np.array([record == NO_RECORD or _is_letter_of(record, erased) for record in records], dtype=np.bool_)
+    gone |= np.array([record == NO_RECORD or _is_dead_letter_of(record, erased) for record in records], dtype=np.bool_)
     gone[:sent] = False
     if gone.any():
         records = [record for record, is_gone in zip(records, gone, strict=True) if not is_gone]
@@ -252,14 +252,14 @@ def _replace(delivery: Delivery, name: str, content: bytes) -> None:
         delivery.objects.write(name, content)
 
 
-def _is_letter_of(record: str, erased: Erased) -> bool:
+def _is_dead_letter_of(record: str, erased: Erased) -> bool:
     """Whether a record is a dead letter that names an erased message."""
-    return record.startswith(_LETTER) and _goes(record.encode(), erased, own=False, strict=False)
+    return record.startswith(_DEAD_LETTER) and _goes(record.encode(), erased, own=False, strict=False)
 
 
 def _identity_of(record: str) -> tuple[str | None, int | None]:
     """Id and global position of a message's record; None for a dead letter, and for a record without an id."""
-    if record.startswith(_LETTER):
+    if record.startswith(_DEAD_LETTER):
         return None, None
     message_id, end = json.JSONDecoder().raw_decode(record, len(_ID))
     position = _POSITION.match(record, end)

@@ -101,12 +101,12 @@ def became(spark: SparkSession, store: Store, target: Store, redrive: Redrive, s
         # The store may not exist.
         return {"stored": 0, "dead_lettered": 0, "duplicates": 0}
     marked = (F.col("redriven_at") == instant(redrive.at)) & (F.col("redriven_by") == redrive.by)
-    letters = read_table(spark, store, "dead_letters").where(marked).select(F.col("source").alias("place"))
+    dead_letters = read_table(spark, store, "dead_letters").where(marked).select(F.col("source").alias("place"))
     # Clocks may go back between two runs, by less than a day.
     since = F.lit((redrive.at - timedelta(days=1)).date())
     messages = read_table(spark, target, "messages").where(F.col("inserted_date") >= since)
     same = [F.col(f"source.{name}").eqNullSafe(F.col(f"place.{name}")) for name in SOURCE.names]
-    stored = messages.select("source").join(letters, same, "left_semi").count()
+    stored = messages.select("source").join(dead_letters, same, "left_semi").count()
     own = f"{redrive.source}/"
     again = F.col("batch").startswith(own) | F.exists("earlier", lambda refusal: refusal["batch"].startswith(own))
     refused = read_table(spark, target, "dead_letters").where(again).count()

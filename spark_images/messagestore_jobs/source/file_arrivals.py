@@ -121,12 +121,12 @@ class FileArrivals:
     def cut_off(self) -> Due | None:
         """See :class:`Arrivals`."""
         batch = self._read.cut_off()
-        if batch is None or not (batch.ranges or self._left_letters(batch)):
+        if batch is None or not (batch.ranges or self._has_dead_letters(batch)):
             return None
         self._refuse_elsewhere(batch)
         return Due(batch, self._read.read_before(batch) | batch.gone, repeated=True)
 
-    def _left_letters(self, batch: Batch) -> bool:
+    def _has_dead_letters(self, batch: Batch) -> bool:
         """Whether a batch of which all files are gone has to count dead letters; redriven ones were counted before."""
         return self._source.kind == "files" and bool(places_of(self._store, self._id(batch)))
 

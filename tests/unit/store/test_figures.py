@@ -29,7 +29,7 @@ def letter(raw: bytes, reason: str, redriven: bool = False) -> dict[str, Any]:
 
 
 def by_reason(store: Store, *, count: bool = False) -> dict[str, int] | None:
-    return table_state(store, count_letters=count).dead_letters_by_reason
+    return table_state(store, count_reasons=count).dead_letters_by_reason
 
 
 def test_letters_that_are_alike_in_each_file_are_counted_by_reason_without_a_look_into_files(tmp_path: Path) -> None:
