@@ -231,10 +231,10 @@ def heap_bytes(spark: SparkSession) -> int:
     own = int(jvm.java.lang.Runtime.getRuntime().maxMemory())  # type: ignore[union-attr]
     if _is_local(spark):
         return own
-    asked = jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(  # type: ignore[union-attr]
+    size = jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(  # type: ignore[union-attr]
         spark.conf.get("spark.executor.memory", "1g")
     )
-    return min(own, int(asked))
+    return min(own, int(size))
 
 
 def cores_of_heap(spark: SparkSession) -> int:

@@ -262,7 +262,7 @@ class ReplayTask(ContractModel):
     kind: Literal["replay"] = "replay"
     job_id: str
     """The name of one replay over all its runs; its state is kept under this name."""
-    asked: str | None = None
+    request_digest: str | None = Field(default=None, validation_alias="asked", serialization_alias="asked")
     """A digest of what the resource asks for, where the name doesn't tell two resources of one name apart. A replay
     that asks for something else than the first of its name has this after the name."""
     rounds: bool = False

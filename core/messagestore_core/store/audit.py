@@ -42,7 +42,7 @@ class AuditEntry:
     counts: dict[str, int] = field(default_factory=dict)
     bytes: int = 0
     refers_to: str | None = None
-    asked_by: str | None = None
+    requested_by: str | None = None
     """Who asked for it; None: the one who wrote the resource's spec."""
     once: bool = False
     """Whether only one run of the resource writes the row."""
@@ -70,7 +70,7 @@ def add_audit(store: HeldStore, done: AuditEntry) -> None:
         "table_version_after": done.version_after,
         "counts": sorted(done.counts.items()),
         "bytes": done.bytes,
-        "requested_by": done.asked_by or resource.requested_by,
+        "requested_by": done.requested_by or resource.requested_by,
     }
     same = (pc.field("action") == done.action) & (pc.field("rules") == rules)
     if not done.once:

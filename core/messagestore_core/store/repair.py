@@ -70,7 +70,7 @@ def steps(store: Store) -> list[Step]:
     return [_step(problem) for problem in problems(store, tables, named_by(tables))]
 
 
-def repair(store: HeldStore, at: datetime, asked_by: str) -> None:
+def repair(store: HeldStore, at: datetime, requested_by: str) -> None:
     """Take a store's tables as they are, in a commit on each that names all. If it breaks off, repeat it.
 
     The caller holds the right to write, and has seen that no step is impossible.
@@ -95,7 +95,7 @@ def repair(store: HeldStore, at: datetime, asked_by: str) -> None:
     with store.step("repair-index"):
         store.objects().delete_folder(INDEX)
     owner = marker.owner
-    resource = Resource(kind="MessageStream", namespace=owner.namespace, name=owner.name, requested_by=asked_by)
+    resource = Resource(kind="MessageStream", namespace=owner.namespace, name=owner.name, requested_by=requested_by)
     version = store.table("messages").version()
     add_audit(store, AuditEntry(at, "Repair", RUN, resource, {"accepted": accepted}, version, version))
     # The last step: after it nothing is wrong any more.

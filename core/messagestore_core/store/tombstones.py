@@ -152,10 +152,10 @@ class Erased:
         is_erased = np.zeros(len(ids), dtype=np.bool_)
         if not self.any():
             return is_erased
-        placed = positions.is_valid().to_numpy(zero_copy_only=False)
-        asked = ~placed
-        asked[placed] = np.isin(positions.drop_null().to_numpy(), self._positions)
-        is_erased[asked] = self.contains(ids.filter(pa.array(asked)))
+        has_position = positions.is_valid().to_numpy(zero_copy_only=False)
+        to_look_up = ~has_position
+        to_look_up[has_position] = np.isin(positions.drop_null().to_numpy(), self._positions)
+        is_erased[to_look_up] = self.contains(ids.filter(pa.array(to_look_up)))
         return is_erased | self._contained(ids, self._without_position)
 
     def hashes(self, length: int) -> bytes:
@@ -175,9 +175,9 @@ class Erased:
         return is_erased
 
     def _among(self, ids: Iterable[str], digests: npt.NDArray[np.bytes_]) -> npt.NDArray[np.bool_]:
-        asked = np.frombuffer(bytes.fromhex("".join(message_key(self.key, i) for i in ids)), _DIGEST)
-        at = np.searchsorted(digests, asked)
-        is_among: npt.NDArray[np.bool_] = digests[np.minimum(at, len(digests) - 1)] == asked
+        wanted = np.frombuffer(bytes.fromhex("".join(message_key(self.key, i) for i in ids)), _DIGEST)
+        at = np.searchsorted(digests, wanted)
+        is_among: npt.NDArray[np.bool_] = digests[np.minimum(at, len(digests) - 1)] == wanted
         return is_among
 
 

@@ -31,7 +31,7 @@ def replay_document(
     spec = job.spec
     task = contract.ReplayTask(
         job_id=job_id(job),
-        asked=asked(job),
+        request_digest=asked(job),
         rounds=spec.trigger is not None,
         origin=spec.origin,
         select=_selection(spec.select, stream),

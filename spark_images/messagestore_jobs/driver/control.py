@@ -39,25 +39,25 @@ class Maintenance:
 
     def __init__(self, begin: Callable[[MaintainTask], Steps], error_of: Callable[[Exception], RunError]) -> None:
         self._begin, self._error_of = begin, error_of
-        self._asked: Upkeep | None = None
+        self._command: Upkeep | None = None
         self._steps: Steps | None = None
         self.done: UpkeepDone | None = None
 
-    def go_on(self, asked: Upkeep) -> None:
+    def go_on(self, command: Upkeep) -> None:
         """Take one step; a maintenance ends before another begins."""
-        if self._steps is None or self._asked is None:
-            if self.done is not None and self.done.asked == asked.asked:
+        if self._steps is None or self._command is None:
+            if self.done is not None and self.done.asked == command.asked:
                 return
-            self._asked, self._steps = asked, self._begin(MaintainTask(oldest_replay=asked.oldest_replay))
+            self._command, self._steps = command, self._begin(MaintainTask(oldest_replay=command.oldest_replay))
         try:
             next(self._steps)
         except StopIteration as end:
             table = end.value.table
-            self._end(UpkeepDone(asked=self._asked.asked, table_version=table.version, small_files=table.small_files))
+            self._end(UpkeepDone(asked=self._command.asked, table_version=table.version, small_files=table.small_files))
         except Exception as failure:
             # Also if it was fenced: the next batch will be too.
             _log.warning("maintenance failed; the ingest goes on", exc_info=True)
-            self._end(UpkeepDone(asked=self._asked.asked, error=self._error_of(failure)))
+            self._end(UpkeepDone(asked=self._command.asked, error=self._error_of(failure)))
 
     def _end(self, done: UpkeepDone) -> None:
         self.done, self._steps = done, None
@@ -75,7 +75,7 @@ class RunControl:
         self._clock = clock
         self._told_at: float | None = None
         self._maintenance: Maintenance | None = None
-        self._asked: Upkeep | None = None
+        self._command: Upkeep | None = None
         self.outcome: Outcome | None = None
         self.cut_short = False
         """Whether a job that had more to do was told to stop."""
@@ -84,9 +84,9 @@ class RunControl:
         """Set how maintenance is done."""
         self._maintenance = maintenance
 
-    def maintain(self, asked: Upkeep) -> None:
+    def maintain(self, command: Upkeep) -> None:
         """Ask for maintenance of the store while the run goes on."""
-        self._asked = asked
+        self._command = command
 
     def stop(self) -> None:
         """End the run after the batch, chunk or commit under way."""
@@ -109,8 +109,8 @@ class RunControl:
 
     def between_batches(self) -> None:
         """Take a step of the maintenance that was asked for, unless the run is to stop."""
-        if self._maintenance is not None and self._asked is not None and not self._stop.is_set():
-            self._maintenance.go_on(self._asked)
+        if self._maintenance is not None and self._command is not None and not self._stop.is_set():
+            self._maintenance.go_on(self._command)
 
     def with_upkeep(self, outcome: IngestOutcome) -> IngestOutcome:
         """The outcome, with that of maintenance."""
@@ -146,19 +146,23 @@ class Commands:
 def read_commands(text: str | None) -> Commands:
     """The commands in the control key; what can't be parsed counts as none."""
     try:
-        asked = json.loads(text) if text else {}
+        document = json.loads(text) if text else {}
     except ValueError:
         return Commands()
-    if not isinstance(asked, dict):
+    if not isinstance(document, dict):
         return Commands()
-    stop, rate, maintain = asked.get("stop") is True, asked.get("messagesPerSecond"), _upkeep(asked.get("maintain"))
+    stop, rate, maintain = (
+        document.get("stop") is True,
+        document.get("messagesPerSecond"),
+        _upkeep(document.get("maintain")),
+    )
     if isinstance(rate, int | float) and not isinstance(rate, bool) and rate > 0:
         return Commands(stop, paced=True, messages_per_second=float(rate), maintain=maintain)
-    return Commands(stop, paced=rate is None and "messagesPerSecond" in asked, maintain=maintain)
+    return Commands(stop, paced=rate is None and "messagesPerSecond" in document, maintain=maintain)
 
 
-def _upkeep(asked: object) -> Upkeep | None:
+def _upkeep(command: object) -> Upkeep | None:
     try:
-        return Upkeep.model_validate(asked)
+        return Upkeep.model_validate(command)
     except ValidationError:
         return None

@@ -30,7 +30,7 @@ class SortedRun(Protocol):
     def is_older(self, than: int) -> bool:
         """Whether all values of ids in it are certainly smaller than a time in microseconds."""
 
-    def find(self, asked: Keys) -> Lookup:
+    def find(self, keys: Keys) -> Lookup:
         """All entries of these hashes."""
 
     def between(self, first: int, last: int) -> Entries:
@@ -59,9 +59,9 @@ class MemoryRun:
         """False, as it is new."""
         return False
 
-    def find(self, asked: Keys) -> Lookup:
+    def find(self, keys: Keys) -> Lookup:
         """See :class:`SortedRun`."""
-        return matches(self.entries, self._high, asked, asked.by_high)
+        return matches(self.entries, self._high, keys, keys.by_high)
 
     def between(self, first: int, last: int) -> Entries:
         """See :class:`SortedRun`."""
@@ -89,13 +89,13 @@ def together(lookups: Sequence[Lookup]) -> Lookup:
     return Lookup(np.concatenate(places), np.concatenate(values))
 
 
-def matches(entries: Entries, entries_high: Words, asked: Keys, order: Order) -> Lookup:
+def matches(entries: Entries, entries_high: Words, keys: Keys, order: Order) -> Lookup:
     """The entries of the asked hashes at ``order``, which are in order of ``high``."""
-    high = asked.high[order]
+    high = keys.high[order]
     begin = np.searchsorted(entries_high, high, "left")
     which, at = spread(begin, np.searchsorted(entries_high, high, "right") - begin)
     candidates = entries[at]
-    same = candidates["low"] == asked.low[order[which]]
+    same = candidates["low"] == keys.low[order[which]]
     return Lookup(order[which[same]], candidates["value"][same].astype(np.int64))
 
 

@@ -135,23 +135,23 @@ class StoredRun:
         """See :class:`SortedRun`."""
         return self.info.newest < than
 
-    def find(self, asked: Keys) -> Lookup:
+    def find(self, keys: Keys) -> Lookup:
         """See :class:`SortedRun`."""
-        parts, order = self._parts, asked.by_high
-        high = asked.high[order]
-        order = order[filters.may_have(parts.filter, high, asked.low[order])]
-        high = asked.high[order]
+        parts, order = self._parts, keys.by_high
+        high = keys.high[order]
+        order = order[filters.may_have(parts.filter, high, keys.low[order])]
+        high = keys.high[order]
         # If a block begins with a hash, the block before it may end with the same hash.
         last = np.maximum(np.searchsorted(parts.first, high, "right") - 1, 0)
         first = np.maximum(np.searchsorted(parts.first, high, "left") - 1, 0)
         lookups = [
-            self._find(asked, order[part], first[part], last[part]) for part in _slices(len(order), _BLOCKS_AT_ONCE)
+            self._find(keys, order[part], first[part], last[part]) for part in _slices(len(order), _BLOCKS_AT_ONCE)
         ]
         return together(lookups)
 
-    def _find(self, asked: Keys, order: Order, first: Order, last: Order) -> Lookup:
+    def _find(self, keys: Keys, order: Order, first: Order, last: Order) -> Lookup:
         entries = self._blocks(np.unique(spread(first, last - first + 1)[1]))
-        return matches(entries, np.ascontiguousarray(entries["high"]), asked, order)
+        return matches(entries, np.ascontiguousarray(entries["high"]), keys, order)
 
     def between(self, first: int, last: int) -> Entries:
         """See :class:`SortedRun`."""

@@ -110,18 +110,18 @@ class StoreIndex:
         """The key of its hashes."""
         return bytes.fromhex(self._manifest.key)
 
-    def contains(self, asked: Keys, not_before: int | None) -> Flags:
+    def contains(self, keys: Keys, not_before: int | None) -> Flags:
         """Which of the ids are in the store; with ``not_before`` (µs) only those inserted since then."""
-        places, values = less_what_left(self._find("ids", asked, not_before))
-        is_known = np.zeros(len(asked), dtype=np.bool_)
+        places, values = less_what_left(self._find("ids", keys, not_before))
+        is_known = np.zeros(len(keys), dtype=np.bool_)
         is_known[places if not_before is None else places[values >= not_before]] = True
         return is_known
 
-    def remembers(self, asked: Keys, at: datetime) -> Flags:
+    def remembers(self, keys: Keys, at: datetime) -> Flags:
         """Which of the ids, by their hashes with the tombstones' key, are remembered as purged at a time."""
-        is_known, since = np.zeros(len(asked), dtype=np.bool_), remembered_since(self._store, at)
+        is_known, since = np.zeros(len(keys), dtype=np.bool_), remembered_since(self._store, at)
         if since is not None:
-            places, purged_at = self._find("purged", asked, since)
+            places, purged_at = self._find("purged", keys, since)
             is_known[places[purged_at > since]] = True
         return is_known
 
@@ -229,17 +229,17 @@ class StoreIndex:
     def _count_new(self, kind: Kind) -> int:
         return sum(map(len, self._new[kind]))
 
-    def _find(self, kind: Kind, asked: Keys, not_before: int | None = None) -> Lookup:
+    def _find(self, kind: Kind, keys: Keys, not_before: int | None = None) -> Lookup:
         try:
-            return self._lookup(kind, asked, not_before)
+            return self._lookup(kind, keys, not_before)
         except TornIndexError:
             self._start(self._blank())
             self.save()
-            return self._lookup(kind, asked, not_before)
+            return self._lookup(kind, keys, not_before)
 
-    def _lookup(self, kind: Kind, asked: Keys, not_before: int | None) -> Lookup:
+    def _lookup(self, kind: Kind, keys: Keys, not_before: int | None) -> Lookup:
         runs = [run for run in self._runs(kind) if not_before is None or not run.is_older(not_before)]
-        return together([run.find(asked) for run in runs])
+        return together([run.find(keys) for run in runs])
 
     def _runs(self, kind: Kind) -> list[SortedRun]:
         return [*self._stored[kind], *self._new[kind]]

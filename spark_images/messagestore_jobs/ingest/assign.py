@@ -153,9 +153,9 @@ def count(arrived: Arrived, assignment: Assignment, on_expired: str, set_aside_b
 def _repeated(keys: Keys, rows: Positions, stored: Flags) -> Flags:
     """Which of ``rows`` (ascending) have the id of an earlier one that is stored."""
     again = np.zeros(len(rows), dtype=np.bool_)
-    asked = np.zeros(len(keys), dtype=np.bool_)
-    asked[rows] = True
-    order = keys.sorted_among(asked)
+    candidates = np.zeros(len(keys), dtype=np.bool_)
+    candidates[rows] = True
+    order = keys.sorted_among(candidates)
     high = keys.high[order]
     same_as_before = np.flatnonzero(high[1:] == high[:-1]) + 1
     if not len(same_as_before):

@@ -34,7 +34,7 @@ def events_since(task: IngestTask, noted: int | None, next_global: int) -> int |
     return next_global if noted is None and task.envelope.format == "CloudEvents" else noted
 
 
-def looked_for(task: IngestTask, since: int | None) -> bool:
+def needs_lookup(task: IngestTask, since: int | None) -> bool:
     """Whether the store may have such events."""
     return task.envelope.format == "CloudEvents" and since is not None and since > FIRST_GLOBAL_POSITION
 
@@ -80,19 +80,19 @@ class EarlierEvents:
         candidates = self.index.contains(Keys.of_column(narrow["event_hash"]), not_before)
         rows = np.flatnonzero(candidates & ~known)
         if len(rows):
-            asked = narrow.select(["event_id", "stream_name", "event_content"]).take(pa.array(rows))
-            stored = self._stored(asked["event_id"])
-            told = zip(*(asked[name].to_pylist() for name in asked.column_names), strict=True)
+            events = narrow.select(["event_id", "stream_name", "event_content"]).take(pa.array(rows))
+            stored = self._stored(events["event_id"])
+            told = zip(*(events[name].to_pylist() for name in events.column_names), strict=True)
             known[rows] = [(*one[:2], None) in stored or one in stored for one in told]
         return known
 
     def _stored(self, ids: pa.ChunkedArray) -> set[tuple[str, str, int | None]]:
         """Id, stream and content of stored events; None for content that was scrubbed."""
-        asked = F.broadcast(self.spark.createDataFrame(pa.table({"message_id": pc.unique(ids)})))
+        wanted = F.broadcast(self.spark.createDataFrame(pa.table({"message_id": pc.unique(ids)})))
         rows = (
             read_messages(self.spark, self.store)
             .where(F.col("global_position") < self.since)
-            .join(asked, "message_id", "left_semi")
+            .join(wanted, "message_id", "left_semi")
             .select("message_id", "stream_name", F.when(F.col("scrubbed_at").isNull(), _content()).alias("content"))
             .toArrow()
         )

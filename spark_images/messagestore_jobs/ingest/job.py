@@ -32,7 +32,7 @@ from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.ingest.batch import BatchContext, ingest_batch
 from messagestore_jobs.ingest.columns import HashKeys, columns_of
 from messagestore_jobs.ingest.dead_letters import SourceChangedError, bytes_at_once
-from messagestore_jobs.ingest.earlier_events import EarlierEvents, events_since, looked_for
+from messagestore_jobs.ingest.earlier_events import EarlierEvents, events_since, needs_lookup
 from messagestore_jobs.ingest.sequences import IncompleteSequences
 from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of, to_repeat
@@ -96,7 +96,7 @@ class Throttle:
         return control.stopped(timedelta(0))
 
 
-def run_ingest(run: Run, control: IngestControl | None = None) -> IngestOutcome:
+def run_ingest(run: Run, given: IngestControl | None = None) -> IngestOutcome:
     """Ingest what has arrived; with a batch interval, look for more until stopped.
 
     The caller holds the right to write, and the folder is open. The run stops between batches.
@@ -106,10 +106,10 @@ def run_ingest(run: Run, control: IngestControl | None = None) -> IngestOutcome:
     """
     task = run.document.task
     assert isinstance(task, IngestTask)
-    asked = control or IngestToEnd()
-    ingest = Ingest(run, task, asked)
+    control = given or IngestToEnd()
+    ingest = Ingest(run, task, control)
     ingest.take_in_what_has_arrived()
-    while task.batch_interval is not None and not asked.stopped(task.batch_interval):
+    while task.batch_interval is not None and not control.stopped(task.batch_interval):
         ingest.take_in_what_has_arrived()
     outcome = ingest.outcome()
     left_out = ingest.left_out()
@@ -144,7 +144,7 @@ class Ingest:
         index, erased = StoreIndex(spark, store), open_erased(store)
         suffix = claim_suffix(self._run.run, store.epoch)
         since = events_since(task, self._note.events_since, index.next_global)
-        earlier = EarlierEvents.open(spark, store, since, index) if since and looked_for(task, since) else None
+        earlier = EarlierEvents.open(spark, store, since, index) if since and needs_lookup(task, since) else None
         hashes = erased.any() or (index.remembers_any and not task.stores_purged)
         keys = HashKeys(index.key, erased.key if hashes else None)
         columns = columns_of(

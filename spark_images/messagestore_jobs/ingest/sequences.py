@@ -66,8 +66,8 @@ class KnownSequences:
         return None if rows.num_rows > self._most else _held(rows)
 
     def _some(self, names: pa.Array) -> _Held:
-        asked = self._spark.createDataFrame(pa.table({"sequence_id": names}))
-        messages = read_messages(self._spark, self._store).join(F.broadcast(asked), "sequence_id", "left_semi")
+        wanted = self._spark.createDataFrame(pa.table({"sequence_id": names}))
+        messages = read_messages(self._spark, self._store).join(F.broadcast(wanted), "sequence_id", "left_semi")
         return _held(sizes(messages).toArrow())
 
 

@@ -261,9 +261,9 @@ def _together(numbers: npt.NDArray[np.int64], places: Sequence[_Place]) -> npt.N
 def _among(context: LifecycleRun, days: list[date], positions: pa.Array) -> DataFrame:
     """The messages with these global positions, of which there is at least one."""
     least, most = pc.min_max(positions).as_py().values()
-    asked = context.spark.createDataFrame(pa.table({"global_position": positions}))
+    wanted = context.spark.createDataFrame(pa.table({"global_position": positions}))
     rows = read_messages(context.spark, context.store).where(Bounds(days, least, most).condition())
-    return rows.join(F.broadcast(asked), "global_position", "left_semi")
+    return rows.join(F.broadcast(wanted), "global_position", "left_semi")
 
 
 def _size() -> Column:
@@ -296,11 +296,11 @@ def find_messages(context: LifecycleRun, message_ids: pa.Array, after: int | Non
     days = context.days_of(ids)
     if not days:
         return {}
-    asked = context.spark.createDataFrame(pa.table({"message_id": ids}))
+    wanted = context.spark.createDataFrame(pa.table({"message_id": ids}))
     messages = read_messages(context.spark, context.store).where(F.col("inserted_date").isin(*days)).select(*COLUMNS)
     if after is not None:
         messages = messages.where(F.col("global_position") > F.lit(after))
-    matching = messages.join(F.broadcast(asked), "message_id", "left_semi").select(*COLUMNS).toArrow()
+    matching = messages.join(F.broadcast(wanted), "message_id", "left_semi").select(*COLUMNS).toArrow()
     # A purge that broke off may not have removed what it erases yet.
     erased = context.erased.contains_messages(matching["message_id"], matching["global_position"])
     rows = matching.filter(pa.array(~erased)).sort_by("global_position").to_pylist()

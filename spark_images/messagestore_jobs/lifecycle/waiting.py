@@ -23,15 +23,15 @@ from messagestore_jobs.rows.messages import read_messages
 def waiting_for_erased(spark: SparkSession, store: Store, erased: Erased) -> list[str]:
     """The ids of erased messages for which updates wait, without those that another message in the store has."""
     waiting = pc.unique(read_pending(store)["message_id"])
-    asked = waiting.filter(pa.array(erased.contains(waiting)))
-    if not len(asked):
+    candidates = waiting.filter(pa.array(erased.contains(waiting)))
+    if not len(candidates):
         return []
-    ids = spark.createDataFrame(pa.table({"message_id": asked}))
+    ids = spark.createDataFrame(pa.table({"message_id": candidates}))
     rows = read_messages(spark, store).join(F.broadcast(ids), "message_id", "left_semi")
     messages = rows.select("message_id", "global_position").toArrow()
     gone = erased.contains_messages(messages["message_id"], messages["global_position"])
-    there = messages["message_id"].filter(pa.array(~gone))
-    left: list[str] = asked.filter(pc.invert(pc.is_in(asked, there.combine_chunks()))).to_pylist()
+    existing = messages["message_id"].filter(pa.array(~gone))
+    left: list[str] = candidates.filter(pc.invert(pc.is_in(candidates, existing.combine_chunks()))).to_pylist()
     return left
 
 

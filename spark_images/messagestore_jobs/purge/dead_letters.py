@@ -123,11 +123,11 @@ def _is_named() -> Column:
     said = F.concat_ws("\n", *texts)
     conditions = []
     for name in TOLD:
-        asked, own = F.col(f"erased.{name}"), F.col(f"d.{name}")
+        erased, own = F.col(f"erased.{name}"), F.col(f"d.{name}")
         # A record that tells its id has no other correlation id than it tells.
-        untold = own.isNull() & F.col("d.message_id").isNull() if name == "correlation_id" else own.isNull()
-        words = untold & F.contains(said, asked) & F.rlike(said, _as_word(asked))
-        conditions.append(asked.isNull() | (own == asked) | words)
+        unnamed = own.isNull() & F.col("d.message_id").isNull() if name == "correlation_id" else own.isNull()
+        words = unnamed & F.contains(said, erased) & F.rlike(said, _as_word(erased))
+        conditions.append(erased.isNull() | (own == erased) | words)
     return F.coalesce(all_of(conditions), F.lit(False))
 
 

@@ -100,7 +100,7 @@ def _note(here: PurgeRun, action: str, preview: Preview, **told: Any) -> None:
 
 
 def _note_approval(here: PurgeRun, preview: Preview) -> None:
-    _note(here, "Approve", preview, asked_by=here.task.approved_by, once=True)
+    _note(here, "Approve", preview, requested_by=here.task.approved_by, once=True)
 
 
 def _of_no_store(here: PurgeRun) -> PurgeOutcome:

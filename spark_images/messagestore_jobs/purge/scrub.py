@@ -149,12 +149,12 @@ def _given(what: Scrub) -> str:
 
 
 def _rewritten(context: PurgeRun, plan: Plan, rows: DataFrame, what: Scrub, given: str) -> DataFrame:
-    asked = rows if what.payload_paths else rows.limit(0)
+    with_paths = rows if what.payload_paths else rows.limit(0)
 
     def scrub(payload: Column) -> Column:
         return scrubbed(payload, what, given, "payload", _said())
 
-    return rewrite_claim_checks(context, plan, asked, scrub)
+    return rewrite_claim_checks(context, plan, with_paths, scrub)
 
 
 def _masked(text: Column, what: Scrub, given: str) -> Column:

@@ -85,11 +85,11 @@ class Summary:
 def spec_digest(task: PurgeTask) -> str:
     """A digest of what a task asks for, without mode, approval and holds."""
     about_itself = {"mode", "approved_preview", "approved_by", "approval_required", "holds"}
-    asked = task.model_dump(mode="json", exclude=about_itself)
-    if asked["scrub"] is not None:
+    spec = task.model_dump(mode="json", exclude=about_itself)
+    if spec["scrub"] is not None:
         # Fields that an earlier release did not have are not in its previews.
-        asked["scrub"] = {name: said for name, said in asked["scrub"].items() if said or name not in _NEWER}
-    return _digest(asked)
+        spec["scrub"] = {name: said for name, said in spec["scrub"].items() if said or name not in _NEWER}
+    return _digest(spec)
 
 
 def holds_digest(task: PurgeTask) -> str:

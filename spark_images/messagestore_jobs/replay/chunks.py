@@ -247,12 +247,12 @@ class StoreDelivery:
         """See :class:`Delivery`; an earlier release didn't say what an ended replay was asked for."""
         ended = read_ended(self.objects)
         if ended is not None:
-            return ended.asked not in (None, self._task.asked)
+            return ended.request_digest not in (None, self._task.request_digest)
         return self.state.is_of_another(self._task, self._origin)
 
     def _end(self, outcome: ReplayOutcome) -> ReplayOutcome:
         """Write the outcome, so that the replay is not repeated, and remove all other state."""
-        ended = Ended(**dict(outcome), asked=self._task.asked)
+        ended = Ended(**dict(outcome), request_digest=self._task.request_digest)
         with self._held.step("replay-ended"):
             self.objects.write(ENDED, ended.model_dump_json(by_alias=True).encode())
         self._forget()

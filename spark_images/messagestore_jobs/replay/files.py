@@ -52,8 +52,8 @@ class FilesDelivery:
         manifest, task = self._manifest(), self._task
         if manifest.get("job") != self._job_id:
             return self.state.is_of_another(task, self._document.table.uri)
-        asked = manifest.get("asked")
-        return manifest.get("task") != _sent(task) if asked is None else bool(asked != task.asked)
+        known = manifest.get("asked")
+        return manifest.get("task") != _sent(task) if known is None else bool(known != task.request_digest)
 
     def check(self) -> str | None:
         """Refuse a folder with anything but this replay's state.
@@ -122,7 +122,7 @@ class FilesDelivery:
         content = {
             "formatVersion": _FORMAT_VERSION,
             "job": self._job_id,
-            "asked": self._task.asked,
+            "asked": self._task.request_digest,
             "resource": self._document.resource.model_dump(mode="json", by_alias=True, exclude={"requested_by"}),
             "table": self._document.table.uri,
             "frozenAt": frozen.at.isoformat().replace("+00:00", "Z"),

@@ -18,7 +18,7 @@ def freeze(source: Source, run: str, task_digest: str) -> Frozen:
     return Frozen(
         table=source.store.uri,
         task=task_digest,
-        asked=source.task.asked,
+        request_digest=source.task.request_digest,
         run=run,
         at=source.now,
         selection=_summary(source, grains),

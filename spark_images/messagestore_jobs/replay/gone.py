@@ -41,11 +41,11 @@ def sequences_left(spark: SparkSession, store: Store) -> Iterator[str]:
 def _with_gone(spark: SparkSession, store: Store) -> Iterator[tuple[str, Frozen, Set[str]]]:
     """The frozen selections of this store with such ids: the folder of each, and these ids."""
     for name, frozen in frozen_in(store):
-        asked = _sequences(frozen)
-        if asked and frozen.table == store.uri:
-            ids = F.broadcast(spark.createDataFrame(pa.table({"sequence_id": asked})))
+        sequences = _sequences(frozen)
+        if sequences and frozen.table == store.uri:
+            ids = F.broadcast(spark.createDataFrame(pa.table({"sequence_id": sequences})))
             there = read_messages(spark, store).select("sequence_id").join(ids, "sequence_id", "left_semi").distinct()
-            if gone := set(asked).difference(there.toArrow()["sequence_id"].to_pylist()):
+            if gone := set(sequences).difference(there.toArrow()["sequence_id"].to_pylist()):
                 yield name, frozen, gone
 
 
@@ -98,8 +98,8 @@ def _first_left(
                 "folder, and make a new replay"
             )
         of = np.repeat(np.arange(first, first + len(some)), [grain.messages for grain in some])
-        asked = np.isin(of, numbers)
-        rows = pa.table({"grain": of[asked], "global_position": positions[asked]})
+        is_wanted = np.isin(of, numbers)
+        rows = pa.table({"grain": of[is_wanted], "global_position": positions[is_wanted]})
         bounds = F.col("global_position").between(int(positions.min()), int(positions.max()))
         left = messages.where(bounds).join(F.broadcast(messages.sparkSession.createDataFrame(rows)), "global_position")
         least = left.groupBy("grain").agg(F.min(F.struct(*BY_SEQUENCE.columns)).alias("key"))

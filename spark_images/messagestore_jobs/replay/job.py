@@ -18,7 +18,7 @@ from messagestore_jobs.replay.redelivery import forget_round, note_attempts, rou
 from messagestore_jobs.replay.selection import check
 from messagestore_jobs.replay.sending import ReplayControl, ReplayToEnd, Sending, place
 from messagestore_jobs.replay.source import Source
-from messagestore_jobs.replay.state import Frozen, asked_of, digest
+from messagestore_jobs.replay.state import Frozen, digest, request_digest_of
 from messagestore_jobs.replay.stream import StreamDelivery
 
 
@@ -71,12 +71,12 @@ def _of_its_own(run: Run) -> Run:
     If a resource or a store was made again under its name, and so asks for something else, it is a replay of its own.
     """
     task = _task(run)
-    asked = asked_of(task, _store_id(run))
-    this = _with(run, {"asked": asked})
+    request_digest = request_digest_of(task, _store_id(run))
+    this = _with(run, {"request_digest": request_digest})
     begun = rounds_begun(run.store, task) if task.select.due_for_retry else 0
-    if task.asked is None or asked is None or not _delivery(_round(this, begun or 1)).is_of_another():
+    if task.request_digest is None or request_digest is None or not _delivery(_round(this, begun or 1)).is_of_another():
         return this
-    return _with(this, {"job_id": f"{task.job_id}.{asked[:8]}"})
+    return _with(this, {"job_id": f"{task.job_id}.{request_digest[:8]}"})
 
 
 def _store_id(run: Run) -> str | None:
@@ -215,7 +215,7 @@ def _frozen(source: Source, run: Run, delivery: Delivery) -> Frozen:
     if not exists(run.store):
         return Frozen(
             task=task_digest,
-            asked=_task(run).asked,
+            request_digest=_task(run).request_digest,
             run=run.run,
             at=source.now,
             selection=nothing_selected(),

@@ -177,8 +177,8 @@ def selected_messages(messages: DataFrame, selection: Selection, now: datetime) 
         rows = due_for_retry(rows, messages, selection.held_back, now)
     if selection.sequences is not None and selection.sequences.complete_only:
         ids = selection.sequences.ids
-        asked = messages.where(F.col("sequence_id").isin(*ids)) if ids else messages
-        rows = rows.join(states(asked).where("complete"), "sequence_id", "left_semi")
+        candidates = messages.where(F.col("sequence_id").isin(*ids)) if ids else messages
+        rows = rows.join(states(candidates).where("complete"), "sequence_id", "left_semi")
     return rows.select(*messages.columns)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.dataset as ds
+from pydantic import Field
 
 from messagestore_core.contract.base import ContractModel
 from messagestore_core.contract.run_document import (
@@ -59,8 +60,8 @@ class Frozen(ContractModel):
     """The URI of the store that it selects from; None: an earlier release froze it."""
     task: str
     """A digest of the task; a replay continues only with the same."""
-    asked: str | None = None
-    """What was asked of which store, see :func:`asked_of`; an earlier release didn't note it."""
+    request_digest: str | None = Field(default=None, validation_alias="asked", serialization_alias="asked")
+    """What was asked of which store, see :func:`request_digest_of`; an earlier release didn't note it."""
     destination_id: str | None = None
     """The id of a destination that may be made again under its name; an earlier release didn't note it."""
     run: str
@@ -106,9 +107,9 @@ class Chunk(ContractModel):
 
 
 class Ended(ReplayOutcome):
-    """The outcome of an ended replay, and what was asked of which store, see :func:`asked_of`."""
+    """The outcome of an ended replay, and what was asked of which store, see :func:`request_digest_of`."""
 
-    asked: str | None = None
+    request_digest: str | None = Field(default=None, validation_alias="asked", serialization_alias="asked")
 
     def outcome(self) -> ReplayOutcome:
         """The outcome alone."""
@@ -168,7 +169,9 @@ class ReplayState:
         frozen = read_document(self._objects, FROZEN, Frozen)
         if frozen is None:
             return None
-        of_other_store = None not in (frozen.asked, task.asked) and frozen.asked != task.asked
+        of_other_store = (
+            None not in (frozen.request_digest, task.request_digest) and frozen.request_digest != task.request_digest
+        )
         if frozen.task != digest(task, table) or of_other_store:
             raise RunFailedError(
                 "ReplayChanged",
@@ -198,7 +201,11 @@ class ReplayState:
         if frozen is None:
             return False
         # An earlier release noted only the task.
-        return frozen.task != digest(task, table) if frozen.asked is None else frozen.asked != task.asked
+        return (
+            frozen.task != digest(task, table)
+            if frozen.request_digest is None
+            else frozen.request_digest != task.request_digest
+        )
 
     def freeze(self, frozen: Frozen) -> None:
         """Write the frozen selection."""
@@ -246,19 +253,21 @@ def origin_of(objects: Objects, job: str) -> str | None:
     return frozen.table if frozen else None
 
 
-def asked_of(task: ReplayTask, store: str | None) -> str | None:
+def request_digest_of(task: ReplayTask, store: str | None) -> str | None:
     """A digest of what a resource asks for, and of the store's id, if there is one."""
     if store is None:
-        return task.asked
-    return hashlib.sha256(json.dumps([task.asked, store]).encode()).hexdigest()
+        return task.request_digest
+    return hashlib.sha256(json.dumps([task.request_digest, store]).encode()).hexdigest()
 
 
 def digest(task: ReplayTask, table: str) -> str:
     """A digest of what is sent where, without rate limit, mode and all else that may change."""
-    changing = dict.fromkeys(("messages_per_second", "mode", "on_failed", "destination", "rounds", "asked"), True)
+    changing = dict.fromkeys(
+        ("messages_per_second", "mode", "on_failed", "destination", "rounds", "request_digest"), True
+    )
     # The stream's spec says how groups are held back, and may change.
-    asked = task.model_dump(mode="json", exclude={**changing, "select": {"held_back"}})
-    text = json.dumps([asked, _shape(task), table], sort_keys=True)
+    request = task.model_dump(mode="json", exclude={**changing, "select": {"held_back"}})
+    text = json.dumps([request, _shape(task), table], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -33,7 +33,7 @@ from messagestore_jobs.purge.erase import run_erase
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.replay.state import asked_of
+from messagestore_jobs.replay.state import request_digest_of
 from support.crash import forget_tables
 from support.external_writes import UnheardError, observing
 from support.histories import found
@@ -394,8 +394,8 @@ class World:
         self.replays.remove(before)
         one = self._new_replay(what, before.folder.name, "")
         assert isinstance(one.document.task, ReplayTask)
-        asked = asked_of(one.document.task, store_id(handle.Store(self.stream.table.uri)))
-        one.job_id, one.found = f"{before.folder.name}.{(asked or '')[:8]}", before.sent()
+        request_digest = request_digest_of(one.document.task, store_id(handle.Store(self.stream.table.uri)))
+        one.job_id, one.found = f"{before.folder.name}.{(request_digest or '')[:8]}", before.sent()
         self.model.seen["asked for something else"] += bool(one.found)
         return one
 

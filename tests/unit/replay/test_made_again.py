@@ -38,9 +38,9 @@ def table(tmp_path: Path) -> Table:
     return make_store(tmp_path / "store", [message(1)])
 
 
-def run_of(table: Table, to: Any, select: Selection = FIRST, asked: str | None = "first") -> Run:
+def run_of(table: Table, to: Any, select: Selection = FIRST, request_digest: str | None = "first") -> Run:
     """A run of replay `again`, under the id that its state has."""
-    task = ReplayTask(job_id="again", asked=asked, select=select, destination=to)
+    task = ReplayTask(job_id="again", request_digest=request_digest, select=select, destination=to)
     return _of_its_own(Run.of(replay_document(table, task), NO_SPARK, Silent()))
 
 
@@ -54,7 +54,7 @@ def frozen_by(run: Run) -> Frozen:
     task = run.document.task
     assert isinstance(task, ReplayTask)
     done = {"selection": nothing_selected(), "listed": False, "end": None, "grains": ()}
-    return Frozen(task=digest(task, run.store.uri), asked=task.asked, run="run-1", at=AT, **done)
+    return Frozen(task=digest(task, run.store.uri), request_digest=task.request_digest, run="run-1", at=AT, **done)
 
 
 def to_stream(tmp_path: Path) -> StreamDestination:
@@ -103,10 +103,10 @@ def test_a_store_that_is_made_again_is_another_one(tmp_path: Path, table: Table,
 
 def test_a_replay_that_has_begun_in_a_cluster_does_not_go_on_with_another_store(tmp_path: Path, table: Table) -> None:
     to = to_files(tmp_path)
-    first = run_of(table, to, asked=None)
+    first = run_of(table, to, request_digest=None)
     _delivery(first).state.freeze(frozen_by(first))
     shutil.rmtree(tmp_path / "store")
-    again = run_of(make_store(tmp_path / "store", [message(1)]), to, asked=None)
+    again = run_of(make_store(tmp_path / "store", [message(1)]), to, request_digest=None)
     with pytest.raises(RunFailedError, match="another selection, order, mark, table or store"):
         _delivery(again).state.frozen(again.document.task, table.uri)  # type: ignore[arg-type]
 

@@ -293,16 +293,19 @@ def test_a_job_that_is_made_again_asks_for_the_same_only_if_it_sends_the_same_to
     def again(**spec: Any) -> Any:
         return replay_document(job(**spec), stream(), None, "run-2", None).task
 
-    assert again(rateLimit={"messagesPerSecond": 5}, onFailed="Continue", origin="Messages").asked == first.asked
+    assert (
+        again(rateLimit={"messagesPerSecond": 5}, onFailed="Continue", origin="Messages").request_digest
+        == first.request_digest
+    )
     others = [
         again(select={"statuses": ["FAILED"]}),
         again(order="Global"),
         again(mark={"headers": {"x": "y"}}),
         again(destination={"files": {"uri": "s3a://elsewhere/again"}}),
     ]
-    assert len({first.asked, *(other.asked for other in others)}) == 5
+    assert len({first.request_digest, *(other.request_digest for other in others)}) == 5
     assert {other.job_id for other in others} == {first.job_id}
-    assert again(metadata={"uid": "0123456789abcdef"}).asked is None
+    assert again(metadata={"uid": "0123456789abcdef"}).request_digest is None
 
 
 @pytest.mark.parametrize(
