@@ -98,8 +98,8 @@ def _differs(payload: bytes, digest: str) -> str | None:
 def _parts(rows: pa.Table) -> Iterator[pa.Table]:
     """The rows in order, in parts whose payloads have a bounded size together."""
     begin, together = 0, 0
-    for at, told in enumerate(rows["payload_size"].to_pylist()):
-        size = max(0, told or 0)
+    for at, stored_size in enumerate(rows["payload_size"].to_pylist()):
+        size = max(0, stored_size or 0)
         if together and together + size > _TOGETHER_BYTES:
             yield rows.slice(begin, at - begin)
             begin, together = at, 0

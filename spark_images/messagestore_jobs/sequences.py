@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 
-def told_size() -> Column:
+def declared_size() -> Column:
     """The size of its sequence that a message has: ``sequence_size``, or its number if it is the end; else null."""
     return F.coalesce(F.col("sequence_size"), F.when(F.col("sequence_end"), F.col("sequence_number")))
 
@@ -23,7 +23,7 @@ def sizes(messages: DataFrame) -> DataFrame:
     return (
         members(messages)
         .groupBy("sequence_id")
-        .agg(F.max(told_size()).alias("size"), F.max("sequence_number").alias("last"))
+        .agg(F.max(declared_size()).alias("size"), F.max("sequence_number").alias("last"))
     )
 
 
@@ -32,7 +32,7 @@ def states(messages: DataFrame) -> DataFrame:
     numbers = (
         members(messages)
         .groupBy("sequence_id", "sequence_number")
-        .agg(F.max(told_size()).alias("told"), F.min("time").alias("time"))
+        .agg(F.max(declared_size()).alias("told"), F.min("time").alias("time"))
     )
     counted = numbers.groupBy("sequence_id").agg(
         F.max("told").alias("size"),

@@ -80,15 +80,15 @@ def add_audit(store: HeldStore, done: AuditEntry) -> None:
         if scan(table, ["run"], same).read_all().num_rows:
             return
         # A run that only reads doesn't upgrade the store, so the newest columns may be missing.
-        there = {field.name for field in table.schema().fields}
-        rows = pa.Table.from_pylist([row], schema=AUDIT).select([name for name in AUDIT.names if name in there])
+        columns = {field.name for field in table.schema().fields}
+        rows = pa.Table.from_pylist([row], schema=AUDIT).select([name for name in AUDIT.names if name in columns])
         with suppress(CommitFailedError), store.step(f"audit-{done.action.lower()}"):
             write_deltalake(table, rows, mode="append", commit_properties=store.commit_properties())
             return
     raise RunFailedError("RunFailed", f"other runs keep writing {store.path('audit')}; no row was added")
 
 
-def note(store: HeldStore, document: RunDocument, action: str, detail: dict[str, Any], **told: Any) -> None:
+def note(store: HeldStore, document: RunDocument, action: str, detail: dict[str, Any], **fields: Any) -> None:
     """Append a row about what a run does now; both versions are the present one of ``messages``.
 
     Args:
@@ -96,10 +96,10 @@ def note(store: HeldStore, document: RunDocument, action: str, detail: dict[str,
         document: of the run.
         action: of the row.
         detail: what was asked for.
-        told: further fields of :class:`AuditEntry`.
+        fields: further fields of :class:`AuditEntry`.
     """
     version = store.table("messages").version()
-    given = {"version_before": version, "version_after": version, **told}
+    given = {"version_before": version, "version_after": version, **fields}
     add_audit(store, AuditEntry(now(document), action, document.run, document.resource, detail, **given))
 
 

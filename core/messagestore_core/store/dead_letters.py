@@ -19,7 +19,7 @@ _EARLIER = 10
 """How many refusals before the last a dead letter keeps."""
 DeadLetterKey = tuple[str, int | None, int, bytes | None]
 """What makes two dead letters the same: uri, partition, offset, and the SHA-256 of the bytes."""
-TOLD = ("message_id", "stream_name", "correlation_id")
+NAME_COLUMNS = ("message_id", "stream_name", "correlation_id")
 """The columns by which an erasure or a look-up finds a dead letter; null where its record doesn't tell them."""
 DEAD_LETTER_KEY = pa.schema(
     [("uri", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("digest", pa.binary())]
@@ -175,7 +175,7 @@ def set_aside_again(store: HeldStore, rows: pa.Table) -> None:
     A dead letter whose row is gone is added again. A batch that is repeated counts as one try.
     """
     again = {name: f's."{name}"' for name in ("reason", "detail", "failed_at", "redriven_at", "redriven_by", "batch")}
-    again |= {name: f'coalesce(s."{name}", d."{name}")' for name in TOLD}
+    again |= {name: f'coalesce(s."{name}", d."{name}")' for name in NAME_COLUMNS}
     last = "named_struct(" + ", ".join(f"'{field.name}', d.\"{field.name}\"" for field in REFUSAL) + ")"
     earlier = f"array_slice(array_append(coalesce(d.earlier, make_array()), {last}), -{_EARLIER}, -1)"
     another = again | {"tries": "coalesce(d.tries, 1) + 1", "earlier": earlier}

@@ -62,7 +62,7 @@ class HeldStore(Store):
             if not self._claimed:
                 raise RuntimeError(f"{name}: epoch {self.epoch} of {self.uri} was not claimed")
             self._refuse_if_handed_on()
-        with _told(name):
+        with _observed(name):
             yield
 
     def open_to_write(self, name: str) -> DeltaTable:
@@ -163,7 +163,7 @@ def claim(store: HeldStore, run: str) -> None:
     Raises:
         FencedError: a table has a newer one.
     """
-    with _told("claim"), ThreadPoolExecutor(len(store.tables)) as threads:
+    with _observed("claim"), ThreadPoolExecutor(len(store.tables)) as threads:
         list(threads.map(partial(_claim, store, run), store.tables))
     store._claimed = True
 
@@ -219,7 +219,7 @@ def _explain(store: HeldStore, error: Exception) -> None:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
+def _observed(name: str) -> Iterator[None]:
     _tell(name, "before")
     yield
     _tell(name, "after")

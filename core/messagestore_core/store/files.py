@@ -139,7 +139,7 @@ class ReadFiles(ReadBatches[Batch]):
     def _load(self) -> None:
         uris, batches = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         cut: list[pa.RecordBatch] = []
-        self._untold = False
+        self._cut_unknown = False
         self._others.clear()
 
         def own() -> Iterator[pa.RecordBatch]:
@@ -149,7 +149,7 @@ class ReadFiles(ReadBatches[Batch]):
                 # A file that two sources read stays if either says so.
                 cut.append(rows.filter(pc.field("cut")))
                 of_source = rows.filter(pc.field("source_id") == self._source_id)
-                self._untold |= of_source["cut"].null_count > 0
+                self._cut_unknown |= of_source["cut"].null_count > 0
                 batches.append(np.unique(of_source["batch"].to_numpy(zero_copy_only=False)))
                 yield of_source.filter(pc.field("end") != _GONE)
 
@@ -219,7 +219,7 @@ class ReadFiles(ReadBatches[Batch]):
 
         Done once: dead letters may be purged later. Returns whether there was any file to ask for.
         """
-        if not self._untold:
+        if not self._cut_unknown:
             return False
         uris = uris_of_cut_dead_letters(self._store)
         with self._held.step("cut-asked"):

@@ -30,7 +30,7 @@ PATH = r"^((inserted|purged)_date=[0-9]{4}-[0-9]{2}-[0-9]{2}/)?[A-Za-z0-9][A-Za-
 _SHOWN = 200
 
 
-class TableSays(NamedTuple):
+class TableMetadata(NamedTuple):
     """Protocol and metadata of one version of a table; ``schema`` is JSON."""
 
     version: int
@@ -48,9 +48,9 @@ def refuse_foreign(uri: str, name: str, table: DeltaTable) -> None:
     Raises:
         TableRefusedError: its log has something that no run of ours writes.
     """
-    told = says(table)
+    metadata = metadata_of(table)
     # Each time: what was found in a version may have been replaced under the same number.
-    refuse(uri, name, told.version, not_ours(name, told) or outside(table))
+    refuse(uri, name, metadata.version, not_ours(name, metadata) or outside(table))
 
 
 def refuse(uri: str, name: str, version: int, what: str | None) -> None:
@@ -72,10 +72,10 @@ def changed(uri: str, name: str, version: int, operation: str) -> str:
     return f"{join(uri, name)} was changed by another writer: {_shown(operation)} at version {version}"
 
 
-def says(table: DeltaTable) -> TableSays:
+def metadata_of(table: DeltaTable) -> TableMetadata:
     """Protocol and metadata of an opened table, as delta-rs reads them."""
     protocol, metadata = table.protocol(), table.metadata()
-    return TableSays(
+    return TableMetadata(
         table.version(),
         protocol.min_reader_version,
         protocol.min_writer_version,
@@ -86,9 +86,9 @@ def says(table: DeltaTable) -> TableSays:
     )
 
 
-def not_ours(name: str, told: TableSays) -> str | None:
+def not_ours(name: str, metadata: TableMetadata) -> str | None:
     """The first thing in a table's log that no run of ours writes, for people; None without any."""
-    return next(_unwritten(name, told), None)
+    return next(_unwritten(name, metadata), None)
 
 
 def not_to_be_read(table: DeltaTable) -> str | None:
@@ -96,7 +96,7 @@ def not_to_be_read(table: DeltaTable) -> str | None:
 
     Columns are not checked, so that a reader can also read a store of a newer release.
     """
-    return next(_unwritten_protocol(says(table)), None) or outside(table)
+    return next(_unwritten_protocol(metadata_of(table)), None) or outside(table)
 
 
 def outside(table: DeltaTable) -> str | None:
@@ -107,20 +107,20 @@ def outside(table: DeltaTable) -> str | None:
     return f"it has the file {_shown(strange_paths[0].as_py())}" if len(strange_paths) else None
 
 
-def _unwritten(name: str, told: TableSays) -> Iterator[str]:
-    yield from _unwritten_protocol(told)
-    for key, value in told.properties.items():
+def _unwritten(name: str, metadata: TableMetadata) -> Iterator[str]:
+    yield from _unwritten_protocol(metadata)
+    for key, value in metadata.properties.items():
         if not _is_our_property(name, key, value):
             yield f"it has the property {_shown(f'{key}={value}')}"
-    if list(told.partitions) != partition_columns(name):
-        yield f"it is partitioned by {_shown(', '.join(told.partitions)) or 'nothing'}"
-    yield from _unwritten_columns(name, told.schema)
+    if list(metadata.partitions) != partition_columns(name):
+        yield f"it is partitioned by {_shown(', '.join(metadata.partitions)) or 'nothing'}"
+    yield from _unwritten_columns(name, metadata.schema)
 
 
-def _unwritten_protocol(told: TableSays) -> Iterator[str]:
-    if told.reader > _READER or told.writer > _WRITER or told.features:
-        features = f" with {_shown(', '.join(sorted(set(told.features))))}" if told.features else ""
-        yield f"it asks for readers of version {told.reader} and writers of version {told.writer}{features}"
+def _unwritten_protocol(metadata: TableMetadata) -> Iterator[str]:
+    if metadata.reader > _READER or metadata.writer > _WRITER or metadata.features:
+        features = f" with {_shown(', '.join(sorted(set(metadata.features))))}" if metadata.features else ""
+        yield f"it asks for readers of version {metadata.reader} and writers of version {metadata.writer}{features}"
 
 
 def _is_our_property(name: str, key: str, value: str) -> bool:

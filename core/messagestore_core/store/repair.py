@@ -20,7 +20,7 @@ from messagestore_core.store.delta_log import CommitNote, empty_commit, epoch_of
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import create_table, read_marker
-from messagestore_core.store.foreign import not_ours, says
+from messagestore_core.store.foreign import metadata_of, not_ours
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.objects import LARGEST_DOCUMENT
@@ -130,7 +130,7 @@ def _raised(store: Store) -> Iterator[Step]:
     """The tables whose protocol or properties are not ours, and how they become so."""
     for name in store.tables_there():
         table = _opened(store, name)
-        what = not_ours(name, says(table)) if table else None
+        what = not_ours(name, metadata_of(table)) if table else None
         if table and what:
             version = _as_before(store, name, table)
             does = None if version is None else f"gives it protocol and properties of version {version} again"
@@ -141,7 +141,7 @@ def _raised(store: Store) -> Iterator[Step]:
 def _lower(store: HeldStore, name: str) -> None:
     """Give a table protocol and properties of ours again; its files stay."""
     table = _opened(store, name)
-    if table is None or not_ours(name, says(table)) is None:
+    if table is None or not_ours(name, metadata_of(table)) is None:
         return
     version = _as_before(store, name, table)
     if version is None:
@@ -153,7 +153,7 @@ def _lower(store: HeldStore, name: str) -> None:
 def _as_before(store: Store, name: str, table: DeltaTable) -> int | None:
     """The newest earlier version as our runs write it that has the same files, as a RESTORE leaves them."""
     for old in _with_files_of(store, name, table):
-        if not_ours(name, says(old)) is None:
+        if not_ours(name, metadata_of(old)) is None:
             return None if _has_vectors(store, name, old.version(), table.version()) else old.version()
     return None
 

@@ -48,8 +48,8 @@ def complete(store: Store, name: str, files: pa.Table, *columns: str) -> pa.Tabl
         read = list(threads.map(partial(_read, store, name, columns), paths))
     for statistic in read[0]:
         values = pa.array([one[statistic] for one in read], _type_of(name, statistic))
-        told = _told(files, name, statistic).combine_chunks()
-        whole = pc.replace_with_mask(told, lacking, values.cast(told.type))
+        logged = _logged(files, name, statistic).combine_chunks()
+        whole = pc.replace_with_mask(logged, lacking, values.cast(logged.type))
         at = files.schema.get_field_index(statistic)
         files = files.append_column(statistic, whole) if at < 0 else files.set_column(at, statistic, whole)
     return files
@@ -107,17 +107,17 @@ def _count_in_file(store: Store, column: str, closed: str, path: str) -> Counts:
 
 def _lacking(files: pa.Table, columns: Sequence[str]) -> pa.Array:
     """Which files have incomplete statistics."""
-    rows = _told(files, "", _ROWS)
+    rows = _logged(files, "", _ROWS)
     known = pc.is_valid(rows)
     for column in columns:
-        nulls, least, most = (_told(files, "", f"{kind}.{column}") for kind in ("null_count", "min", "max"))
+        nulls, least, most = (_logged(files, "", f"{kind}.{column}") for kind in ("null_count", "min", "max"))
         bounded = pc.and_(pc.is_valid(least), pc.is_valid(most))
         known = pc.and_(known, pc.or_(bounded, pc.fill_null(pc.equal(nulls, rows), False)))
         known = pc.and_(known, pc.is_valid(nulls))
     return pc.invert(known).combine_chunks()
 
 
-def _told(files: pa.Table, name: str, statistic: str) -> pa.ChunkedArray:
+def _logged(files: pa.Table, name: str, statistic: str) -> pa.ChunkedArray:
     """What the log tells; nulls where it tells it of no file."""
     if statistic in files.column_names:
         return files[statistic]

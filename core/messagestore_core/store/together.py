@@ -71,9 +71,9 @@ def check_tables(store: Store, format_version: int) -> None:
         wrong = problems(store, again, named_by(tables))
         tables = again
     if wrong:
-        told = "; ".join(problem.words for problem in wrong)
+        words = "; ".join(problem.words for problem in wrong)
         raise TableRefusedError(
-            f"the tables of {store.uri} do not belong together: {told}; nothing was written. {WAY_BACK}"
+            f"the tables of {store.uri} do not belong together: {words}; nothing was written. {WAY_BACK}"
         )
     store.known.checked = True
     store.known.noted.update(name for name, state in tables.items() if state and state.noted is not None)

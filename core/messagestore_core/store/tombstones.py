@@ -200,14 +200,14 @@ def open_erased(store: Store, before: int | None = None) -> Erased:
     """
     table = store.table("tombstones")
     position = pc.field("global_position")
-    told = "global_position" in {field.name for field in table.schema().fields}
-    older = position.is_null() | (position < before) if told and before is not None else None
-    columns = ["message_key", *(["global_position"] if told else [])]
+    has_positions = "global_position" in {field.name for field in table.schema().fields}
+    older = position.is_null() | (position < before) if has_positions and before is not None else None
+    columns = ["message_key", *(["global_position"] if has_positions else [])]
     rows = scan(table, columns, older, batch_size=_KEYS_AT_ONCE, batch_readahead=1, fragment_readahead=1)
     digests, positions = [], []
     for batch in rows:
         digests.append(_decoded(store, batch["message_key"]))
-        positions.append(batch["global_position"] if told else pa.nulls(len(batch), pa.int64()))
+        positions.append(batch["global_position"] if has_positions else pa.nulls(len(batch), pa.int64()))
     return Erased(tombstone_key(store) or b"", b"".join(digests), pa.chunked_array(positions, pa.int64()))
 
 

@@ -67,9 +67,9 @@ def json_text(document: bytes | None, steps: Sequence[str | int]) -> str | None:
         start = _find(text, _start(text, 0), steps)
         if start is None or text.startswith("null", start):
             return None
-        told = scanstring(text, start + 1, True)[0] if text[start] == '"' else text[start : _end(text, start)]
-        told.encode()  # Raises for half a surrogate pair.
-        return str(told)
+        value = scanstring(text, start + 1, True)[0] if text[start] == '"' else text[start : _end(text, start)]
+        value.encode()  # Raises for half a surrogate pair.
+        return str(value)
     except (ValueError, RecursionError):
         return None
 

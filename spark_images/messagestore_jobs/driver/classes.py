@@ -71,9 +71,9 @@ def _made_from() -> str:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java" if home else "java")
     release = Path(java).resolve().parents[1] / "release" if java else None
-    told = [release.read_text() if release and release.exists() else ""]
+    releases = [release.read_text() if release and release.exists() else ""]
     jars = ((path, Path(path).stat()) for path in class_path())
-    return "\n".join([*told, *(f"{path} {at.st_size} {at.st_mtime_ns}" for path, at in jars)])
+    return "\n".join([*releases, *(f"{path} {at.st_size} {at.st_mtime_ns}" for path, at in jars)])
 
 
 def _run_and_write(archive: Path, folder: Path) -> None:

@@ -73,7 +73,7 @@ class RunControl:
         self._stop = threading.Event()
         self._rate = messages_per_second
         self._clock = clock
-        self._told_at: float | None = None
+        self._reported_at: float | None = None
         self._maintenance: Maintenance | None = None
         self._command: Upkeep | None = None
         self.outcome: Outcome | None = None
@@ -103,9 +103,9 @@ class RunControl:
     def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
         """Keep an ingest's outcome, unless the last one is recent."""
         now = self._clock()
-        if self._told_at is None or now - self._told_at >= _TELL_SECONDS:
+        if self._reported_at is None or now - self._reported_at >= _TELL_SECONDS:
             self.outcome = self.with_upkeep(tell())
-            self._told_at = self._clock()
+            self._reported_at = self._clock()
 
     def between_batches(self) -> None:
         """Take a step of the maintenance that was asked for, unless the run is to stop."""

@@ -85,8 +85,8 @@ def _words(kind: str, text: str) -> str:
     # The answer of an S3 server is at the very end, as XML.
     answer = _S3_ANSWER.search(text)
     said = java or _said(lines, last=answer is None)
-    told = f": {answer[1]}: {answer[2]}" if answer and answer[1] not in said else ""
-    return clipped(printable(f"{kind}: {said}{told}"))
+    detail = f": {answer[1]}: {answer[2]}" if answer and answer[1] not in said else ""
+    return clipped(printable(f"{kind}: {said}{detail}"))
 
 
 def _said(lines: list[str], *, last: bool) -> str:
@@ -131,8 +131,8 @@ def _whose(document: RunDocument, buckets: list[str]) -> str:
 
 
 def _endpoints(document: RunDocument, buckets: list[str]) -> str:
-    told = {entry.bucket: entry.endpoint for entry in document.storage}
-    return ", ".join(sorted({told.get(bucket) or "the region's own endpoint" for bucket in buckets}))
+    endpoints = {entry.bucket: entry.endpoint for entry in document.storage}
+    return ", ".join(sorted({endpoints.get(bucket) or "the region's own endpoint" for bucket in buckets}))
 
 
 def _texts(failure: BaseException) -> Iterator[str]:

@@ -196,16 +196,16 @@ def _at_sigterm(note: Callable[[], None], stop: Callable[[], None]) -> None:
 
     That thread is told by Python's own handler, at once, also while a library lets no handler of ours run.
     """
-    told, tell_it = socket.socketpair()
-    tell_it.setblocking(False)
+    receiver, sender = socket.socketpair()
+    sender.setblocking(False)
 
     def wait() -> None:
-        while told.recv(1)[0] != signal.SIGTERM:
+        while receiver.recv(1)[0] != signal.SIGTERM:
             pass
         stop()
 
     signal.signal(signal.SIGTERM, lambda number, frame: note())
-    signal.set_wakeup_fd(tell_it.detach(), warn_on_full_buffer=False)
+    signal.set_wakeup_fd(sender.detach(), warn_on_full_buffer=False)
     threading.Thread(target=wait, name="sigterm", daemon=True).start()
 
 

@@ -51,7 +51,7 @@ class Reporting:
         self._every = every_seconds
         self._ended = threading.Event()
         self._sequence = 0
-        self._told: RunReport | None = None
+        self._reported: RunReport | None = None
         self._gone = False
         self._thread = threading.Thread(target=self._go_on, name="reporting", daemon=True)
 
@@ -81,9 +81,9 @@ class Reporting:
 
     def _look(self) -> None:
         report = self._state()
-        if report != self._told:
+        if report != self._reported:
             if self._deliver(self._numbered(report)):
-                self._told = report
+                self._reported = report
         else:
             self._hear(self._board.read)
 

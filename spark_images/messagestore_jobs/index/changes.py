@@ -84,8 +84,8 @@ def all_of(table: DeltaTable) -> Changes:
     files = files_of(table)
     if not files.num_rows:
         return Changes()
-    told, sizes = files["num_records"].to_pylist(), files["size_bytes"].to_pylist()
-    return Changes(dict(zip(files["path"].to_pylist(), map(_rows, told, sizes), strict=True)))
+    counts, sizes = files["num_records"].to_pylist(), files["size_bytes"].to_pylist()
+    return Changes(dict(zip(files["path"].to_pylist(), map(_rows, counts, sizes), strict=True)))
 
 
 def changes_between(
@@ -152,5 +152,5 @@ def _keeps_names(info: dict[str, Any]) -> bool:
     return not any(others) and all(one["actionType"] == "update" for one in matched)
 
 
-def _rows(told: int | None, size: int | None) -> int:
-    return (size or _MANY) // _BYTES_A_ROW if told is None else told
+def _rows(count: int | None, size: int | None) -> int:
+    return (size or _MANY) // _BYTES_A_ROW if count is None else count

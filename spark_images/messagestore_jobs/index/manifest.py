@@ -53,10 +53,10 @@ def unnamed(store: Store) -> set[str]:
 
 def usable(manifest: IndexManifest | None, table: DeltaTable) -> IndexManifest | None:
     """The manifest if it is of this table, else None."""
-    told = (
+    is_usable = (
         manifest is not None and manifest.table == str(table.metadata().id) and 0 <= manifest.version <= table.version()
     )
-    return manifest if told else None
+    return manifest if is_usable else None
 
 
 def names_in(manifest: IndexManifest | None) -> set[str]:

@@ -216,12 +216,12 @@ class StoreIndex:
         self._batches: set[Batch] = set()
         self._purged_table, self._purged_version = manifest.purged_table, manifest.purged_version
         self._new: dict[Kind, list[MemoryRun]] = {kind: [] for kind in KINDS}
-        told: dict[Kind, Sequence[SortedRunInfo]] = {
+        sorted_runs: dict[Kind, Sequence[SortedRunInfo]] = {
             "ids": manifest.ids,
             "streams": manifest.streams,
             "purged": manifest.purged,
         }
-        self._stored = {kind: [self._opened(info) for info in infos] for kind, infos in told.items()}
+        self._stored = {kind: [self._opened(info) for info in infos] for kind, infos in sorted_runs.items()}
 
     def _opened(self, info: SortedRunInfo) -> StoredRun:
         return StoredRun(self._objects, info, Path(self._folder.name))

@@ -66,10 +66,10 @@ def event_columns(columns: dict[str, Column]) -> dict[str, Column]:
     }
 
 
-def _content_type(told: Column) -> Column:
+def _content_type(content_type: Column) -> Column:
     """Bytes in base64 whose type is not told are not taken as JSON (JSON format, section 3.1.2)."""
     in_base64 = F.col("envelope.payloadBase64").isNotNull()
-    return F.when(in_base64, F.coalesce(told, F.lit(_UNKNOWN_BYTES))).otherwise(told)
+    return F.when(in_base64, F.coalesce(content_type, F.lit(_UNKNOWN_BYTES))).otherwise(content_type)
 
 
 def message_id(source: Column, event_id: Column) -> Column:

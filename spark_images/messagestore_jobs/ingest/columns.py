@@ -16,7 +16,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import IngestTask
-from messagestore_core.store.dead_letters import TOLD
+from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_jobs.index.read import hashed
 from messagestore_jobs.ingest.assign import EXPECTED_BY_NOBODY, IN_NO_SEQUENCE
 from messagestore_jobs.ingest.earlier_events import earlier_columns
@@ -24,14 +24,14 @@ from messagestore_jobs.ingest.envelope import (
     can_carry,
     envelope_columns,
     field_columns,
+    name_columns,
     tells_unknown,
-    told,
     wire,
 )
 from messagestore_jobs.ingest.judge import verdict_columns
 from messagestore_jobs.ingest.refusals import Expected, Members, Numbers
 from messagestore_jobs.ingest.write import assignment_columns, clock, dead_letter_columns, identity, row_columns
-from messagestore_jobs.sequences import told_size
+from messagestore_jobs.sequences import declared_size
 from messagestore_jobs.source.columns import Projections, whole_number
 from messagestore_jobs.source.kafka_envelope import record_says
 
@@ -122,10 +122,10 @@ def ordering_of(narrow: pa.Table) -> tuple[Expected, Members]:
     rows = np.flatnonzero(pc.is_valid(narrow[ORDERING]))
     texts = narrow[ORDERING].take(pa.array(rows)).combine_chunks()
     flat = pc.split_pattern(texts, SEPARATOR, max_splits=_ORDERING_PARTS - 1).flatten()
-    expected, number, told, sequence = (
+    expected, number, declared, sequence = (
         flat.take(pa.array(np.arange(i, len(flat), _ORDERING_PARTS))) for i in range(_ORDERING_PARTS)
     )
-    return _expected(rows, expected), _members(rows, number, told, sequence)
+    return _expected(rows, expected), _members(rows, number, declared, sequence)
 
 
 def _of_kafka(task: IngestTask) -> bool:
@@ -176,14 +176,14 @@ def _dead_letter(task: IngestTask, at_once: int) -> Iterator[Column]:
 
 def _dead_letter_type(task: IngestTask) -> str:
     fields = "raw binary, reason string, detail string, kind string, uri string, partition int, offset bigint, "
-    fields += "".join(f"{name} string, " for name in TOLD) + "cut boolean"
+    fields += "".join(f"{name} string, " for name in NAME_COLUMNS) + "cut boolean"
     return f"struct<{fields}{', record_says map<string, string>' if _of_kafka(task) else ''}>"
 
 
 def _dead_letter_bytes(*, of_kafka: bool) -> Column:
     """About how many bytes a driver holds of a dead letter."""
     beside = F.octet_length(F.to_json("record_says")) if of_kafka else F.lit(0)
-    named = F.octet_length(F.concat_ws("", *told()))
+    named = F.octet_length(F.concat_ws("", *name_columns()))
     return (F.coalesce(F.octet_length("value"), F.lit(0)) + beside + named + F.lit(_BESIDE_ITS_BYTES)).cast("bigint")
 
 
@@ -193,8 +193,8 @@ def _ordering(task: IngestTask) -> Iterator[Column]:
         return
     expected = whole_number(F.col(wire("expectedVersion")))
     member = F.col("sequence_id").isNotNull()
-    told = (expected, F.when(member, F.col("sequence_number")), F.when(member, told_size()))
-    parts = [F.coalesce(number.cast("string"), F.lit("")) for number in told]
+    columns = (expected, F.when(member, F.col("sequence_number")), F.when(member, declared_size()))
+    parts = [F.coalesce(number.cast("string"), F.lit("")) for number in columns]
     sequence = F.coalesce(F.concat(F.lit(IS_THERE), "sequence_id"), F.lit(""))
     yield F.when(expected.isNotNull() | member, F.concat_ws(SEPARATOR, *parts, sequence))
 
@@ -204,10 +204,10 @@ def _expected(rows: Numbers, texts: pa.Array) -> Expected:
     return Expected(rows[there], texts.filter(pa.array(there)).cast(pa.int64()).to_numpy())
 
 
-def _members(rows: Numbers, number: pa.Array, told: pa.Array, sequence: pa.Array) -> Members:
+def _members(rows: Numbers, number: pa.Array, declared: pa.Array, sequence: pa.Array) -> Members:
     there = _is_there(sequence)
     names = pc.dictionary_encode(pc.utf8_slice_codeunits(sequence.filter(pa.array(there)), len(IS_THERE)))
-    numbers, sizes = (_whole(texts.filter(pa.array(there))) for texts in (number, told))
+    numbers, sizes = (_whole(texts.filter(pa.array(there))) for texts in (number, declared))
     return Members(rows[there], names.dictionary, names.indices.to_numpy(), numbers, sizes)
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.dead_letters import DEAD_LETTER_KEY, TOLD, new_dead_letters, set_aside_for
+from messagestore_core.store.dead_letters import DEAD_LETTER_KEY, NAME_COLUMNS, new_dead_letters, set_aside_for
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import SOURCE
@@ -137,15 +137,15 @@ def set_aside_earlier(
 
 
 def _dead_letters(rows: pa.Table, refused: Mapping[int, tuple[str, str]], about: tuple[datetime, str]) -> pa.Table:
-    told = [refused.get(place, (None, None)) for place in rows["place"].to_pylist()]
-    reasons = pc.coalesce(pa.array([reason and str(reason) for reason, _ in told], pa.string()), rows["reason"])
+    refusals = [refused.get(place, (None, None)) for place in rows["place"].to_pylist()]
+    reasons = pc.coalesce(pa.array([reason and str(reason) for reason, _ in refusals], pa.string()), rows["reason"])
     if reasons.null_count:
         raise SourceChangedError
-    details = pc.coalesce(pa.array([detail for _, detail in told], pa.string()), rows["detail"])
+    details = pc.coalesce(pa.array([detail for _, detail in refusals], pa.string()), rows["detail"])
     source = pa.StructArray.from_arrays([rows[n].combine_chunks() for n in SOURCE.names], fields=list(SOURCE))
     headers = {"headers": rows["record_says"]} if "record_says" in rows.column_names else {}
     given = {"raw": rows["raw"], "reason": reasons, "detail": details, "source": source}
-    given |= {name: rows[name] for name in (*TOLD, "cut")}
+    given |= {name: rows[name] for name in (*NAME_COLUMNS, "cut")}
     return new_dead_letters({**given, **headers}, *about)
 
 

@@ -82,8 +82,8 @@ class EarlierEvents:
         if len(rows):
             events = narrow.select(["event_id", "stream_name", "event_content"]).take(pa.array(rows))
             stored = self._stored(events["event_id"])
-            told = zip(*(events[name].to_pylist() for name in events.column_names), strict=True)
-            known[rows] = [(*one[:2], None) in stored or one in stored for one in told]
+            keys = zip(*(events[name].to_pylist() for name in events.column_names), strict=True)
+            known[rows] = [(*one[:2], None) in stored or one in stored for one in keys]
         return known
 
     def _stored(self, ids: pa.ChunkedArray) -> set[tuple[str, str, int | None]]:

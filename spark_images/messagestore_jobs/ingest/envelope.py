@@ -15,7 +15,7 @@ from messagestore_core.bounds import LARGEST_VERSION, LAST_MOMENT, LONGEST_ERROR
 from messagestore_core.contract.records import Envelope, FieldMapping, FileFormat
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.paths import steps
-from messagestore_core.store.dead_letters import TOLD
+from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_jobs import native
 from messagestore_jobs.ingest import cloud_events
 from messagestore_jobs.source.columns import Projections, duration_microseconds, time_of, true_or_false, whole_number
@@ -57,7 +57,7 @@ _READ_FIELDS = (
 """The fields of ``messagestore.envelope``, in order."""
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 
-_LONGEST_TOLD = 8_192
+_LONGEST_NAME = 8_192
 """Bytes. The longest id of a CloudEvent has half of them, each character of its parts escaped."""
 _TEXTS = {
     "message_id": "messageId",
@@ -118,13 +118,13 @@ def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: b
     return (read.alias("envelope"),), tuple(column.alias(wire(name)) for name, column in columns.items())
 
 
-def told() -> tuple[Column, ...]:
+def name_columns() -> tuple[Column, ...]:
     """Columns message_id, stream_name and correlation_id of a dead letter, null where its record doesn't tell them.
 
     A text of bytes that are not UTF-8 is none, and neither is one that is too long, as the start of a large line is.
     """
-    names = (F.col(name) for name in TOLD)
-    return tuple(F.when(F.is_valid_utf8(name) & (F.octet_length(name) <= _LONGEST_TOLD), name) for name in names)
+    names = (F.col(name) for name in NAME_COLUMNS)
+    return tuple(F.when(F.is_valid_utf8(name) & (F.octet_length(name) <= _LONGEST_NAME), name) for name in names)
 
 
 def can_carry(envelope: Envelope, file_format: FileFormat, name: str) -> bool:

@@ -230,7 +230,7 @@ class Ingest:
             totals=self._note.totals,
             batches=self._batches,
             table=table_state(self._store, self._note, count_reasons=self._dead_letters.changed()),
-            sequences=self._sequences.told(last=last),
+            sequences=self._sequences.state(last=last),
             lag=self._arrivals.lag(),
             loss=self._arrivals.loss(),
             lifecycle=self._lifecycle.outcome(self._note),

@@ -43,8 +43,8 @@ class Expected:
 
         By induction over the order of arrival: the first refused one has a wrong position here too.
         """
-        told = positions[self.rows]
-        return bool(((told < 0) | (told == self.versions + 1)).all())
+        at_rows = positions[self.rows]
+        return bool(((at_rows < 0) | (at_rows == self.versions + 1)).all())
 
 
 def wrong_version(expected: int, stream: str, actual: int) -> str:
@@ -106,19 +106,19 @@ class Members:
         """
         after = self.after(known, stored)
         kept = stored[self.rows]
-        told, sizes = self.sizes[kept], after.sizes[self.codes[kept]]
-        same = (told == 0) | (told == sizes)
+        declared, sizes = self.sizes[kept], after.sizes[self.codes[kept]]
+        same = (declared == 0) | (declared == sizes)
         unchanged = (known.sizes == 0) | (known.sizes == after.sizes)
         inside = (after.sizes == 0) | (after.lasts <= after.sizes)
         return bool(same.all() and unchanged.all() and inside.all())
 
 
-def contradiction(name: str, number: int, told: int, size: int, last: int) -> str | None:
+def contradiction(name: str, number: int, declared: int, size: int, last: int) -> str | None:
     """Why a member contradicts the ``size`` and ``last`` number of its sequence (0: unknown); None if it doesn't."""
-    if told and size and told != size:
-        return f"the size of sequence {name} is {told} by this record and {size} by an earlier one"
-    if told and told < last:
-        return f"the size of sequence {name} is {told} by this record, and an earlier one has number {last}"
+    if declared and size and declared != size:
+        return f"the size of sequence {name} is {declared} by this record and {size} by an earlier one"
+    if declared and declared < last:
+        return f"the size of sequence {name} is {declared} by this record, and an earlier one has number {last}"
     if size and number > size:
         return f"sequenceNumber {number} lies past the size of sequence {name}, {size} by an earlier record"
     return None
@@ -189,8 +189,8 @@ class _Judge:
         self._sizes, self._lasts = candidates.known.sizes.tolist(), candidates.known.lasts.tolist()
         expected, members = candidates.expected, candidates.members
         self._versions = dict(zip(expected.rows.tolist(), expected.versions.tolist(), strict=True))
-        told = zip(members.codes.tolist(), members.numbers.tolist(), members.sizes.tolist(), strict=True)
-        self._members = dict(zip(members.rows.tolist(), told, strict=True))
+        by_row = zip(members.codes.tolist(), members.numbers.tolist(), members.sizes.tolist(), strict=True)
+        self._members = dict(zip(members.rows.tolist(), by_row, strict=True))
 
     def one_by_one(self, rows: Numbers, shared: Flags, again: Flags) -> Refused:
         """Judge the rows; sets ``again`` for duplicates among those whose ids are ``shared``."""
@@ -218,9 +218,9 @@ class _Judge:
 
     def _refusal(self, row: int, stream: int) -> tuple[DeadLetterReason, str] | None:
         if row in self._members:
-            code, number, told = self._members[row]
+            code, number, declared = self._members[row]
             name = self._candidates.members.names[code].as_py()
-            words = contradiction(name, number, told, self._sizes[code], self._lasts[code])
+            words = contradiction(name, number, declared, self._sizes[code], self._lasts[code])
             if words is not None:
                 return DeadLetterReason.INVALID_FIELD, words
         version, actual = self._versions.get(row), self._heads[stream] - 1
@@ -234,6 +234,6 @@ class _Judge:
     def _store(self, row: int, stream: int) -> None:
         self._heads[stream] += 1
         if row in self._members:
-            code, number, told = self._members[row]
-            self._sizes[code] = self._sizes[code] or told
+            code, number, declared = self._members[row]
+            self._sizes[code] = self._sizes[code] or declared
             self._lasts[code] = max(self._lasts[code], number)

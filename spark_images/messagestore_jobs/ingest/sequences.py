@@ -54,8 +54,8 @@ class KnownSequences:
         if self._held is None or not len(members.names):
             return
         after = members.after(self.of(members.names), stored)
-        told = zip(after.sizes.tolist(), after.lasts.tolist(), strict=True)
-        self._held.update(zip(members.names.to_pylist(), told, strict=True))
+        known = zip(after.sizes.tolist(), after.lasts.tolist(), strict=True)
+        self._held.update(zip(members.names.to_pylist(), known, strict=True))
         if len(self._held) > self._most:
             self._held = None
 
@@ -76,16 +76,16 @@ class IncompleteSequences:
 
     def __init__(self, run: Run, timeout: timedelta | None) -> None:
         self._document, self._spark, self._store, self._timeout = run.document, run.spark, run.store, timeout
-        self._told: SequenceState | None = None
+        self._state: SequenceState | None = None
         self._looked_at: float | None = None
 
-    def told(self, *, last: bool) -> SequenceState | None:
+    def state(self, *, last: bool) -> SequenceState | None:
         """The counts; None if no message belongs to a sequence. With ``last`` they are always counted again."""
         now = time.monotonic()
         if last or self._looked_at is None or now - self._looked_at >= SECONDS_BETWEEN:
-            self._told = self._look() if has_any(self._store, "sequence_id") else None
+            self._state = self._look() if has_any(self._store, "sequence_id") else None
             self._looked_at = now
-        return self._told
+        return self._state
 
     def _look(self) -> SequenceState | None:
         every = states(read_messages(self._spark, self._store))

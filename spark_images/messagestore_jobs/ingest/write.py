@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import IngestTask, Retry
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.dead_letters import TOLD
+from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_core.store.schemas import MESSAGES, SOURCE
 from messagestore_jobs.ingest.assign import Assignment
-from messagestore_jobs.ingest.envelope import can_carry, told
+from messagestore_jobs.ingest.envelope import can_carry, name_columns
 from messagestore_jobs.integrity import key_of, own_columns, seal
 from messagestore_jobs.lifecycle.transitions import wait
 from messagestore_jobs.native import rfc3339
@@ -153,9 +153,9 @@ def _absent(task: IngestTask) -> set[str]:
 
 def with_dead_letters(positions: Numbers, unfit: Numbers, portion: Numbers) -> Numbers:
     """The positions, where those of dead letters (rows ``unfit``) encode their portion."""
-    told = positions.copy()
-    told[unfit] = _FIRST_DEAD_LETTER - portion
-    return told
+    with_refused = positions.copy()
+    with_refused[unfit] = _FIRST_DEAD_LETTER - portion
+    return with_refused
 
 
 def dead_letters_of(portion: int) -> Column:
@@ -176,7 +176,7 @@ def dead_letter_columns(*, says: bool) -> tuple[Column, ...]:
         F.coalesce("reason", expired).alias("reason"),
         F.coalesce("detail", F.when(F.col("expired"), words)).alias("detail"),
         *map(F.col, SOURCE.names),
-        *(column.alias(name) for name, column in zip(TOLD, told(), strict=True)),
+        *(column.alias(name) for name, column in zip(NAME_COLUMNS, name_columns(), strict=True)),
         F.col("cut"),
         *([F.col("record_says")] if says else []),
     )

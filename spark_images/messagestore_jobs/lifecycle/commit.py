@@ -21,7 +21,7 @@ from messagestore_core.contract.run_document import Resource, Retry
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.audit import AuditEntry, add_audit
-from messagestore_core.store.dead_letters import TOLD, dead_letter_keys, set_aside, set_aside_for
+from messagestore_core.store.dead_letters import NAME_COLUMNS, dead_letter_keys, set_aside, set_aside_for
 from messagestore_core.store.delta_log import CommitNote, committed_batch, empty_commit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
@@ -277,8 +277,8 @@ def _size() -> Column:
 def _dead_letters(messages: DataFrame, at: datetime, batch: str) -> pa.Table:
     ordered = messages.orderBy("global_position")
     why = {"reason": str(DeadLetterReason.RETRIES_EXHAUSTED), "detail": _DETAIL}
-    told = (F.lit(text).alias(name) for name, text in why.items())
-    records = ordered.select(F.col("value").cast("binary").alias("raw"), "source", *TOLD, *told).toArrow()
+    reason = (F.lit(text).alias(name) for name, text in why.items())
+    records = ordered.select(F.col("value").cast("binary").alias("raw"), "source", *NAME_COLUMNS, *reason).toArrow()
     return to_dead_letters(records, records["source"], at, batch)
 
 

@@ -69,10 +69,12 @@ def after(state: LifecycleState, update: Update, retry: Retry, now: datetime) ->
         due = update.status == "EXPIRED" and state.expired(moment)
         return expire(state) if due else None
     failures = state.retries if update.attempt is None else update.attempt - 1
-    untold = failures > state.retries
-    if failures < state.retries or (untold and failures > retry.max_retries):
+    unknown_failures = failures > state.retries
+    if failures < state.retries or (unknown_failures and failures > retry.max_retries):
         return None
-    repeated = update.status == state.status and not untold and (update.attempt is None or state.status != "FAILED")
+    repeated = (
+        update.status == state.status and not unknown_failures and (update.attempt is None or state.status != "FAILED")
+    )
     if update.status == "RECEIVED" or repeated:
         return None
     if update.status == "FAILED":

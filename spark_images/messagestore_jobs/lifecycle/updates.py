@@ -10,7 +10,13 @@ from pyspark.sql import functions as F
 
 from messagestore_core.bounds import LONGEST_ERROR, MOST_ATTEMPTS
 from messagestore_core.reasons import DeadLetterReason as Reason
-from messagestore_core.store.dead_letters import TOLD, dead_letter_keys, new_dead_letters, set_aside, set_aside_before
+from messagestore_core.store.dead_letters import (
+    NAME_COLUMNS,
+    dead_letter_keys,
+    new_dead_letters,
+    set_aside,
+    set_aside_before,
+)
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.lifecycle.transitions import UPDATES
@@ -44,7 +50,7 @@ def source_of(records: pa.Table) -> pa.StructArray:
 def to_dead_letters(rows: pa.Table, source: pa.Array, at: datetime, batch: str) -> pa.Table:
     """Rows of DEAD_LETTERS; columns of ``rows``: raw, reason, detail, and cut and those of TOLD if they are known."""
     known = set(rows.column_names)
-    given = {name: rows[name] for name in ("raw", "reason", "detail", *TOLD) if name in known}
+    given = {name: rows[name] for name in ("raw", "reason", "detail", *NAME_COLUMNS) if name in known}
     given["cut"] = rows["cut"] if "cut" in known else pa.repeat(pa.scalar(False), rows.num_rows)
     return new_dead_letters({**given, "source": source}, at, batch)
 

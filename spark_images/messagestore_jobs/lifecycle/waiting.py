@@ -99,9 +99,9 @@ def _set_aside(context: LifecycleRun, overdue: pa.Table, at: datetime, pending_f
     hours = pending_for.total_seconds() / 3600
     words = f"of a status update, no message with this messageId came within {hours:g} hours"
     why = {"reason": str(DeadLetterReason.UNKNOWN_MESSAGE), "detail": words}
-    told = {name: [text] * overdue.num_rows for name, text in why.items()}
+    reason = {name: [text] * overdue.num_rows for name, text in why.items()}
     own = f"{STEP}/{number}"
-    rows = pa.table({"raw": overdue["raw"], "message_id": overdue["message_id"], **told})
+    rows = pa.table({"raw": overdue["raw"], "message_id": overdue["message_id"], **reason})
     dead_letters = to_dead_letters(rows, overdue["source"], at, own)
     uris = set(pc.struct_field(overdue["source"], "uri").to_pylist())
     set_aside_once(context.store, dead_letters, own, uris)

@@ -95,8 +95,8 @@ class Aged(Objects):
 
 def _replays(context: MaintenanceRun) -> list[_Reader]:
     """The replays that may still read this store. Those in this folder count, as they may read any store."""
-    told = context.task.oldest_replay
-    times = [*(replay.at for replay in unfinished(context.store)), *([told] if told else [])]
+    oldest = context.task.oldest_replay
+    times = [*(replay.at for replay in unfinished(context.store)), *([oldest] if oldest else [])]
     return [_Reader(at, "replay", "let it end, or delete it") for at in times]
 
 

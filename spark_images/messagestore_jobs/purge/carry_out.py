@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from messagestore_core.clock import shifted
 from messagestore_core.store.audit import AuditEntry, add_audit
-from messagestore_core.store.dead_letters import TOLD
+from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_core.store.delta_log import DAY, files_of, next_global_position, table_state
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
@@ -209,7 +209,7 @@ def _remember_erased(context: PurgeRun, plan: Plan) -> None:
     if not plan.erased:
         return
     rows = frozen_rows(context, plan).where("erase")
-    messages = within(read_messages(context.spark, context.store), rows).select("global_position", *TOLD)
+    messages = within(read_messages(context.spark, context.store), rows).select("global_position", *NAME_COLUMNS)
     erased = messages.join(rows.select("global_position"), "global_position", "left_semi").toArrow()
     message_ids = erased["message_id"].to_pylist()
     if message_ids:

@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import Match, Rule
-from messagestore_core.store.dead_letters import TOLD, remove
+from messagestore_core.store.dead_letters import NAME_COLUMNS, remove
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan
@@ -21,7 +21,7 @@ from messagestore_jobs.rows.matching import all_of
 from messagestore_jobs.rows.messages import committing_on
 from messagestore_jobs.rows.tables import read_table, table_to_change
 
-_NAMED = pa.schema([(name, pa.string()) for name in TOLD])
+_NAMED = pa.schema([(name, pa.string()) for name in NAME_COLUMNS])
 
 
 def count_dead_letters(store: Store, before: datetime) -> int:
@@ -52,7 +52,7 @@ def dead_letters_naming(plan: Plan, erased: pa.Table) -> pa.Table:
     """
     selected = [rule for rule in plan.task.rules if rule.erase and plan.preview.by_rule.get(rule.name)]
     pairs = {pair for rule in selected for pair in _named_by(rule, erased)}
-    by_rule = [dict(zip(TOLD, (None, *pair), strict=True)) for pair in sorted(pairs, key=str)]
+    by_rule = [dict(zip(NAME_COLUMNS, (None, *pair), strict=True)) for pair in sorted(pairs, key=str)]
     return pa.concat_tables([by_id(erased["message_id"]), pa.Table.from_pylist(by_rule, schema=_NAMED)])
 
 
@@ -69,7 +69,7 @@ def _named_by(rule: Rule, erased: pa.Table) -> Iterable[tuple[str | None, str | 
     correlations = {*match.correlation_ids}
     if match.message_ids or not (streams or correlations):
         return ()
-    there = [set(erased[name].to_pylist()) for name in TOLD[1:]]
+    there = [set(erased[name].to_pylist()) for name in NAME_COLUMNS[1:]]
     return product(streams & there[0] if streams else [None], correlations & there[1] if correlations else [None])
 
 
@@ -122,7 +122,7 @@ def _is_named() -> Column:
     texts = (F.col("d.raw").cast("string"), F.col("d.detail"), F.map_values("d.headers"))
     said = F.concat_ws("\n", *texts)
     conditions = []
-    for name in TOLD:
+    for name in NAME_COLUMNS:
         erased, own = F.col(f"erased.{name}"), F.col(f"d.{name}")
         # A record that tells its id has no other correlation id than it tells.
         unnamed = own.isNull() & F.col("d.message_id").isNull() if name == "correlation_id" else own.isNull()

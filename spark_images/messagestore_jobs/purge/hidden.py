@@ -39,9 +39,9 @@ def hidden(detail: Any, key: bytes, within: bool = False, which: Callable[[str],
 
 def without_erased(task: PurgeTask, erased: Erased, heads: HiddenHeads) -> PurgeTask:
     """The task without names of erased messages, and of streams that had only erased ones, in its matches."""
-    told = task.model_dump(mode="json", by_alias=True)
-    less = hidden(told, erased.key, which=lambda text: _names_erased(text, erased, heads))
-    return task if less == told else PurgeTask.model_validate(less)
+    document = task.model_dump(mode="json", by_alias=True)
+    less = hidden(document, erased.key, which=lambda text: _names_erased(text, erased, heads))
+    return task if less == document else PurgeTask.model_validate(less)
 
 
 def hidden_streams(rows: pa.Table, heads: HiddenHeads) -> list[str]:
@@ -65,9 +65,9 @@ def _in_clear(store: Store, erased: Erased) -> Iterator[tuple[dict[str, Any], st
     """Rows that name something erased, and their new values of column ``rules``."""
     heads = read_hidden_heads(store)
     for row in read_audit(store):
-        told = row["rules"] or ""
-        less = _less(told, erased, heads)
-        if less != told:
+        text = row["rules"] or ""
+        less = _less(text, erased, heads)
+        if less != text:
             yield row, less
 
 
@@ -75,13 +75,13 @@ def _names_erased(text: str, erased: Erased, heads: HiddenHeads) -> bool:
     return erased.named_in(text.encode()) or any(map(heads.hides, names_in(text)))
 
 
-def _less(told: str, erased: Erased, heads: HiddenHeads) -> str:
+def _less(text: str, erased: Erased, heads: HiddenHeads) -> str:
     """The new value of column ``rules``; the old one if it names nothing erased."""
-    if not _names_erased(told, erased, heads):
-        return told
+    if not _names_erased(text, erased, heads):
+        return text
     try:
-        detail = json.loads(told)
+        detail = json.loads(text)
         less = hidden(detail, erased.key)
     except (ValueError, RecursionError):
-        return told
-    return told if less == detail else json.dumps(less, sort_keys=True, separators=(",", ":"))
+        return text
+    return text if less == detail else json.dumps(less, sort_keys=True, separators=(",", ":"))

@@ -92,11 +92,11 @@ def _only_preview(here: PurgeRun) -> Preview:
     return summary.preview
 
 
-def _note(here: PurgeRun, action: str, preview: Preview, **told: Any) -> None:
+def _note(here: PurgeRun, action: str, preview: Preview, **fields: Any) -> None:
     """Note in the audit what happened to a preview."""
     detail = {"preview": preview.id, "asOf": preview.as_of.isoformat()}
     counts = {"selected": preview.messages, "held": preview.held}
-    note(here.store, here.document, action, detail, counts=counts, bytes=preview.bytes, **told)
+    note(here.store, here.document, action, detail, counts=counts, bytes=preview.bytes, **fields)
 
 
 def _note_approval(here: PurgeRun, preview: Preview) -> None:

@@ -252,8 +252,8 @@ def names_left(store: Store, heads: HiddenHeads) -> Iterator[str]:
         yield "heads has the name of a stream that only erased messages had"
     table = store.table("messages")
     files = files_of(table)
-    told = {name for column in ("min.stream_name", "max.stream_name") for name in _texts(files, column)}
-    doubtful = list(filter(heads.hides, told))
+    names = {name for column in ("min.stream_name", "max.stream_name") for name in _texts(files, column)}
+    doubtful = list(filter(heads.hides, names))
     if doubtful:
         # Of a long name statistics have only the start.
         those = reduce(or_, (pc.starts_with(pc.field("stream_name"), name) for name in doubtful))

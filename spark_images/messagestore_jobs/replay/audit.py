@@ -36,10 +36,10 @@ def note_replay(run: Run, outcome: ReplayOutcome) -> ReplayOutcome:
             "messagesAfter": state.messages,
             "deadLettersAfter": state.dead_letters,
         }
-        told = {"counts": counts, "bytes": outcome.selection.bytes, "once": True}
+        fields = {"counts": counts, "bytes": outcome.selection.bytes, "once": True}
         if task.origin == "Messages":
-            told["version_before"] = outcome.selection.table_version
-        note(store, document, _REPLAY if task.origin == "Messages" else "Redrive", _detail(document, task), **told)
+            fields["version_before"] = outcome.selection.table_version
+        note(store, document, _REPLAY if task.origin == "Messages" else "Redrive", _detail(document, task), **fields)
     return outcome
 
 

@@ -61,15 +61,15 @@ def raw_records(source: Source, chunk_range: ChunkRange) -> DataFrame:
     cut = F.coalesce("cut", F.lit(False)) if "cut" in rows.columns else F.lit(False)
     fault = F.when(too_large | cut, F.coalesce("detail", F.lit("only a part of it is kept"))).alias("fault")
     own = F.col("raw").alias("value"), headers, fault, too_large.alias("too_large"), F.col("failed_at")
-    return rows.select(*source.order.columns, *own, *_place(), *_told_id(rows))
+    return rows.select(*source.order.columns, *own, *_place(), *_message_id(rows))
 
 
 def dead_letter_records(source: Source, chunk_range: ChunkRange) -> DataFrame:
     """The key and a JSON object (string ``value``) of each dead letter, for people."""
     rows = source.between(chunk_range.cuts[0], chunk_range.end)
-    told = [told_id.alias("messageId") for told_id in _told_id(rows)]
+    named = [message_id.alias("messageId") for message_id in _message_id(rows)]
     failed_at = rfc3339(F.col("failed_at")).alias("failedAt")
-    about = F.struct(F.col("reason"), F.col("detail"), failed_at, F.col("source"), *told)
+    about = F.struct(F.col("reason"), F.col("detail"), failed_at, F.col("source"), *named)
     head = F.to_json(about).cast("binary")
     value = F.concat(F.substring(head, F.lit(1), F.octet_length(head) - 1), _raw_member(), F.lit(b"}"))
     return rows.select(*source.order.columns, value.cast("string").alias("value"))
@@ -165,7 +165,7 @@ def _place() -> list[Column]:
     return [F.col(f"source.{name}").alias(name) for name in ("uri", "offset", "partition", "kind")]
 
 
-def _told_id(rows: DataFrame) -> list[Column]:
+def _message_id(rows: DataFrame) -> list[Column]:
     """The message id of dead letters; a version of an earlier release has none."""
     return [F.col("message_id")] if "message_id" in rows.columns else []
 

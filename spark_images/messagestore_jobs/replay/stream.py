@@ -166,8 +166,8 @@ class StreamDelivery(StoreDelivery):
         """End the replay, with what became of redriven dead letters."""
         if self._task.origin == "DeadLetters":
             sent = outcome.progress.replayed
-            told = became(self._run.spark, self._run.store, self._held, self._redrive, sent)
-            outcome = outcome.model_copy(update={"progress": outcome.progress.model_copy(update=told)})
+            counts = became(self._run.spark, self._run.store, self._held, self._redrive, sent)
+            outcome = outcome.model_copy(update={"progress": outcome.progress.model_copy(update=counts)})
         return self._end(outcome)
 
     @cached_property

@@ -69,12 +69,12 @@ def append_messages(
     source_id, number = batch
     if committed_batch(store, source_id) >= number:
         return
-    says = refuse_foreign_to_spark(spark, store, "messages")
+    metadata = refuse_foreign_to_spark(spark, store, "messages")
     commit = spark._jvm.dev.messagestore.spark.BatchCommit  # type: ignore[union-attr]
     try:
         with store.step("messages"):
             version = commit.append(
-                rows._jdf, store.path("messages"), source_id, number, store.note_text(note), says, alone
+                rows._jdf, store.path("messages"), source_id, number, store.note_text(note), metadata, alone
             )
     except Py4JJavaError:
         # If the table is refused for this reason, that error is clearer.

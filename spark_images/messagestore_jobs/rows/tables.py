@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType
 
-from messagestore_core.store.foreign import TableSays, not_ours, refuse
+from messagestore_core.store.foreign import TableMetadata, not_ours, refuse
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import EVERY_TABLE
 
@@ -64,15 +64,15 @@ def refuse_foreign_to_spark(spark: SparkSession, store: Store, name: str) -> str
     path, none = jvm.org.apache.hadoop.fs.Path(store.path(name)), jvm.scala.Option.empty()
     snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).update(False, none, none)
     text = str(jvm.dev.messagestore.spark.BatchCommit.says(snapshot))
-    told = _told(snapshot.version(), text)
-    refuse(store.uri, name, told.version, not_ours(name, told))
+    metadata = _metadata(snapshot.version(), text)
+    refuse(store.uri, name, metadata.version, not_ours(name, metadata))
     return text
 
 
-def _told(version: int, text: str) -> TableSays:
+def _metadata(version: int, text: str) -> TableMetadata:
     protocol, metadata = (json.loads(line) for line in text.split("\n"))
     protocol, metadata = protocol["protocol"], metadata["metaData"]
-    return TableSays(
+    return TableMetadata(
         version,
         protocol["minReaderVersion"],
         protocol["minWriterVersion"],

@@ -28,8 +28,8 @@ class AfterIngest:
         self._store, self._uri, self._archive_uri = store, source.uri, source.archive_uri
         self._progress = progress
         self._deletes = source.after_ingest == "Delete"
-        self._told = False
-        self._told_cut: set[SourceFile] = set()
+        self._reported = False
+        self._cut_reported: set[SourceFile] = set()
 
     def without_cut(self, files: pa.Table, read: ReadFiles, under_way: Set[SourceFile]) -> pa.Table:
         """Of the files that were read whole: those that may leave. The others are told once a run.
@@ -47,7 +47,7 @@ class AfterIngest:
                 "part: those with such a dead letter stay; where dead letters were purged, nobody can tell"
             )
         cut = pa.array(read.is_cut(files))
-        self._tell_cut(set(source_files(files.filter(cut))) - under_way - self._told_cut)
+        self._tell_cut(set(source_files(files.filter(cut))) - under_way - self._cut_reported)
         return files.filter(pc.invert(cut))
 
     def put_away(self, files: Iterable[SourceFile]) -> None:
@@ -89,15 +89,15 @@ class AfterIngest:
                 "behind damage, has only a part of its bytes; repair the file or give the run more memory and let it "
                 "read the file under another name, then delete this one, or set afterIngest: Archive"
             )
-        self._told_cut |= files
+        self._cut_reported |= files
 
     def _tell(self, file: SourceFile, error: OSError) -> None:
-        if not self._told:
+        if not self._reported:
             self._progress.say(
                 f"{file.uri} was ingested and can't be deleted or archived, and others may fail too: {error}; allow "
                 "s3:DeleteObject and s3:PutObject below the source, or set afterIngest: Keep"
             )
-        self._told = True
+        self._reported = True
 
 
 def _leads_nowhere_else(landing: fs.FileSystem, root: str, path: str) -> bool:

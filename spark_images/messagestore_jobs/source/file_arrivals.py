@@ -59,7 +59,7 @@ class FileArrivals:
         self._waiting: list[Range] = []
         self._open_lines: list[Range] = []
         self._record_bytes = _RECORD_BYTES
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._nameless: str | None = None
 
     def look(self) -> None:
@@ -79,20 +79,20 @@ class FileArrivals:
 
     def _skip(self, path: str, why: str) -> None:
         """Tell once that an entry of the folder is not read."""
-        if path not in self._told:
+        if path not in self._reported:
             self._progress.say(f"{shown(path)} is skipped: {why}")
-            self._told.add(path)
+            self._reported.add(path)
 
     def _tell_open(self, uris: Set[str]) -> None:
         """Tell once of each file that its last line waits."""
-        new = sorted(uris - self._told)
+        new = sorted(uris - self._reported)
         if new:
             more = f" ({len(new) - 1} more like it)" if new[1:] else ""
             self._progress.say(
                 f"the last line of {new[0]} has no end yet and waits{more}: it is read once it has one, or once the "
                 "file has not changed for source.files.lastLineAfter"
             )
-        self._told |= uris
+        self._reported |= uris
 
     def _refuse(self, path: str) -> None:
         self._nameless = path

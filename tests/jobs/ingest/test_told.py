@@ -15,7 +15,7 @@ from messagestore_core.contract.records import (
     KafkaSource,
 )
 from messagestore_core.contract.run_document import IngestTask
-from messagestore_core.store.dead_letters import TOLD
+from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_jobs.ingest.columns import HashKeys, columns_of
 from messagestore_jobs.ingest.write import dead_letter_columns, set_clock
 from messagestore_jobs.source.columns import with_projections
@@ -160,5 +160,5 @@ def test_a_dead_letter_tells_what_its_envelope_can_tell(spark: SparkSession, giv
     columns = columns_of(spark, task, "file:///store", "x", 1 << 20, HashKeys(b"k" * 32, None), earlier_events=False)
     judged = with_projections(spark.createDataFrame(rows, SCHEMA), columns.judged)
     letters = judged.select("row", *dead_letter_columns(says=False)).orderBy("row").collect()
-    found = [(letter["reason"], tuple(letter[name] for name in TOLD)) for letter in letters]
+    found = [(letter["reason"], tuple(letter[name] for name in NAME_COLUMNS)) for letter in letters]
     assert found == [(case.reason, case.told) for case in cases]

@@ -22,7 +22,7 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.contract.stores import Owner, Table
-from messagestore_core.store.dead_letters import TOLD
+from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_jobs.context import Run
 from messagestore_jobs.lifecycle import commit
 from messagestore_jobs.progress import Silent
@@ -80,7 +80,9 @@ def test_with_that_policy_a_message_without_retries_left_is_a_dead_letter_too(st
     raw = json.loads(letter["raw"])
     assert (letter["reason"], raw["messageId"], raw["payload"]) == ("RetriesExhausted", "m1", {})
     message = stream.message("m1")
-    assert {name: letter[name] for name in ("source", *TOLD)} == {name: message[name] for name in ("source", *TOLD)}
+    assert {name: letter[name] for name in ("source", *NAME_COLUMNS)} == {
+        name: message[name] for name in ("source", *NAME_COLUMNS)
+    }
     assert stream.states()["m1"] == ("FAILED", 2)
 
 
