@@ -36,7 +36,7 @@ def sound_rows(location: Location, rows: pa.Table, on_broken: OnBroken | None) -
         if pc.all(sound).as_py():
             yield filled
             continue
-        rest = zip(filled.select(_JUDGED).to_pylist(), sound.to_pylist(), strict=True)
+        rest = zip(filled.select(_CHECKED).to_pylist(), sound.to_pylist(), strict=True)
         errors = [None if is_sound else _problem(location, row) for row, is_sound in rest]
         for error in filter(None, errors):
             if on_broken is None:
@@ -56,7 +56,7 @@ def _have_their_payloads(rows: pa.Table) -> pa.Array:
     return pc.and_(own, pc.or_(pc.is_null(rows["payload_sha256"]), same)).combine_chunks()
 
 
-_JUDGED = ["message_id", "stream_name", "global_position", "payload", "payload_uri", "payload_size", "payload_sha256"]
+_CHECKED = ["message_id", "stream_name", "global_position", "payload", "payload_uri", "payload_size", "payload_sha256"]
 
 
 def _problem(location: Location, row: Mapping[str, Any]) -> BrokenMessageError | None:

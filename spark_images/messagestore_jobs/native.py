@@ -64,7 +64,7 @@ def to_native(rows: DataFrame, line_breaks: LineBreaks = "Keep") -> DataFrame:
 def with_native(rows: DataFrame, line_breaks: LineBreaks = "Keep") -> DataFrame:
     """The rows and their Native record in column ``value``."""
     # Two projections, so that columns which the second uses twice are computed once.
-    judged = rows.select("*", _head().alias("_head"), _form(line_breaks).alias("_form"))
+    with_form = rows.select("*", _head().alias("_head"), _form(line_breaks).alias("_form"))
     value = F.concat(
         F.substring("_head", F.lit(1), F.octet_length("_head") - 1),
         _json_member("metadata", F.col("metadata").cast("binary"), line_breaks),
@@ -72,7 +72,7 @@ def with_native(rows: DataFrame, line_breaks: LineBreaks = "Keep") -> DataFrame:
         _json_member("result", F.col("result"), line_breaks),
         F.lit(b"}"),
     )
-    return judged.select("*", value.cast("string").alias("value")).drop("_head", "_form")
+    return with_form.select("*", value.cast("string").alias("value")).drop("_head", "_form")
 
 
 def is_json_type(content_type: Column) -> Column:

@@ -100,7 +100,7 @@ class Batch:
         ranges: what it reads.
         cut: the URIs of files that an earlier try marked: see :meth:`ReadFiles.note_cut`.
         gone: the source URIs of what was planned and is gone.
-        judged_by: a digest of all that verdicts depend on besides the records and the store; None: not known.
+        verdict_digest: a digest of all that verdicts depend on besides the records and the store; None: not known.
     """
 
     number: int
@@ -108,7 +108,7 @@ class Batch:
     ranges: tuple[Range, ...]
     cut: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
-    judged_by: str | None = None
+    verdict_digest: str | None = None
 
 
 class ReadFiles(ReadBatches[Batch]):
@@ -188,11 +188,11 @@ class ReadFiles(ReadBatches[Batch]):
         own = (pc.field("source_id") == self._source_id) & (pc.field("batch") > number)
         return frozenset(source_files(scan(self._store.table("files"), where=own).read_all()))
 
-    def judge_anew(self, batch: Batch, by: str) -> None:
+    def set_verdict_digest(self, batch: Batch, verdict_digest: str) -> None:
         """Note in the plan of an uncommitted batch what judges it now, durably."""
         with self._held.step("plan-anew"):
             self._held.open_to_write("files").update(
-                {"judged_by": literal(by)},
+                {"judged_by": literal(verdict_digest)},
                 predicate=self._own(batch),
                 commit_properties=self._held.commit_properties(),
             )
@@ -274,7 +274,7 @@ class ReadFiles(ReadBatches[Batch]):
             "start": r.start,
             "end": r.end,
             "cut": False,
-            "judged_by": batch.judged_by,
+            "judged_by": batch.verdict_digest,
             "digest": r.digest,
             "generation": r.generation,
         }

@@ -63,13 +63,13 @@ class OffsetRange:
 class OffsetBatch:
     """One planned batch: its number, its clock, and what it reads, in order of arrival.
 
-    ``judged_by`` is as in ``files.Batch``.
+    ``verdict_digest`` is as in ``files.Batch``.
     """
 
     number: int
     at: datetime
     ranges: tuple[OffsetRange, ...]
-    judged_by: str | None = None
+    verdict_digest: str | None = None
     generations: Mapping[str, int] = field(default_factory=dict)
     """Of the topics that are not the first of their name, by topic id."""
 
@@ -209,7 +209,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
                 "end": r.end,
                 "latest": r.latest,
                 "lost": r.lost,
-                "judged_by": batch.judged_by,
+                "judged_by": batch.verdict_digest,
                 "generation": batch.generations.get(r.partition.topic_id, 1),
             }
             for r in batch.ranges

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_jobs.index.keys import Flags, Keys
-from messagestore_jobs.ingest.refusals import Candidates, Expected, Members, Refused, Sizes, judge
+from messagestore_jobs.ingest.refusals import Candidates, Expected, Members, Refused, Sizes, refuse_in_order
 
 Positions = npt.NDArray[np.int64]
 
@@ -57,8 +57,8 @@ class Arrived:
 
     def open(self) -> Flags:
         """The records that are still to be judged."""
-        judged = self.dead | self.unselected
-        return ~judged if self.set_aside is None else ~(judged | self.set_aside)
+        refused_or_dropped = self.dead | self.unselected
+        return ~refused_or_dropped if self.set_aside is None else ~(refused_or_dropped | self.set_aside)
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def _settle(
         return again, Refused(), placed
     high, low = arrived.keys.high[rows], arrived.keys.low[rows]
     candidates = Candidates(high, low, streams.names, streams.codes, streams.heads, passing, expected, members, known)
-    again, refused = judge(candidates, again)
+    again, refused = refuse_in_order(candidates, again)
     stored = ~again & ~passing
     stored[refused.rows] = False
     return again, Refused(rows[refused.rows], refused.reasons, refused.details), _positions(streams, stored)

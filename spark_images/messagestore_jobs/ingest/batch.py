@@ -111,7 +111,7 @@ def ingest_batch(
 class _Read(NamedTuple):
     """A batch as it was read: its records with verdicts, and what the driver holds of each, in order of arrival."""
 
-    judged: DataFrame
+    validated: DataFrame
     narrow: pa.Table
     arrived: Arrived
     sizes: Numbers
@@ -130,15 +130,15 @@ class _Unfit(NamedTuple):
 def _read(context: BatchContext, due: Due) -> _Read:
     task, batch = context.task, due.batch
     records, parts = read_planned(context.spark, task, batch)
-    judged = with_projections(records, context.columns.judged)
-    narrow = _in_order(judged.where("row >= 0").select(*context.columns.narrow).toArrow(), task)
+    validated = with_projections(records, context.columns.validated)
+    narrow = _in_order(validated.where("row >= 0").select(*context.columns.narrow).toArrow(), task)
     arrived = _arrived(narrow)
     sizes = np.bincount(narrow["part"].to_numpy(), minlength=parts)
-    if due.read_before and task.source.kind != "records" and _may_be_judged_otherwise(arrived):
+    if due.read_before and task.source.kind != "records" and _spec_may_differ(arrived):
         starts = np.cumsum(sizes) - sizes
-        earlier = set_aside_earlier(context.store, due.read_before, _id(task, batch), judged, starts, len(narrow))
+        earlier = set_aside_earlier(context.store, due.read_before, _id(task, batch), validated, starts, len(narrow))
         arrived = replace(arrived, refused_before=earlier.refused, set_aside=earlier.own)
-    return _Read(judged, narrow, arrived, sizes)
+    return _Read(validated, narrow, arrived, sizes)
 
 
 def _unfit(context: BatchContext, read: _Read, assigned: Assignment) -> _Unfit:
@@ -156,7 +156,7 @@ def _placed(context: BatchContext, read: _Read, assigned: Assignment, unfit: _Un
     """All records with their positions; below 0 where they are not stored."""
     positions = replace(assigned, position=with_dead_letters(assigned.position, unfit.left, unfit.portion))
     set_assignment(context.spark, read.sizes, read.narrow["identity"].to_numpy(), positions)
-    return with_projections(read.judged, context.columns.placed)
+    return with_projections(read.validated, context.columns.placed)
 
 
 def _dead_letters(
@@ -193,7 +193,7 @@ def _arrived(narrow: pa.Table) -> Arrived:
     )
 
 
-def _may_be_judged_otherwise(arrived: Arrived) -> bool:
+def _spec_may_differ(arrived: Arrived) -> bool:
     """Whether the verdict on any record depends on the time or on other records, so that it may change later."""
     return bool(len(arrived.expected.rows) or len(arrived.members.rows) or arrived.expired.any())
 

@@ -39,7 +39,7 @@ REQUIRED = {"specversion": "specversion", "eventId": "id", "source": "source", "
 """Required fields, and their attributes in an event."""
 _OPTIONAL = {"streamId": "subject", "contentType": "datacontenttype", "dataschema": "dataschema"}
 """Optional fields that must not be empty if they are there (section "OPTIONAL Attributes"); no time is empty."""
-JUDGED = (*REQUIRED, *_OPTIONAL, "messageId", "misnamed", "unprintable")
+CHECKED = (*REQUIRED, *_OPTIONAL, "messageId", "misnamed", "unprintable")
 """The columns that :func:`problems` needs."""
 
 

@@ -28,8 +28,8 @@ from messagestore_jobs.ingest.envelope import (
     tells_unknown,
     wire,
 )
-from messagestore_jobs.ingest.judge import verdict_columns
 from messagestore_jobs.ingest.refusals import Expected, Members, Numbers
+from messagestore_jobs.ingest.validation import verdict_columns
 from messagestore_jobs.ingest.write import assignment_columns, clock, dead_letter_columns, identity, row_columns
 from messagestore_jobs.sequences import declared_size
 from messagestore_jobs.source.columns import Projections, whole_number
@@ -52,13 +52,13 @@ class Columns:
     """The columns of each step.
 
     Attributes:
-        judged: of records: their fields and a verdict.
+        validated: of records: their fields and a verdict.
         narrow: of judged records: what the driver needs to decide.
         placed: of judged records: what the driver decided.
         rows: of placed records: the columns of ``messages``.
     """
 
-    judged: Projections
+    validated: Projections
     narrow: tuple[Column, ...]
     placed: Projections
     rows: tuple[Column, ...]
@@ -99,7 +99,7 @@ def columns_of(
         earlier_events: whether to look for CloudEvents that an earlier release stored.
     """
     return Columns(
-        judged=(
+        validated=(
             *envelope_columns(task.envelope, task.source.format, of_kafka=_of_kafka(task)),
             *([(record_says().alias("record_says"),)] if _of_kafka(task) else []),
             *field_columns(task, clock()),

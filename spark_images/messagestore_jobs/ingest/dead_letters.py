@@ -23,7 +23,7 @@ from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.columns import DEAD_LETTER
 from messagestore_jobs.ingest.refusals import Numbers
-from messagestore_jobs.ingest.write import as_judged, dead_letter_columns, dead_letters_of
+from messagestore_jobs.ingest.write import dead_letter_columns, dead_letters_of, unchanged_value
 from messagestore_jobs.rows.portions import portion_bytes
 from messagestore_jobs.source.arrivals import REPLACED
 
@@ -88,7 +88,7 @@ def read_dead_letters(
         return
     columns = dead_letter_columns(says="record_says" in placed.columns)
     for number in np.unique(portion).tolist():
-        checked = placed.where(dead_letters_of(number)).withColumn("value", as_judged())
+        checked = placed.where(dead_letters_of(number)).withColumn("value", unchanged_value())
         rows = checked.select("place", *columns).toArrow().sort_by("place")
         if rows["place"].to_pylist() != left[portion == number].tolist():
             raise SourceChangedError
@@ -112,7 +112,7 @@ class Earlier:
 
 
 def set_aside_earlier(
-    store: Store, uris: set[str], batch: str, judged: DataFrame, starts: Numbers, rows: int
+    store: Store, uris: set[str], batch: str, validated: DataFrame, starts: Numbers, rows: int
 ) -> Earlier:
     """Which records are dead letters already and might be judged otherwise by now.
 
@@ -123,7 +123,7 @@ def set_aside_earlier(
         store: of the dead letters.
         uris: those of the batch that may have been read before.
         batch: the batch's id.
-        judged: the batch's records.
+        validated: the batch's records.
         starts: the first row of each part.
         rows: how many records there are.
     """
@@ -131,8 +131,8 @@ def set_aside_earlier(
     own = pc.fill_null(pc.equal(dead_letters["batch"], batch), False)
     refused = pc.equal(dead_letters["reason"], str(DeadLetterReason.WRONG_EXPECTED_VERSION))
     return Earlier(
-        refused=_at(dead_letters.filter(pc.and_not(refused, own)), judged, starts, rows),
-        own=_at(dead_letters.filter(own), judged, starts, rows),
+        refused=_at(dead_letters.filter(pc.and_not(refused, own)), validated, starts, rows),
+        own=_at(dead_letters.filter(own), validated, starts, rows),
     )
 
 
@@ -149,15 +149,17 @@ def _dead_letters(rows: pa.Table, refused: Mapping[int, tuple[str, str]], about:
     return new_dead_letters({**given, **headers}, *about)
 
 
-def _at(dead_letters: pa.Table, judged: DataFrame, starts: Numbers, rows: int) -> Flags:
+def _at(dead_letters: pa.Table, validated: DataFrame, starts: Numbers, rows: int) -> Flags:
     """Which records have source, offset and bytes of one of these dead letters."""
     flags = np.zeros(rows, dtype=np.bool_)
     if not dead_letters.num_rows:
         return flags
-    known = F.broadcast(judged.sparkSession.createDataFrame(dead_letters.select(DEAD_LETTER_KEY.names))).alias("letter")
+    known = F.broadcast(validated.sparkSession.createDataFrame(dead_letters.select(DEAD_LETTER_KEY.names))).alias(
+        "letter"
+    )
     same = [F.col(f"letter.{name}").eqNullSafe(F.col(f"record.{name}")) for name in ("uri", "partition", "offset")]
     same.append(F.col("letter.digest") == F.unhex(F.sha2("record.value", 256)))
-    records = judged.where("row >= 0").alias("record")
+    records = validated.where("row >= 0").alias("record")
     places = records.join(known, same, "left_semi").select("part", "row").toArrow()
     flags[starts[places["part"].to_numpy()] + places["row"].to_numpy()] = True
     return flags

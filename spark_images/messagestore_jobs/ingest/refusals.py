@@ -160,7 +160,7 @@ class Candidates:
     known: Sizes
 
 
-def judge(candidates: Candidates, again: Flags) -> tuple[Flags, Refused]:
+def refuse_in_order(candidates: Candidates, again: Flags) -> tuple[Flags, Refused]:
     """Decide one by one which candidates are duplicates of earlier ones, and which are refused.
 
     A second copy of a refused record is no duplicate, so the two decisions depend on each other. That concerns only
@@ -176,11 +176,11 @@ def judge(candidates: Candidates, again: Flags) -> tuple[Flags, Refused]:
     watched = np.isin(candidates.codes, candidates.codes[expected])
     rows = np.flatnonzero(shared | (watched & ~again & ~candidates.expired))
     again = again.copy()
-    refused = _Judge(candidates).one_by_one(rows, shared[rows], again)
+    refused = _InOrder(candidates).one_by_one(rows, shared[rows], again)
     return again, refused
 
 
-class _Judge:
+class _InOrder:
     """The state while record after record is judged."""
 
     def __init__(self, candidates: Candidates) -> None:

@@ -182,7 +182,7 @@ def dead_letter_columns(*, says: bool) -> tuple[Column, ...]:
     )
 
 
-def as_judged() -> Column:
+def unchanged_value() -> Column:
     """Column value of a record with an assignment. Raises (in Spark) if the record is not the one that was judged."""
     return F.when(identity() == F.col("judged_as"), F.col("value")).otherwise(_replaced().cast("binary"))
 

@@ -35,8 +35,8 @@ def read_updates(records: DataFrame) -> DataFrame:
     Columns: part, row, kind, uri, partition, offset, raw binary (the record), cut; message_id, status, result binary,
     error, time timestamp, attempt long; reason and detail string, null where the record is an update.
     """
-    judged = with_projections(records.where("row >= 0"), _columns())
-    return judged.drop("time").withColumnRenamed("own_time", "time").select(*_NARROW, *_FIELDS)
+    validated = with_projections(records.where("row >= 0"), _columns())
+    return validated.drop("time").withColumnRenamed("own_time", "time").select(*_NARROW, *_FIELDS)
 
 
 def source_of(records: pa.Table) -> pa.StructArray:

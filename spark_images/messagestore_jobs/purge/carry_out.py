@@ -57,17 +57,17 @@ def recheck(context: PurgeRun, plan: Plan) -> Checked:
     """
     version = context.store.table("messages").version()
     rows = frozen_rows(context, plan)
-    judged = rows.join(_current_state(context, plan, rows, version), "global_position", "left")
+    rechecked = rows.join(_current_state(context, plan, rows, version), "global_position", "left")
     there, scrubbed = F.col("now_status").isNotNull(), F.coalesce("now_scrubbed", F.lit(False))
     stays = F.coalesce(F.col("now_held") | (F.col("now_status") != F.col("status")), F.lit(False))
     stays = stays | ~there | scrubbed if plan.waiting else stays & ~scrubbed
-    judged = judged.select(
+    rechecked = rechecked.select(
         *rows.columns, there.alias("there"), stays.alias("stays"), F.coalesce("now_held", F.lit(False)).alias("held")
     ).cache()
     try:
-        return _settle(context, plan, judged, version)
+        return _settle(context, plan, rechecked, version)
     finally:
-        judged.unpersist()
+        rechecked.unpersist()
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,9 @@ def _current_state(context: PurgeRun, plan: Plan, rows: DataFrame, version: int)
     ).join(rows.select("global_position"), "global_position", "left_semi")
 
 
-def _settle(context: PurgeRun, plan: Plan, judged: DataFrame, version: int) -> Checked:
+def _settle(context: PurgeRun, plan: Plan, rechecked: DataFrame, version: int) -> Checked:
     leaves = ~F.col("stays")
-    days = judged.groupBy("inserted_date").agg(
+    days = rechecked.groupBy("inserted_date").agg(
         F.count_if(leaves).alias("messages"),
         F.count_if(leaves & F.col("there")).alias("there"),
         F.sum(F.when(leaves, F.col("payload_size"))).alias("bytes"),
@@ -186,12 +186,12 @@ def _settle(context: PurgeRun, plan: Plan, judged: DataFrame, version: int) -> C
     kept_by_hold = total.pop("held")
     if total.pop("not_erased"):
         # Before the plan forgets them: no later run would look for their tombstones.
-        staying = judged.where("stays AND there AND erase").select("global_position").toArrow()
+        staying = rechecked.where("stays AND there AND erase").select("global_position").toArrow()
         withdraw_tombstones(context.store, staying["global_position"])
     settled = plan
     if total["messages"] != plan.messages:
         settled = plan.model_copy(update={**total, "rows": plan.rows + 1, "days": ()})
-        write_rows(context, settled, judged.where(leaves))
+        write_rows(context, settled, rechecked.where(leaves))
     if plan.waiting:
         settled = _decided(context, settled, version)
     if settled is not plan:

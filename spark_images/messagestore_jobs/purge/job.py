@@ -86,7 +86,7 @@ class _Decided:
 
 
 def _only_preview(here: PurgeRun) -> Preview:
-    selection, summary = _judge(here)
+    selection, summary = _preview(here)
     selection.release()
     _note(here, "Preview", summary.preview)
     return summary.preview
@@ -108,7 +108,7 @@ def _of_no_store(here: PurgeRun) -> PurgeOutcome:
     return PurgeOutcome(preview=preview, table=TableState(version=0, messages=0, dead_letters=0, bytes=0))
 
 
-def _judge(here: PurgeRun) -> tuple[PurgeSelection, Summary]:
+def _preview(here: PurgeRun) -> tuple[PurgeSelection, Summary]:
     here.between_commits()
     here.progress.step("select")
     selection = select(here)
@@ -126,7 +126,7 @@ def _decide(here: PurgeRun) -> _Decided:
             if plan.holds == holds_digest(here.task):
                 return _Decided(plan.preview, waiting=True)
         forget(here, plan)
-    selection, summary = _judge(here)
+    selection, summary = _preview(here)
     try:
         here.between_commits()
         return _freeze(here, selection, summary)

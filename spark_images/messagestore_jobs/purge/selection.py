@@ -78,7 +78,7 @@ def select(context: PurgeRun) -> PurgeSelection:
     messages = read_messages(context.spark, context.store, version)
     if whole.days:
         messages = messages.where(~F.col("inserted_date").isin(*whole.days))
-    return PurgeSelection(version, whole.days, _judged(context, messages).persist(StorageLevel.MEMORY_AND_DISK))
+    return PurgeSelection(version, whole.days, _candidates(context, messages).persist(StorageLevel.MEMORY_AND_DISK))
 
 
 @dataclass(frozen=True)
@@ -139,18 +139,18 @@ def preview_id(context: PurgeRun, store: str, version: int, days: list[dict[str,
     return _digest([context.uri, store, spec_digest(task), holds_digest(task), version, rows])[:32]
 
 
-def _judged(context: PurgeRun, messages: DataFrame) -> DataFrame:
+def _candidates(context: PurgeRun, messages: DataFrame) -> DataFrame:
     keeps = held(context.task.holds, context.as_of)
     rules = [rule for rule in context.task.rules if not says_nothing(rule)]
-    judged, conditions = messages, []
+    rows, conditions = messages, []
     for number, rule in enumerate(rules):
-        judged, condition = _condition(judged, messages, rule, number, keeps, context)
+        rows, condition = _condition(rows, messages, rule, number, keeps, context)
         conditions.append(condition)
     fails = any_of([rule_undecided(rule, context.as_of) for rule in rules])
     if context.task.action == "Scrub" and context.task.scrub is not None:
         # A preview doesn't upgrade the store, so the column may be missing.
-        judged = judged.where(is_due(context.task.scrub) if "scrubs" in judged.columns else F.lit(True))
-    selected = judged.where(any_of([*conditions, fails]))
+        rows = rows.where(is_due(context.task.scrub) if "scrubs" in rows.columns else F.lit(True))
+    selected = rows.where(any_of([*conditions, fails]))
     flags = [F.coalesce(condition, F.lit(False)) for condition in conditions]
     return selected.select(
         *NARROW,
@@ -167,7 +167,7 @@ def _names(rules: list[Rule], flags: list[Column]) -> Column:
 
 
 def _condition(
-    judged: DataFrame, messages: DataFrame, rule: Rule, number: int, keeps: Column, context: PurgeRun
+    rows: DataFrame, messages: DataFrame, rule: Rule, number: int, keeps: Column, context: PurgeRun
 ) -> tuple[DataFrame, Column]:
     """A whole rule as one condition, and the rows with the columns that it needs.
 
@@ -175,18 +175,18 @@ def _condition(
     """
     conditions = own_conditions(rule, context.as_of)
     if rule.max_messages_per_stream is not None:
-        judged, past = _past_cap(judged, messages, rule.max_messages_per_stream, f"floor_{number}")
+        rows, past = _past_cap(rows, messages, rule.max_messages_per_stream, f"floor_{number}")
         conditions.append(past)
     if rule.max_bytes is not None:
-        candidates = judged if rule.max_messages_per_stream is not None else messages
+        candidates = rows if rule.max_messages_per_stream is not None else messages
         edge = bytes_edge(candidates, all_of(conditions), keeps, rule.max_bytes)
         conditions.append(F.lit(False) if edge is None else edge.reaches())
-    return judged, all_of(conditions)
+    return rows, all_of(conditions)
 
 
-def _past_cap(judged: DataFrame, messages: DataFrame, newest: int, name: str) -> tuple[DataFrame, Column]:
+def _past_cap(rows: DataFrame, messages: DataFrame, newest: int, name: str) -> tuple[DataFrame, Column]:
     floors = cap_floors(messages, newest).withColumnRenamed("floor", name)
-    return judged.join(floors, "stream_name", "left"), F.col("position") <= F.col(name)
+    return rows.join(floors, "stream_name", "left"), F.col("position") <= F.col(name)
 
 
 def _by_day(rows: DataFrame, names: list[str]) -> DataFrame:

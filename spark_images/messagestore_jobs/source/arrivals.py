@@ -42,10 +42,10 @@ class Arrivals(Protocol):
     def cut_off(self) -> Due | None:
         """The batch that was planned and not committed, to be repeated as it is; None without one."""
 
-    def judges_otherwise(self, batch: Planned) -> bool:
+    def spec_changed(self, batch: Planned) -> bool:
         """Whether a planned batch may be judged otherwise by this task than by the one that it was planned for."""
 
-    def judge_anew(self, batch: Planned) -> Due | None:
+    def reset_verdicts(self, batch: Planned) -> Due | None:
         """Withdraw what a cut-off batch set aside, then note in its plan that this task judges it, durably.
 
         Dead letters of what the source no longer has stay, and the batch counts them. None where nothing is left of it.
@@ -90,10 +90,10 @@ def to_repeat(arrivals: Arrivals, withdraw: Callable[[Planned], None]) -> Due | 
         withdraw: removes what such a batch wrote besides dead letters; called if it is judged anew.
     """
     due = arrivals.cut_off()
-    if due is None or not arrivals.judges_otherwise(due.batch):
+    if due is None or not arrivals.spec_changed(due.batch):
         return due
     withdraw(due.batch)
-    return arrivals.judge_anew(due.batch)
+    return arrivals.reset_verdicts(due.batch)
 
 
 def size_of(batch: Planned) -> int:

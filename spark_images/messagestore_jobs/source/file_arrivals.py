@@ -36,7 +36,7 @@ from messagestore_jobs.source.plan import (
     rest_of_files,
     unpacked,
 )
-from messagestore_jobs.source.records import Planned, by_place, judged_by, splittable
+from messagestore_jobs.source.records import Planned, by_place, splittable, verdict_digest
 
 _RECORD_BYTES = 64
 """The size assumed for a record before the first batch; few records are smaller."""
@@ -130,11 +130,11 @@ class FileArrivals:
         """Whether a batch of which all files are gone has to count dead letters; redriven ones were counted before."""
         return self._source.kind == "files" and bool(places_of(self._store, self._id(batch)))
 
-    def judges_otherwise(self, batch: Planned) -> bool:
+    def spec_changed(self, batch: Planned) -> bool:
         """See :class:`Arrivals`."""
-        return batch.judged_by != judged_by(self._spark, self._task)
+        return batch.verdict_digest != verdict_digest(self._spark, self._task)
 
-    def judge_anew(self, batch: Planned) -> Due | None:
+    def reset_verdicts(self, batch: Planned) -> Due | None:
         """See :class:`Arrivals`."""
         assert isinstance(batch, Batch)
         if batch.ranges:
@@ -142,7 +142,7 @@ class FileArrivals:
         left = self._read.planned(batch.number)
         assert left is not None
         withdraw(self._store, self._id(left), lambda place: place.uri in left.gone)
-        self._read.judge_anew(left, judged_by(self._spark, self._task))
+        self._read.set_verdict_digest(left, verdict_digest(self._spark, self._task))
         return self.cut_off()
 
     def left_behind(self, own: Set[str]) -> Mapping[str, int]:
@@ -171,8 +171,8 @@ class FileArrivals:
         bounds = limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark), held)
         ranges = next_files(self._waiting, bounds, splittable=splittable(self._source))
         ranges = self._contents.with_digests(ranges) if self._contents else ranges
-        by = judged_by(self._spark, self._task)
-        batch = Batch(self._read.next_number(), now(self._document), ranges, judged_by=by)
+        by = verdict_digest(self._spark, self._task)
+        batch = Batch(self._read.next_number(), now(self._document), ranges, verdict_digest=by)
         due = Due(batch, self._read.read_before(batch))
         self._read.write_down(batch)
         self._waiting = rest_of_files(self._waiting, ranges)

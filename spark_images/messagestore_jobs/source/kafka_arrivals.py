@@ -25,7 +25,7 @@ from messagestore_jobs.source.plan import (
     rest_of_offsets,
     still_there,
 )
-from messagestore_jobs.source.records import Planned, judged_by
+from messagestore_jobs.source.records import Planned, verdict_digest
 
 _WHY = {
     RETENTION: "the broker had removed them before they were read",
@@ -63,15 +63,15 @@ class KafkaArrivals:
         if batch is None:
             return None
         # Topics that the source no longer has are taken out when the batch is judged anew.
-        if batch.judged_by is None or not self.judges_otherwise(batch):
+        if batch.verdict_digest is None or not self.spec_changed(batch):
             self._refuse_other_topics(batch)
         return Due(batch, self._read.read_before(batch), repeated=True)
 
-    def judges_otherwise(self, batch: Planned) -> bool:
+    def spec_changed(self, batch: Planned) -> bool:
         """See :class:`Arrivals`."""
-        return batch.judged_by != judged_by(self._spark, self._task)
+        return batch.verdict_digest != verdict_digest(self._spark, self._task)
 
-    def judge_anew(self, batch: Planned) -> Due | None:
+    def reset_verdicts(self, batch: Planned) -> Due | None:
         """See :class:`Arrivals`; topics that the source no longer has are taken out of the plan."""
         assert isinstance(batch, OffsetBatch)
         own = [r for r in batch.ranges if self._has(r.partition.topic)]
@@ -79,7 +79,7 @@ class KafkaArrivals:
         withdraw(
             self._store, batch_id(self._task.source_id, batch.number), lambda place: _is_lost(place, batch, ranges)
         )
-        self._read.plan_anew(replace(batch, ranges=ranges, judged_by=judged_by(self._spark, self._task)))
+        self._read.plan_anew(replace(batch, ranges=ranges, verdict_digest=verdict_digest(self._spark, self._task)))
         self._tell_losses([r for r in ranges if r not in batch.ranges])
         return self.cut_off()
 
@@ -110,7 +110,7 @@ class KafkaArrivals:
     def next(self) -> Due:
         """See :class:`Arrivals`; each partition gets its fair share of the batch."""
         ranges = next_offsets(self._waiting, self._limit())
-        by, generations = judged_by(self._spark, self._task), self._read.generations(ranges)
+        by, generations = verdict_digest(self._spark, self._task), self._read.generations(ranges)
         batch = OffsetBatch(self._read.next_number(), now(self._document), ranges, by, generations)
         due = Due(batch, self._read.read_before(batch))
         self._read.write_down(batch)

@@ -24,12 +24,12 @@ _MAX_RECORD_BYTES = 256 << 20
 _SHARE_OF_HEAP = 16
 """A task holds a record several times: its line, its fields, a row, a page of a file."""
 
-_JUDGES_NOTHING = {
+_NOT_IN_VERDICTS = {
     *("kind", "source_id", "source", "lifecycle", "translators", "integrity", "sequence_timeout", "holds"),
     *("compression", "memory", "messages_per_second", "batch_interval"),
 }
 """The fields of a task by which no record is judged; of its source, those below are."""
-_JUDGES = {"kind", "format", "of_kafka", "topics", "topic_pattern"}
+_IN_VERDICTS = {"kind", "format", "of_kafka", "topics", "topic_pattern"}
 _RULES = 1
 """Raised by a release that judges records otherwise than the one before."""
 
@@ -57,10 +57,10 @@ def too_many_bytes(spark: SparkSession) -> int:
     return max(1, min(_MAX_RECORD_BYTES, heap_bytes(spark) // (_SHARE_OF_HEAP * cores_of_heap(spark))))
 
 
-def judged_by(spark: SparkSession, task: IngestTask) -> str:
+def verdict_digest(spark: SparkSession, task: IngestTask) -> str:
     """A digest of all that verdicts depend on besides the records and the store."""
-    said = task.model_dump(mode="json", exclude=_JUDGES_NOTHING)
-    said["source"] = task.source.model_dump(mode="json", include=_JUDGES)
+    said = task.model_dump(mode="json", exclude=_NOT_IN_VERDICTS)
+    said["source"] = task.source.model_dump(mode="json", include=_IN_VERDICTS)
     text = json.dumps([_RULES, too_many_bytes(spark), said], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -158,7 +158,7 @@ def test_a_dead_letter_tells_what_its_envelope_can_tell(spark: SparkSession, giv
     ]
     set_clock(spark, START)
     columns = columns_of(spark, task, "file:///store", "x", 1 << 20, HashKeys(b"k" * 32, None), earlier_events=False)
-    judged = with_projections(spark.createDataFrame(rows, SCHEMA), columns.judged)
-    letters = judged.select("row", *dead_letter_columns(says=False)).orderBy("row").collect()
+    validated = with_projections(spark.createDataFrame(rows, SCHEMA), columns.validated)
+    letters = validated.select("row", *dead_letter_columns(says=False)).orderBy("row").collect()
     found = [(letter["reason"], tuple(letter[name] for name in NAME_COLUMNS)) for letter in letters]
     assert found == [(case.reason, case.told) for case in cases]

@@ -23,7 +23,7 @@ from messagestore_jobs.source.arrivals import to_repeat
 from messagestore_jobs.source.file_arrivals import FileArrivals
 from messagestore_jobs.source.kafka_arrivals import KafkaArrivals
 from messagestore_jobs.source.plan import Listed
-from messagestore_jobs.source.records import judged_by
+from messagestore_jobs.source.records import verdict_digest
 from support.stores import START, make_store
 
 SPARK: Any = SimpleNamespace(_jvm=None)
@@ -77,16 +77,16 @@ def letters(table: Table, *places: tuple[str, int | None, int]) -> None:
     ids=lambda change: next(iter(change)),
 )
 def test_whatever_judges_records_is_in_the_digest(change: dict[str, Any]) -> None:
-    assert judged_by(SPARK, TASK.model_copy(update=change)) != judged_by(SPARK, TASK)
+    assert verdict_digest(SPARK, TASK.model_copy(update=change)) != verdict_digest(SPARK, TASK)
 
 
 def test_how_much_is_read_at_once_is_not_but_the_size_of_a_record_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = judged_by(SPARK, TASK)
+    before = verdict_digest(SPARK, TASK)
     other = {"source": FILES.model_copy(update={"max_files_per_batch": 1, "after_ingest": "Delete"})}
     other |= {"memory": Memory(batch_bytes=1), "holds": (Hold(name="h", match=Match()),), "messages_per_second": 1.0}
-    assert judged_by(SPARK, TASK.model_copy(update=other)) == before
+    assert verdict_digest(SPARK, TASK.model_copy(update=other)) == before
     monkeypatch.setattr(records, "too_many_bytes", lambda spark: 1_001)
-    assert judged_by(SPARK, TASK) != before
+    assert verdict_digest(SPARK, TASK) != before
 
 
 def test_files_that_are_gone_are_taken_out_first_so_that_their_dead_letters_stay(
@@ -94,14 +94,14 @@ def test_files_that_are_gone_are_taken_out_first_so_that_their_dead_letters_stay
 ) -> None:
     gone, here = "file:///landing/gone", "file:///landing/here"
     ranges = tuple(Range(SourceFile(uri, 9, START), 0, 9) for uri in (gone, here))
-    ReadFiles(HeldStore(table.uri), "own").write_down(Batch(1, START, ranges, judged_by="another"))
+    ReadFiles(HeldStore(table.uri), "own").write_down(Batch(1, START, ranges, verdict_digest="another"))
     letters(table, (gone, None, 0), (here, None, 0))
     monkeypatch.setattr(file_arrivals, "unreadable", lambda spark, uris: {gone: ("gone", False)})
     withdrawn: list[object] = []
     due = to_repeat(FileArrivals(run_of(table, TASK), TASK, FILES), withdrawn.append)
     assert due is not None
     assert (due.read_before, due.repeated, len(withdrawn)) == ({gone, here}, True, 1)
-    assert due.batch == Batch(1, START, ranges[1:], gone=frozenset({gone}), judged_by=judged_by(SPARK, TASK))
+    assert due.batch == Batch(1, START, ranges[1:], gone=frozenset({gone}), verdict_digest=verdict_digest(SPARK, TASK))
     assert {place.uri for place in places_of(Store(table.uri), "own/1")} == {gone}
     assert to_repeat(FileArrivals(run_of(table, TASK), TASK, FILES), withdrawn.append) == due
     assert len(withdrawn) == 1
@@ -119,7 +119,7 @@ def test_topics_that_the_source_no_longer_has_are_taken_out_and_lost_offsets_kee
     due = to_repeat(KafkaArrivals(run_of(table, task), task, KAFKA), lambda batch: None)
     assert due is not None
     left = (OffsetRange(orders, 0, 3, 9, "Retention"), OffsetRange(orders, 3, 9, 9))
-    assert due.batch == OffsetBatch(1, START, left, judged_by(SPARK, task))
+    assert due.batch == OffsetBatch(1, START, left, verdict_digest(SPARK, task))
     assert places_of(Store(table.uri), "own/1") == {("kafka:orders", 0, 1)}
 
 

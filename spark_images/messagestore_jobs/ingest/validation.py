@@ -93,7 +93,7 @@ def _missing(envelope: Envelope) -> list[_Violation]:
 def _of_event(envelope: Envelope) -> list[_Violation]:
     if envelope.format != "CloudEvents":
         return []
-    columns = {name: F.col(wire(name)) for name in cloud_events.JUDGED}
+    columns = {name: F.col(wire(name)) for name in cloud_events.CHECKED}
     return [_Violation(met, Reason.INVALID_FIELD, words) for met, words in cloud_events.problems(columns)]
 
 
