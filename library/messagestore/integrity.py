@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from messagestore.errors import BrokenMessageError
 from messagestore.location import Location, refusals
-from messagestore_core.store.claims import CLAIMS, claim_name
+from messagestore_core.store.claim_checks import CLAIM_CHECKS, claim_check_name
 from messagestore_core.store.objects import Objects
 
 OnBroken = Callable[[BrokenMessageError], None]
@@ -77,7 +77,7 @@ def _inside(row: Mapping[str, Any]) -> str | None:
 def _under_claim_check(location: Location, row: Mapping[str, Any]) -> str | None:
     """What is wrong with a payload in an object of its own; None if nothing is. The row must have digest and size."""
     payload, uri, digest = row["payload"], row["payload_uri"], row["payload_sha256"]
-    if claim_name(location.uri, uri) is None:
+    if claim_check_name(location.uri, uri) is None:
         return f"its payload would lie at {uri}, and is no claim check of the store in {location.uri}"
     if digest is None or row["payload_size"] is None:
         return f"its payload lies at {uri}, and the row has no digest and size of it"
@@ -113,8 +113,8 @@ def _filled(location: Location, rows: pa.Table) -> pa.Table:
     if not any(uris):
         return rows
     with ThreadPoolExecutor(_FETCHES) as pool:
-        objects = location.objects(CLAIMS)
-        names = [None if uri is None else claim_name(location.uri, uri) for uri in uris]
+        objects = location.objects(CLAIM_CHECKS)
+        names = [None if uri is None else claim_check_name(location.uri, uri) for uri in uris]
         sizes = rows["payload_size"].to_pylist()
         fetched = pool.map(lambda name, size: None if name is None else _fetch(objects, name, size or 0), names, sizes)
         own = rows["payload"].to_pylist()

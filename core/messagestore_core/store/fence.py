@@ -47,7 +47,7 @@ class HeldStore(Store):
     machine, and replays out of a store run beside its other runs.
     """
 
-    _claimed = False
+    _epoch_is_open = False
     _looked_at = -_LOOK_AGAIN_SECONDS
 
     @contextmanager
@@ -59,7 +59,7 @@ class HeldStore(Store):
             RuntimeError: the store has an epoch that was not claimed.
         """
         if self.epoch is not None:
-            if not self._claimed:
+            if not self._epoch_is_open:
                 raise RuntimeError(f"{name}: epoch {self.epoch} of {self.uri} was not claimed")
             self._refuse_if_handed_on()
         with _observed(name):
@@ -107,9 +107,9 @@ class HeldStore(Store):
                 "nothing more was written"
             )
 
-    def hold_unclaimed(self, epoch: int | None) -> None:
-        """Write under an epoch without a claim: to repair tables that no run can open. No run may be in progress."""
-        self.epoch, self._claimed, self._looked_at = epoch, True, math.inf
+    def assume_epoch(self, epoch: int | None) -> None:
+        """Write under an epoch that no table has: to repair tables that no run can open. No run may be in progress."""
+        self.epoch, self._epoch_is_open, self._looked_at = epoch, True, math.inf
 
     def _refuse_if_handed_on(self) -> None:
         if time.monotonic() - self._looked_at >= _LOOK_AGAIN_SECONDS:
@@ -145,7 +145,7 @@ def holding(stores: Sequence[HeldStore], run: str) -> Iterator[None]:
         if store.epoch is None:
             _refuse_without_epoch(store)
     for store in held:
-        claim(store, run)
+        open_epoch(store, run)
     try:
         yield
     except Exception as error:
@@ -154,21 +154,21 @@ def holding(stores: Sequence[HeldStore], run: str) -> Iterator[None]:
         raise
     finally:
         for store in held:
-            store._claimed = False
+            store._epoch_is_open = False
 
 
-def claim(store: HeldStore, run: str) -> None:
+def open_epoch(store: HeldStore, run: str) -> None:
     """Commit a store's epoch to all of its tables; from then on commits of older epochs fail.
 
     Raises:
         FencedError: a table has a newer one.
     """
     with _observed("claim"), ThreadPoolExecutor(len(store.tables)) as threads:
-        list(threads.map(partial(_claim, store, run), store.tables))
-    store._claimed = True
+        list(threads.map(partial(_commit_epoch, store, run), store.tables))
+    store._epoch_is_open = True
 
 
-def _claim(store: HeldStore, run: str, name: str) -> None:
+def _commit_epoch(store: HeldStore, run: str, name: str) -> None:
     """Commit the epoch to one table, right after the commit whose totals it repeats."""
     checked = store.last_opened(name)
     for _ in range(_ATTEMPTS):

@@ -64,7 +64,7 @@ def repair(
         if not accept:
             typer.echo("nothing was written; --accept does this")
             raise typer.Exit(FAILED)
-        handle.hold_unclaimed(None if epoch is None else epoch + 1)
+        handle.assume_epoch(None if epoch is None else epoch + 1)
         repairs.repair(handle, datetime.now(UTC), f"user:{user()}")
         typer.echo("repaired")
 

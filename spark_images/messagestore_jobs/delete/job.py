@@ -13,7 +13,7 @@ from messagestore_core.clock import now
 from messagestore_core.contract.run_document import DeleteTask, Hold, RunDocument
 from messagestore_core.contract.run_report import DeleteOutcome
 from messagestore_core.store.audit import note
-from messagestore_core.store.claims import CLAIMS
+from messagestore_core.store.claim_checks import CLAIM_CHECKS
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.errors import RunFailedError, RunStoppedError, TableRefusedError
 from messagestore_core.store.fence import HeldStore
@@ -26,7 +26,7 @@ from messagestore_core.versions.rules import NAME as TRANSLATORS
 from messagestore_jobs.index.manifest import INDEX
 from messagestore_jobs.progress import ProgressListener, never
 
-FOLDERS = (INDEX, PURGES, REPLAYS, CLAIMS, *reversed(EVERY_TABLE))
+FOLDERS = (INDEX, PURGES, REPLAYS, CLAIM_CHECKS, *reversed(EVERY_TABLE))
 """In order of deletion: ``messages`` is late, as it has the epoch that fences other runs."""
 OBJECTS = (KEY_OBJECT, TRANSLATORS, MARKER)
 _PARTIAL = ".partial"

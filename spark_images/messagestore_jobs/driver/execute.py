@@ -138,7 +138,7 @@ def _delete(
     uri = document.table.uri
     with reaching(document.storage) as storage, writing(uri, None, wait_seconds, progress.say):
         store = HeldStore.of(document.table, storage)
-        # Before the claim, which writes to the tables.
+        # Before the epoch is opened, which writes to the tables.
         check_deletion(store, document)
         with holding([store], document.run):
             return run_delete(store, document, progress, stopped)

@@ -33,8 +33,8 @@ from messagestore_jobs.ingest.dead_letters import brought_along, read_dead_lette
 from messagestore_jobs.ingest.earlier_events import EarlierEvents
 from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.ingest.sequences import KnownSequences
-from messagestore_jobs.ingest.write import claimed_payloads, set_assignment, set_clock, with_dead_letters
-from messagestore_jobs.rows.claims import write_claims
+from messagestore_jobs.ingest.write import claim_check_payloads, set_assignment, set_clock, with_dead_letters
+from messagestore_jobs.rows.claim_checks import write_claim_checks
 from messagestore_jobs.rows.messages import append_messages
 from messagestore_jobs.rows.portions import portion_bytes, portions
 from messagestore_jobs.source.arrivals import Due
@@ -93,7 +93,7 @@ def ingest_batch(
     placed = _placed(context, read, assigned, unfit)
     stored = placed.where("position >= 0")
     if context.task.claim_check_bytes is not None:
-        _write_claims(context, stored)
+        _write_claim_checks(context, stored)
     dead_letters = _dead_letters(context, due.batch, placed, assigned, unfit)
     dealt = _set_aside(context, due, dead_letters, any_unfit=len(unfit.rows) > 0)
     note_cut(due.batch, dealt.cut)
@@ -234,11 +234,11 @@ def _purged(context: BatchContext, hashes: Keys, keys: Keys, known: Flags, at: d
     return purged
 
 
-def _write_claims(context: BatchContext, placed: DataFrame) -> None:
+def _write_claim_checks(context: BatchContext, placed: DataFrame) -> None:
     """Have executors write the payloads that become claim checks."""
-    claimed = claimed_payloads(placed, context.task, context.store.uri, context.suffix)
+    payloads = claim_check_payloads(placed, context.task, context.store.uri, context.suffix)
     with context.store.step("claim-check"):
-        write_claims(claimed).select("written").write.format("noop").mode("append").save()
+        write_claim_checks(payloads).select("written").write.format("noop").mode("append").save()
 
 
 def _id(task: IngestTask, batch: Planned) -> str:

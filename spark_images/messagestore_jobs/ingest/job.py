@@ -18,7 +18,7 @@ from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import IngestOutcome
 from messagestore_core.store.batches import REPLAYED
-from messagestore_core.store.claims import claim_suffix, withdraw_claims
+from messagestore_core.store.claim_checks import claim_check_suffix, withdraw_claim_checks
 from messagestore_core.store.dead_letters import DeadLettersBefore
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
 from messagestore_core.store.errors import RunFailedError
@@ -142,7 +142,7 @@ class Ingest:
         self._progress.step("open")
         spark, store, task = self._run.spark, self._store, self._task
         index, erased = StoreIndex(spark, store), open_erased(store)
-        suffix = claim_suffix(self._run.run, store.epoch)
+        suffix = claim_check_suffix(self._run.run, store.epoch)
         since = events_since(task, self._note.events_since, index.next_global)
         earlier = EarlierEvents.open(spark, store, since, index) if since and needs_lookup(task, since) else None
         hashes = erased.any() or (index.remembers_any and not task.stores_purged)
@@ -177,13 +177,13 @@ class Ingest:
             reads += [ReadFiles(store, task.source_id), ReadOffsets(store, task.source_id)]
         left = [read for read in reads if read.left_behind(own)]
         if left:
-            self._withdraw_claims()
+            self._withdraw_claim_checks()
         for read in left:
             read.withdraw_left_behind(own)
 
-    def _withdraw_claims(self) -> None:
+    def _withdraw_claim_checks(self) -> None:
         """Remove the claim checks of batches that were not committed."""
-        withdraw_claims(self._store, self._context.index.next_global)
+        withdraw_claim_checks(self._store, self._context.index.next_global)
 
     def _days_of(self, message_ids: pa.Array) -> list[date]:
         return self._context.index.days_of(message_ids)
@@ -197,7 +197,7 @@ class Ingest:
     def take_in_what_has_arrived(self) -> None:
         """Ingest a batch that broke off, then all that has arrived."""
         arrivals = self._arrivals
-        cut_off = to_repeat(arrivals, lambda _: self._withdraw_claims())
+        cut_off = to_repeat(arrivals, lambda _: self._withdraw_claim_checks())
         arrivals.look()
         if arrivals.waits() or cut_off:
             # Open it here, as a step of progress of its own.

@@ -18,7 +18,7 @@ from messagestore_jobs.ingest.envelope import can_carry, name_columns
 from messagestore_jobs.integrity import key_of, own_columns, seal
 from messagestore_jobs.lifecycle.transitions import wait
 from messagestore_jobs.native import rfc3339
-from messagestore_jobs.rows.claims import claim_uri
+from messagestore_jobs.rows.claim_checks import claim_check_uri
 from messagestore_jobs.source.arrivals import REPLACED
 from messagestore_jobs.source.columns import Projections
 
@@ -119,7 +119,7 @@ def row_columns(task: IngestTask, folder: str, suffix: str) -> tuple[Column, ...
 
     Raises (in Spark) if a record is not the one that was judged, as a file was replaced.
     """
-    at, claimed, status = clock(), _is_claimed(task), _status(task)
+    at, has_claim_check, status = clock(), _has_claim_check(task), _status(task)
     columns = {
         "message_id": F.when(identity() == F.col("judged_as"), F.col("message_id")).otherwise(
             _replaced().cast("string")
@@ -131,8 +131,8 @@ def row_columns(task: IngestTask, folder: str, suffix: str) -> tuple[Column, ...
         "status": status,
         "retries": F.when(status == "FAILED", 1).otherwise(0),
         "next_retry_at": F.when(status == "FAILED", at + F.expr(_first_retry(task.retry))),
-        "payload_uri": F.when(claimed, claim_uri(folder, _claim_name(suffix))),
-        "payload": F.when(~claimed, F.col("payload")),
+        "payload_uri": F.when(has_claim_check, claim_check_uri(folder, _claim_check_name(suffix))),
+        "payload": F.when(~has_claim_check, F.col("payload")),
     }
     if task.integrity is not None:
         columns["hmac"] = seal(key_of(task.integrity), {**own_columns(), "inserted_at": at})
@@ -187,17 +187,19 @@ def unchanged_value() -> Column:
     return F.when(identity() == F.col("judged_as"), F.col("value")).otherwise(_replaced().cast("binary"))
 
 
-def claimed_payloads(stored: DataFrame, task: IngestTask, folder: str, suffix: str) -> DataFrame:
+def claim_check_payloads(stored: DataFrame, task: IngestTask, folder: str, suffix: str) -> DataFrame:
     """The payloads that become claim checks of the table folder: uri string, payload binary."""
-    return stored.where(_is_claimed(task)).select(claim_uri(folder, _claim_name(suffix)).alias("uri"), "payload")
+    return stored.where(_has_claim_check(task)).select(
+        claim_check_uri(folder, _claim_check_name(suffix)).alias("uri"), "payload"
+    )
 
 
-def _claim_name(suffix: str) -> Column:
+def _claim_check_name(suffix: str) -> Column:
     """The name of a claim check, one per message and run: if two runs give a position, only one commits its row."""
     return F.concat(F.lpad(F.col("global_position").cast("string"), 20, "0"), F.lit(f"-{suffix}"))
 
 
-def _is_claimed(task: IngestTask) -> Column:
+def _has_claim_check(task: IngestTask) -> Column:
     if task.claim_check_bytes is None:
         return F.lit(False)
     return F.coalesce(F.col("payload_size") > task.claim_check_bytes, F.lit(False))

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import shifted
-from messagestore_core.store.claims import CLAIM_NAME, CLAIMS
+from messagestore_core.store.claim_checks import CLAIM_CHECK_NAME, CLAIM_CHECKS
 from messagestore_core.store.delta_log import CommitNote
 from messagestore_core.store.folder import PURGES, REPLAYS
 from messagestore_core.store.objects import Objects
@@ -29,10 +29,10 @@ _LOG = "delta.logRetentionDuration"
 _FILES = "delta.deletedFileRetentionDuration"
 _YOUNG = timedelta(days=1)
 """Younger objects may belong to a batch that is not committed yet."""
-_CLAIM = re.compile(CLAIM_NAME)
+_CLAIM_CHECK = re.compile(CLAIM_CHECK_NAME)
 _PARTIAL = ".partial"
 _UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")
-_FOLDERS = ("", CLAIMS, PURGES, REPLAYS)
+_FOLDERS = ("", CLAIM_CHECKS, PURGES, REPLAYS)
 
 
 def clean(context: MaintenanceRun) -> tuple[int, str | None]:
@@ -170,7 +170,7 @@ def _orphans(context: MaintenanceRun, objects: Aged, before: datetime) -> list[s
 
     If a data file can't be read, none is returned, as that file may refer to any.
     """
-    old = [name for name in objects.older(CLAIMS, before) if _CLAIM.fullmatch(name.rpartition("/")[2])]
+    old = [name for name in objects.older(CLAIM_CHECKS, before) if _CLAIM_CHECK.fullmatch(name.rpartition("/")[2])]
     if not old:
         return []
     spark = context.spark
@@ -178,8 +178,8 @@ def _orphans(context: MaintenanceRun, objects: Aged, before: datetime) -> list[s
     current = read_messages(spark, context.store).select("payload_uri")
     files = spark.read.schema("payload_uri string").option("recursiveFileLookup", "true")
     kept = files.option("pathGlobFilter", "*.parquet").parquet(context.store.path("messages"))
-    claimed = current.union(kept).where("payload_uri is not null")
-    names = claimed.select(F.substring_index("payload_uri", "/", -1).alias("name"))
+    claim_checks = current.union(kept).where("payload_uri is not null")
+    names = claim_checks.select(F.substring_index("payload_uri", "/", -1).alias("name"))
     try:
         return sorted(row["path"] for row in old_names.join(names, "name", "left_anti").collect())
     except (PySparkException, Py4JJavaError) as error:

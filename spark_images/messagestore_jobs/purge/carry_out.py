@@ -23,7 +23,7 @@ from messagestore_core.store.tombstones import add_tombstones, open_erased, tomb
 from messagestore_jobs.index.store_index import Leaving, kept_index
 from messagestore_jobs.lifecycle.waiting import waiting_for_erased
 from messagestore_jobs.purge.archive import archive
-from messagestore_jobs.purge.claims import delete_claim_checks
+from messagestore_jobs.purge.claim_checks import delete_claim_checks
 from messagestore_jobs.purge.dead_letters import dead_letters_naming, delete_dead_letters, forget_copies
 from messagestore_jobs.purge.erase import DUE_BY
 from messagestore_jobs.purge.hidden import hidden

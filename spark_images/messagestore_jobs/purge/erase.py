@@ -29,7 +29,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.index.manifest import unnamed
 from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.lifecycle.waiting import waiting_for_erased
-from messagestore_jobs.purge.claims import drop_unclaimed
+from messagestore_jobs.purge.claim_checks import delete_orphan_claim_checks
 from messagestore_jobs.purge.dead_letters import forget_late_copies
 from messagestore_jobs.purge.hidden import hidden_streams, hide_in_audit, without_erased
 from messagestore_jobs.purge.plan import (
@@ -134,10 +134,10 @@ def erase_due(context: Run) -> ErasureResult | None:
     context.between_commits()
     _forget_unnamed_runs(context.store)
     forget_sequences(context.spark, context.store)
-    claims = drop_unclaimed(context)
+    claim_checks = delete_orphan_claim_checks(context)
     context.between_commits()
     context.progress.step("look for what is left")
-    refuse_remains(context.spark, context.store, erased, left, claims, going)
+    refuse_remains(context.spark, context.store, erased, left, claim_checks, going)
     for one in due:
         _audit(context, one, before)
     return ErasureResult(sum(one.erased for one in due), not_reached(context.store))

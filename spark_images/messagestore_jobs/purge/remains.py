@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.store.claims import CLAIMS
+from messagestore_core.store.claim_checks import CLAIM_CHECKS
 from messagestore_core.store.delta_log import CommitNote, empty_commit, files_of
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
@@ -61,7 +61,7 @@ def refuse_remains(
     store: Store,
     erased: Erased,
     left: Mapping[str, int],
-    claims: Set[str],
+    claim_checks: Set[str],
     going: npt.NDArray[np.int64] = _NONE,
 ) -> None:
     """Check all that a store's folder has after an erasure.
@@ -71,13 +71,13 @@ def refuse_remains(
         store: to check.
         erased: all tombstones.
         left: the only version left of each table.
-        claims: the names of claim checks that messages have.
+        claim_checks: the names of claim checks that messages have.
         going: the global positions of messages that unfinished purges are still to erase.
 
     Raises:
         RunFailedError: something erased is still there, or something that might be.
     """
-    remains = list(islice(_remains(spark, store, erased, left, claims, going), _SHOWN + 1))
+    remains = list(islice(_remains(spark, store, erased, left, claim_checks, going), _SHOWN + 1))
     if remains:
         more = "; and more" if len(remains) > _SHOWN else ""
         raise RunFailedError(
@@ -87,13 +87,13 @@ def refuse_remains(
         )
 
 
-def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], claims: Set[str]) -> Iterator[str]:
+def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], claim_checks: Set[str]) -> Iterator[str]:
     """What is in a store's folder and no run needs, for people.
 
     Args:
         names: of all in the folder; those of folders end with a slash.
         tables: the data files, the first and the last version of each.
-        claims: the names of claim checks that messages have.
+        claim_checks: the names of claim checks that messages have.
     """
     below: dict[str, list[str]] = {}
     for name in names:
@@ -103,8 +103,8 @@ def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], c
     for top, names_below in below.items():
         if top in tables:
             left = not_needed(names_below, *tables[top])
-        elif top == CLAIMS:
-            left = [name for name in names_below if sum_of(name) not in claims]
+        elif top == CLAIM_CHECKS:
+            left = [name for name in names_below if sum_of(name) not in claim_checks]
         elif top == "":
             left = [name for name in names_below if sum_of(name) not in (MARKER, KEY_OBJECT, TRANSLATORS)]
         else:
@@ -166,10 +166,10 @@ def _remains(
     store: Store,
     erased: Erased,
     left: Mapping[str, int],
-    claims: Set[str],
+    claim_checks: Set[str],
     going: npt.NDArray[np.int64],
 ) -> Iterator[str]:
-    yield from strange(store.objects().names(recursive=True), _needed(store, left), claims)
+    yield from strange(store.objects().names(recursive=True), _needed(store, left), claim_checks)
     yield from _rows(spark, store, erased, going)
     yield from names_left(store, read_hidden_heads(store))
     yield from copies_left(store, erased)

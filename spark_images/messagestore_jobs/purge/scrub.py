@@ -14,7 +14,7 @@ from messagestore_core.contract.records import Integrity
 from messagestore_core.contract.run_document import Scrub
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.integrity import held, key_of, own_columns, seal
-from messagestore_jobs.purge.claims import delete_claim_checks, rewrite_claim_checks
+from messagestore_jobs.purge.claim_checks import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.dead_letters import by_id, forget_copies
 from messagestore_jobs.purge.plan import Plan, PurgeRun, frozen_rows
 from messagestore_jobs.rows.messages import MERGE, bounds, committing, messages_table, read_messages, within
@@ -181,10 +181,10 @@ def _changes(plan: Plan, what: Scrub, given: str) -> dict[str, str | Column]:
         changes["error"] = F.when(again, F.col("m.error")).otherwise(_masked(F.col("m.error"), what, given))
     if what.payload_paths:
         payload = scrubbed(F.col("m.payload"), what, given, "payload", applied)
-        claimed = F.col("m.payload_uri").isNotNull()
+        has_claim_check = F.col("m.payload_uri").isNotNull()
         changes["payload"] = payload
-        changes["payload_size"] = F.when(claimed, F.col("leaving.new_size")).otherwise(F.length(payload))
-        changes["payload_sha256"] = F.when(claimed, F.col("leaving.new_sha256")).otherwise(F.sha2(payload, 256))
+        changes["payload_size"] = F.when(has_claim_check, F.col("leaving.new_size")).otherwise(F.length(payload))
+        changes["payload_sha256"] = F.when(has_claim_check, F.col("leaving.new_sha256")).otherwise(F.sha2(payload, 256))
         changes["payload_uri"] = F.col("leaving.new_uri")
     if plan.task.integrity is not None:
         changes["hmac"] = _sealed_anew(plan.task.integrity, changes)

@@ -35,7 +35,7 @@ from messagestore_jobs.replay.state import (
 
 _CHUNK_ROWS = 1_000_000
 _CHUNK_BYTES = 2 << 30
-_CHUNK_CLAIMS = 10_000
+_CHUNK_CLAIM_CHECKS = 10_000
 _OBJECT_ROWS = 250_000
 _OBJECT_BYTES = 128 << 20
 _PACED_SECONDS = 2
@@ -59,7 +59,7 @@ class Size:
 
     messages: float
     bytes: int
-    claims: int = _CHUNK_CLAIMS
+    claim_checks: int = _CHUNK_CLAIM_CHECKS
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ class ChunkRange:
     end: Key | None
     next_grain: int
     messages: int
-    claims: int
+    claim_checks: int
     last_global_position: int | None
 
 
 def chunk_size(messages_per_second: float | None, cores: int) -> Size:
     """The limits for large chunks, or with a rate limit for one chunk every few seconds."""
     if messages_per_second is None:
-        return Size(_CHUNK_ROWS * cores, _CHUNK_BYTES * cores, _CHUNK_CLAIMS)
+        return Size(_CHUNK_ROWS * cores, _CHUNK_BYTES * cores, _CHUNK_CLAIM_CHECKS)
     return Size(max(1, messages_per_second * _PACED_SECONDS), _CHUNK_BYTES)
 
 
@@ -94,7 +94,7 @@ def next_range(frozen: Frozen, first: int, size: Size, cores: int) -> ChunkRange
         end=frozen.grains[following].start if following < len(frozen.grains) else frozen.end,
         next_grain=following,
         messages=int(total.messages),
-        claims=sum(g.claims for g in grains),
+        claim_checks=sum(g.claim_checks for g in grains),
         last_global_position=max((g.last_global_position or 0 for g in grains), default=None),
     )
 
@@ -113,7 +113,7 @@ def stage(
 ) -> Staged:
     """Write records (key and ``value``, null if it can't be sent); Spark's file names have the objects' numbers."""
     # Rows with claim checks lie in many small partitions.
-    if sort or form == "JSON" or chunk_range.claims:
+    if sort or form == "JSON" or chunk_range.claim_checks:
         placed, objects = _by_object(records, order, chunk_range, form), len(chunk_range.cuts)
     else:
         placed, objects = _as_they_lie(records)
@@ -264,11 +264,11 @@ class StoreDelivery:
 
 def _up_to(grains: Sequence[Grain], first: int, size: Size) -> Sequence[Grain]:
     """The grains from ``first`` on within the limits, at least one."""
-    messages = held = claims = 0
+    messages = held = claim_checks = 0
     for i in range(first, len(grains)):
         grain = grains[i]
-        messages, held, claims = messages + grain.messages, held + grain.bytes, claims + grain.claims
-        if i > first and (messages > size.messages or held > size.bytes or claims > size.claims):
+        messages, held, claim_checks = messages + grain.messages, held + grain.bytes, claim_checks + grain.claim_checks
+        if i > first and (messages > size.messages or held > size.bytes or claim_checks > size.claim_checks):
             return grains[first:i]
     return grains[first:]
 

@@ -41,14 +41,14 @@ def _grains(source: Source) -> list[Grain]:
 def _measured(source: Source, rows: DataFrame) -> DataFrame:
     """The key columns, and those that are summed up by grain."""
     if source.task.origin == "DeadLetters":
-        size, claim, position = F.octet_length("raw"), F.lit(0), F.lit(None)
+        size, claim_check, position = F.octet_length("raw"), F.lit(0), F.lit(None)
     else:
-        size, claim = F.col("payload_size"), F.col("payload_uri").isNotNull().cast("int")
+        size, claim_check = F.col("payload_size"), F.col("payload_uri").isNotNull().cast("int")
         position = F.col("global_position")
     return rows.select(
         *source.order.columns,
         F.coalesce(size.cast("bigint"), F.lit(0)).alias("size"),
-        claim.cast("bigint").alias("claim"),
+        claim_check.cast("bigint").alias("claim"),
         position.cast("bigint").alias("place"),
     )
 

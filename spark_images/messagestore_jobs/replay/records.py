@@ -17,7 +17,7 @@ from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc
 from messagestore_jobs.replay.chunks import ChunkRange
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen
-from messagestore_jobs.rows.claims import is_own_claim, lacks_object, spread, with_claimed_payloads
+from messagestore_jobs.rows.claim_checks import is_own_claim_check, lacks_object, spread, with_claim_check_payloads
 from messagestore_jobs.rows.versions import translated
 
 _COLUMNS = {
@@ -36,8 +36,8 @@ _NAME = re.compile(r"\{(" + "|".join([*_COLUMNS, *_RUN]) + r")\}")
 def native_records(source: Source, frozen: Frozen, chunk_range: ChunkRange, line_breaks: LineBreaks) -> DataFrame:
     """The key and the Native record (string ``value``) of each message; value is null if it can't be sent."""
     rows = without_erased(source.between(chunk_range.cuts[0], chunk_range.end), source)
-    if chunk_range.claims:
-        rows = with_payloads(rows, source, chunk_range.claims)
+    if chunk_range.claim_checks:
+        rows = with_payloads(rows, source, chunk_range.claim_checks)
     rows = translated(
         rows.select("*", is_sound(source.store.uri, source.task.integrity).alias("_sound")), source.task.translators
     )
@@ -105,7 +105,7 @@ def marked_headers(marks: dict[str, str], values: dict[str, str]) -> Column:
     return F.map_concat(kept, F.create_map(*entries))
 
 
-def with_payloads(rows: DataFrame, source: Source, claims: int) -> DataFrame:
+def with_payloads(rows: DataFrame, source: Source, claim_checks: int) -> DataFrame:
     """The rows with payloads of claim checks; null if the object is not in the store.
 
     If the object is gone, the newest row of the message is taken, if there is one: it was scrubbed since.
@@ -113,11 +113,16 @@ def with_payloads(rows: DataFrame, source: Source, claims: int) -> DataFrame:
     Args:
         rows: of one chunk.
         source: of the replay.
-        claims: about how many rows have a claim check.
+        claim_checks: about how many rows have a claim check.
     """
     uri = source.store.uri
-    filled = with_claimed_payloads(rows, uri, claims)
-    missing = spread(rows.where(is_own_claim(uri)), claims).where(lacks_object(uri)).select("global_position").toArrow()
+    filled = with_claim_check_payloads(rows, uri, claim_checks)
+    missing = (
+        spread(rows.where(is_own_claim_check(uri)), claim_checks)
+        .where(lacks_object(uri))
+        .select("global_position")
+        .toArrow()
+    )
     if not missing.num_rows:
         return filled
     stale = F.broadcast(source.spark.createDataFrame(missing))
@@ -125,7 +130,7 @@ def with_payloads(rows: DataFrame, source: Source, claims: int) -> DataFrame:
     left = rows.join(stale, "global_position", "left_semi")
     left = left.join(newest.select("global_position"), "global_position", "left_anti")
     kept = filled.join(stale, "global_position", "left_anti").select(*rows.columns)
-    return kept.unionByName(with_claimed_payloads(newest, uri, missing.num_rows)).unionByName(
+    return kept.unionByName(with_claim_check_payloads(newest, uri, missing.num_rows)).unionByName(
         left.select(*rows.columns)
     )
 
@@ -141,7 +146,7 @@ def is_sound(uri: str, integrity: Integrity | None) -> Column:
     payload, digest = F.col("payload"), F.col("payload_sha256")
     same = F.coalesce(F.sha2(payload, 256) == digest, F.lit(False))
     as_long = F.coalesce(F.octet_length(payload) == F.col("payload_size"), F.lit(False))
-    whole = F.when(F.col("payload_uri").isNotNull(), is_own_claim(uri) & same & as_long).otherwise(
+    whole = F.when(F.col("payload_uri").isNotNull(), is_own_claim_check(uri) & same & as_long).otherwise(
         payload.isNull() | digest.isNull() | same
     )
     if integrity is None:

@@ -42,7 +42,7 @@ class Grain(NamedTuple):
     start: Key
     messages: int
     bytes: int
-    claims: int
+    claim_checks: int
     first_global_position: int | None
     last_global_position: int | None
 

@@ -21,7 +21,7 @@ from messagestore_core.contract.stores import Table
 from messagestore_core.store import fence, folder
 from messagestore_core.store.delta_log import CommitNote, epoch_of, last_note, note_of, table_state
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.fence import HeldStore, claim, holding
+from messagestore_core.store.fence import HeldStore, holding, open_epoch
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.schemas import EVERY_TABLE, TABLES, properties
 from messagestore_core.store.storage import Storage
@@ -66,10 +66,10 @@ class Lake:
         )
         return execute(document, lambda: self.spark, Silent(), 0, lambda: AT)
 
-    def claim(self, epoch: int) -> None:
+    def open_epoch(self, epoch: int) -> None:
         """Claim the store as another process would, whose run begins now."""
         with using([self.store.entry(self.bucket)], self.spark) as storage:
-            claim(HeldStore(self.uri, storage, epoch=epoch), f"run-{epoch}")
+            open_epoch(HeldStore(self.uri, storage, epoch=epoch), f"run-{epoch}")
 
     def ids(self) -> list[str]:
         with using([self.store.entry(self.bucket)], self.spark) as storage:
@@ -113,7 +113,7 @@ def test_an_old_run_that_was_held_within_its_commit_is_refused(lake: Lake) -> No
     lake.arrive("b.jsonl", record("m2"))
     version = lake.version()
     # Its log store has read all commits and is about to create the next one.
-    lake.way.before(lake.commit_of_messages(version + 1), lambda: lake.claim(6))
+    lake.way.before(lake.commit_of_messages(version + 1), lambda: lake.open_epoch(6))
     assert refused(lake.run(5))
     assert not lake.way.armed
     assert lake.ids() == ["m1"]
@@ -123,7 +123,7 @@ def test_an_old_run_that_was_held_within_its_commit_is_refused(lake: Lake) -> No
 def test_an_old_run_that_slept_between_its_check_and_its_commit_is_refused(lake: Lake) -> None:
     lake.arrive("b.jsonl", record("m2"))
     version = lake.version()
-    with observing(once("messages", lambda: lake.claim(6))):
+    with observing(once("messages", lambda: lake.open_epoch(6))):
         assert refused(lake.run(5))
     assert lake.ids() == ["m1"]
     assert lake.version() == version + 1
@@ -147,14 +147,14 @@ def test_an_old_purge_is_refused_wherever_it_slept(lake: Lake, name: str) -> Non
     assert lake.run(5).state == "Succeeded"
     rule = Rule(name="some", statuses=("COMPLETED",) if name != "delete-days" else ("COMPLETED", "RECEIVED"))
     purge = PurgeTask(mode="Enforce", rules=(rule,))
-    with observing(once(name, lambda: lake.claim(6))):
+    with observing(once(name, lambda: lake.open_epoch(6))):
         assert refused(lake.run(5, purge))
     assert lake.ids() == (["m1", "m2"] if name != "audit-purge" else ["m1"])
 
 
 def test_the_new_run_finishes_what_the_old_one_began(lake: Lake) -> None:
     lake.arrive("b.jsonl", record("m2"), b"more garbage")
-    with observing(once("messages", lambda: lake.claim(6))):
+    with observing(once("messages", lambda: lake.open_epoch(6))):
         assert refused(lake.run(5))
     outcome = lake.run(6).outcome
     assert isinstance(outcome, IngestOutcome)
@@ -201,7 +201,7 @@ def test_a_claim_carries_on_the_totals_of_a_commit_that_came_in_between(
         return note
 
     monkeypatch.setattr(fence, "note_of", read_and_be_overtaken)
-    claim(HeldStore(table.uri, epoch=6), "run-6")
+    open_epoch(HeldStore(table.uri, epoch=6), "run-6")
     note = last_note(HeldStore(table.uri))
     assert (note.run, note.epoch, note.totals) == ("run-6", 6, IngestCounts(received=2, stored=2))
     assert HeldStore(table.uri).table("messages").version() == 3
@@ -216,7 +216,7 @@ def test_a_commit_by_delta_rs_is_refused_once_a_newer_epoch_is_there(tmp_path: P
     def write_after_a_claim() -> None:
         with holding([store], "run-5"):
             opened = store.open_to_write(name)
-            claim(HeldStore(table.uri, epoch=6), "run-6")
+            open_epoch(HeldStore(table.uri, epoch=6), "run-6")
             with pytest.raises(CommitFailedError):
                 write_deltalake(opened, rows, mode="append", commit_properties=store.commit_properties())
             store.open_to_write(name)
@@ -229,12 +229,12 @@ def test_a_commit_by_delta_rs_is_refused_once_a_newer_epoch_is_there(tmp_path: P
 def test_an_object_is_not_written_once_a_newer_epoch_is_known(tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(1)]).model_copy(update={"epoch": 5})
     wrote = []
-    claim(HeldStore.of(table, Storage()), "run-5")
+    open_epoch(HeldStore.of(table, Storage()), "run-5")
 
     def write_after_a_claim() -> None:
         store = HeldStore.of(table, Storage())
         with holding([store], "run-5"):
-            claim(HeldStore(table.uri, epoch=6), "run-6")
+            open_epoch(HeldStore(table.uri, epoch=6), "run-6")
             # A run checks the table once a second.
             time.sleep(1.1)
             with store.step("claim-check"):
@@ -253,7 +253,7 @@ def test_a_store_of_an_earlier_form_is_changed_by_none_but_the_run_that_has_clai
     with monkeypatch.context() as earlier:
         as_an_earlier_release(earlier)
         open_folder(HeldStore.of(stream.table, Storage()))
-    claim(HeldStore(stream.table.uri, epoch=6), "run-6")
+    open_epoch(HeldStore(stream.table.uri, epoch=6), "run-6")
     before = forms(stream.table.uri)
     assert before["tombstones"] == (["message_key", "erased_at", "run"], {}, 6)
 
@@ -268,7 +268,7 @@ def test_a_store_of_an_earlier_form_is_changed_by_none_but_the_run_that_has_clai
     assert overtaken.error.reason == "Fenced"
     assert ingest(None, PurgeTask(rules=(Rule(name="all", statuses=("RECEIVED",)),))).error is None
     assert (forms(stream.table.uri), marked(tmp_path)) == (before, 1)
-    with observing(once("upgrade-tombstones", lambda: claim(HeldStore(stream.table.uri, epoch=8), "run-8"))):
+    with observing(once("upgrade-tombstones", lambda: open_epoch(HeldStore(stream.table.uri, epoch=8), "run-8"))):
         report = ingest(7)
     assert report.error is not None
     assert report.error.reason == "Fenced"

@@ -10,7 +10,7 @@ from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import IngestTask, MaintainTask, Resource, RunDocument
 from messagestore_core.contract.run_report import IngestOutcome, MaintainOutcome, RunReport
 from messagestore_core.contract.stores import Table
-from messagestore_core.store.fence import HeldStore, claim
+from messagestore_core.store.fence import HeldStore, open_epoch
 from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.progress import Silent
@@ -84,7 +84,7 @@ def test_an_old_maintenance_is_refused_and_changes_nothing(lake: Lake, name: str
         if (at, moment) == (name, "before") and not overtaken:
             overtaken.append(at)
             with using([lake.store.entry(lake.bucket)], lake.spark) as storage:
-                claim(HeldStore(lake.uri, storage, epoch=7), "run-7")
+                open_epoch(HeldStore(lake.uri, storage, epoch=7), "run-7")
 
     overtaken: list[str] = []
     with observing(overtake):

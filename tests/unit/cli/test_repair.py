@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.delta_log import epoch_of, last_note
-from messagestore_core.store.fence import HeldStore, claim
+from messagestore_core.store.fence import HeldStore, open_epoch
 from messagestore_core.store.folder import check_folder, open_folder
 from messagestore_core.store.repair import repair as repaired
 from messagestore_core.store.repair import steps
@@ -113,10 +113,10 @@ def roll_back(folder: Path) -> None:
 
 def add_dead_letters_by(store: HeldStore) -> None:
     """A commit on another table that knows the newest version of messages."""
-    claim(HeldStore(store.uri, epoch=1), "run-1")
+    open_epoch(HeldStore(store.uri, epoch=1), "run-1")
     known = HeldStore(store.uri, owner=OWNER, epoch=2)
     check_folder(known)
-    claim(known, "run-2")
+    open_epoch(known, "run-2")
 
 
 def another(folder: Path) -> None:
@@ -169,7 +169,7 @@ def test_after_a_deletion_by_others_totals_stay_and_the_position_is_not_given_tw
 
 
 def test_the_store_of_an_operator_is_repaired_as_its_next_epoch_and_only_while_it_is_suspended(folder: Path) -> None:
-    claim(opened(folder, 7), "run-7")
+    open_epoch(opened(folder, 7), "run-7")
     delete(folder)
     before = tree(folder)
     refused = repair(folder, "--accept")

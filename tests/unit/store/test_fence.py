@@ -14,7 +14,7 @@ from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store import fence
 from messagestore_core.store.delta_log import CommitNote, empty_commit, epoch_of, last_note
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.fence import FencedError, HeldStore, claim, holding, observing
+from messagestore_core.store.fence import FencedError, HeldStore, holding, observing, open_epoch
 from messagestore_core.store.notes import TablesNote
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.schemas import TABLES
@@ -65,7 +65,7 @@ def test_a_claim_puts_its_epoch_into_every_table_once_and_changes_nothing_else(s
     before = versions(store(5))
     writes: list[tuple[str, str]] = []
     with observing(lambda name, moment: writes.append((name, moment))):
-        claim(store(5), "run-5")
+        open_epoch(store(5), "run-5")
     assert writes == [("claim", "before"), ("claim", "after")]
     assert epochs(store(5)) == dict.fromkeys(TABLES, 5)
     assert versions(store(5)) == {name: version + 1 for name, version in before.items()}
@@ -74,22 +74,22 @@ def test_a_claim_puts_its_epoch_into_every_table_once_and_changes_nothing_else(s
     )
     assert [row["message_id"] for row in stored(store(5).uri)] == ["m1"]
     claimed = versions(store(5))
-    claim(store(5), "run-5")
+    open_epoch(store(5), "run-5")
     assert versions(store(5)) == claimed
 
 
 def test_a_newer_claim_takes_the_store_and_an_older_one_is_refused(store: StoreAt) -> None:
-    claim(store(5), "run-5")
-    claim(store(6), "run-6")
+    open_epoch(store(5), "run-5")
+    open_epoch(store(6), "run-6")
     with pytest.raises(FencedError, match=HANDED_ON) as caught:
-        claim(store(5), "run-5")
+        open_epoch(store(5), "run-5")
     assert caught.value.reason == "Fenced"
     assert epochs(store(5)) == dict.fromkeys(TABLES, 6)
 
 
 def test_a_claim_passes_over_tables_that_a_deletion_took(store: StoreAt) -> None:
     shutil.rmtree(local_path(store(5).path("audit")))
-    claim(store(5), "run-5")
+    open_epoch(store(5), "run-5")
     assert epoch_of(store(5).table("messages")) == 5
     with pytest.raises(TableNotFoundError):
         store(5).table("audit")
@@ -112,22 +112,22 @@ def test_a_claim_never_stands_behind_what_it_did_not_read_and_is_made_again(
 ) -> None:
     behind = Behind(store(5).uri, epoch=5)
     behind.times = 3
-    claim(behind, "run-5")
+    open_epoch(behind, "run-5")
     assert (behind.times, last_note(store(5)).totals) == (0, ONE_MESSAGE)
     monkeypatch.setattr(fence, "_ATTEMPTS", 3)
     behind.epoch, behind.times = 6, 3
     words = "/messages; its epoch can't be set"
     with pytest.raises(RunFailedError, match=words) as caught:
-        claim(behind, "run-6")
+        open_epoch(behind, "run-6")
     assert caught.value.reason == "RunFailed"
 
 
 def test_a_commit_is_refused_that_was_begun_before_a_newer_claim(store: StoreAt) -> None:
-    claim(store(5), "run-5")
+    open_epoch(store(5), "run-5")
     table = store(5).open_to_write("messages")
     append_nothing(table, store(5))
     table = store(5).open_to_write("messages")
-    claim(store(6), "run-6")
+    open_epoch(store(6), "run-6")
     with pytest.raises(CommitFailedError):
         append_nothing(table, store(5))
     with pytest.raises(FencedError, match=HANDED_ON):
@@ -164,14 +164,14 @@ def test_a_run_holds_each_of_its_stores_under_its_epoch(store: StoreAt, tmp_path
 def test_a_run_without_an_epoch_writes_only_what_no_operator_hands_out(store: StoreAt, tmp_path: Path) -> None:
     with holding([store(None), HeldStore(f"file://{tmp_path}/none")], "by-hand"):
         assert epochs(store(None)) == dict.fromkeys(TABLES)
-    claim(store(5), "run-5")
+    open_epoch(store(5), "run-5")
     words = r"is written by the runs of an operator \(its newest epoch is 5\), and this run has no epoch"
     with pytest.raises(FencedError, match=words), holding([store(None)], "by-hand"):
         pytest.fail("it may not write")
 
 
 def test_an_older_run_does_not_begin(store: StoreAt) -> None:
-    claim(store(6), "run-6")
+    open_epoch(store(6), "run-6")
     with pytest.raises(FencedError, match=HANDED_ON), holding([store(5)], "run-5"):
         pytest.fail("it may not write")
 
@@ -190,7 +190,7 @@ def fail(error: Exception) -> NoReturn:
 def test_what_fails_once_the_store_was_handed_on_fails_for_that(store: StoreAt) -> None:
     refusal = ValueError("the log store refused it")
     with pytest.raises(FencedError, match=HANDED_ON) as caught:
-        hold(store(5), lambda: claim(store(6), "run-6"), lambda: fail(refusal))
+        hold(store(5), lambda: open_epoch(store(6), "run-6"), lambda: fail(refusal))
     assert caught.value.__cause__ is refusal
 
 
@@ -201,12 +201,12 @@ def test_what_fails_for_another_reason_or_says_by_itself_that_it_was_handed_on_i
         assert caught.value is error
     itself = FencedError("by itself")
     with pytest.raises(FencedError) as caught:
-        hold(store(5), lambda: claim(store(6), "run-6"), lambda: fail(itself))
+        hold(store(5), lambda: open_epoch(store(6), "run-6"), lambda: fail(itself))
     assert caught.value is itself
 
 
 def test_a_store_that_can_not_be_read_any_more_takes_no_errors_place(store: StoreAt) -> None:
-    claim(store(5), "run-5")
+    open_epoch(store(5), "run-5")
     following = store(5).table("messages").version() + 1
     torn = Path(local_path(store(5).path("messages", "_delta_log", f"{following:020d}.json")))
     with pytest.raises(ValueError, match="bad input"):
@@ -223,7 +223,9 @@ def test_no_object_is_written_a_second_after_the_store_was_handed_on(store: Stor
 
     # At 0.9 the last check of the store is less than a second old.
     with pytest.raises(FencedError, match=HANDED_ON):
-        hold(held, lambda: write_at(0), lambda: claim(store(6), "run-6"), lambda: write_at(0.9), lambda: write_at(1))
+        hold(
+            held, lambda: write_at(0), lambda: open_epoch(store(6), "run-6"), lambda: write_at(0.9), lambda: write_at(1)
+        )
     assert wrote == [0, 0.9]
     with pytest.raises(RuntimeError, match="was not claimed"):
         write_at(2)
@@ -235,7 +237,7 @@ def test_what_is_written_already_is_not_looked_at(store: StoreAt, clock: list[fl
 
     def handed_on_meanwhile() -> None:
         with held.step("object"):
-            claim(store(6), "run-6")
+            open_epoch(store(6), "run-6")
             clock[0] = 1
 
     hold(held, handed_on_meanwhile)

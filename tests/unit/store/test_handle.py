@@ -96,7 +96,7 @@ def test_each_version_is_looked_at_before_it_is_handed_out(store: HeldStore, mon
 
 def test_nobody_reads_many_commits_of_a_table_however_many_runs_there_were(store: HeldStore) -> None:
     for run in range(45):
-        fence.claim(HeldStore(store.uri, epoch=run + 1), f"run-{run}")
+        fence.open_epoch(HeldStore(store.uri, epoch=run + 1), f"run-{run}")
     for name in TABLES:
         log = Path(local_path(store.path(name, "_delta_log")))
         newest = max(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet"))

@@ -9,7 +9,7 @@ import pytest
 from messagestore_core.clock import microseconds
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.fence import HeldStore, claim
+from messagestore_core.store.fence import HeldStore, open_epoch
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.purged_ids import first_day, forget_purged, remembered_since
 from messagestore_core.store.schemas import PURGED_IDS, REMEMBERED, TABLES
@@ -48,7 +48,7 @@ def test_a_store_has_the_table_once_its_ids_are_to_be_remembered(tmp_path: Path)
 
 def test_it_is_claimed_like_the_others(tmp_path: Path) -> None:
     store = opened(tmp_path, epoch=3)
-    claim(store, "run")
+    open_epoch(store, "run")
     assert store.transaction(REMEMBERED, "messagestore-epoch") == 3
 
 

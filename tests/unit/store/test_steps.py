@@ -19,7 +19,7 @@ WITHIN_A_STEP = {
     "replay/chunks.py StagedObjects.move",
     "replay/stream.py mark_redriven",
     "store/dead_letters.py remove",
-    "store/fence.py _claim",
+    "store/fence.py _commit_epoch",
     "store/objects.py Objects.delete",
     "store/objects.py Objects.delete_last",
     "store/objects.py Objects.writing",

@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 from messagestore_core.store.audit import AuditEntry, add_audit
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.fence import HeldStore, claim, observing
+from messagestore_core.store.fence import HeldStore, observing, open_epoch
 from messagestore_core.store.folder import FORMAT_VERSION, MARKER, check_folder, open_folder
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.schemas import TABLES
@@ -54,7 +54,7 @@ def run(folder: Path, epoch: int) -> None:
     """A run that claims the store, as the operator's do."""
     store = opened(folder, epoch)
     check_folder(store)
-    claim(store, f"run-{epoch}")
+    open_epoch(store, f"run-{epoch}")
     open_folder(store)
 
 
@@ -200,7 +200,7 @@ def test_a_change_of_data_by_somebody_else_is_refused(
     version = DeltaTable(str(folder / name)).version()
     if followed:
         # By a run that began before, and commits as if nothing had happened.
-        claim(_unaware(before, name, version), "run-3")
+        open_epoch(_unaware(before, name, version), "run-3")
     assert f"{folder}/{name} was changed by another writer: " in (words := refused(folder))
     assert f" at version {version}" in words
 
@@ -264,7 +264,7 @@ def test_rows_of_the_audit_by_runs_that_only_read_don_t_contradict_anybody(folde
     reading, writing = opened(folder), opened(folder, 3)
     check_folder(reading)
     check_folder(writing)
-    claim(writing, "run-3")
+    open_epoch(writing, "run-3")
     for store, run_ in ((reading, "replay-1"), (writing, "run-3"), (reading, "replay-2")):
         add_audit(store, AuditEntry(START, "Preview", run_, RESOURCE, {"run": run_}, 1, 1))
     check_folder(opened(folder))

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from messagestore_core.store.batches import batch_id
-from messagestore_core.store.claims import CLAIMS, withdraw_claims
+from messagestore_core.store.claim_checks import CLAIM_CHECKS, withdraw_claim_checks
 from messagestore_core.store.dead_letters import places_of, set_aside, set_aside_again, withdraw
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import ReadFiles
@@ -69,11 +69,11 @@ def test_a_redriven_dead_letter_gets_back_each_refusal_before(store: HeldStore) 
 
 
 def test_claim_checks_of_positions_that_no_message_has_go(store: HeldStore) -> None:
-    claims = store.objects(CLAIMS)
+    claims = store.objects(CLAIM_CHECKS)
     names = [f"{position:020}{suffix}" for position in (9, 10, 11) for suffix in ("", "-0123456789abcdef")]
     for name in (*names, "README"):
         claims.write(name, b"")
-    withdraw_claims(store, 10)
+    withdraw_claim_checks(store, 10)
     assert claims.names() == [*names[:2], "README"]
 
 

@@ -7,19 +7,19 @@ from itertools import islice
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.store.claims import CLAIMS, claim_suffix
+from messagestore_core.store.claim_checks import CLAIM_CHECKS, claim_check_suffix
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.objects import sum_of
 from messagestore_jobs.context import Run
 from messagestore_jobs.purge.plan import REWRITTEN_NOTE, Plan, PurgeRun
-from messagestore_jobs.rows.claims import (
-    claimed_payload,
-    is_own_claim,
-    own_claim_name,
-    own_claim_uri,
+from messagestore_jobs.rows.claim_checks import (
+    claim_check_payload,
+    is_own_claim_check,
+    own_claim_check_name,
+    own_claim_check_uri,
     spread,
-    with_claimed_payloads,
-    write_claims,
+    with_claim_check_payloads,
+    write_claim_checks,
 )
 from messagestore_jobs.rows.messages import read_messages
 
@@ -34,24 +34,24 @@ def delete_claim_checks(context: PurgeRun, rows: DataFrame) -> None:
 
     Those of other purged rows stay as long as files of the table refer to them: see ``maintain.sweep``.
     """
-    own = _own(context, rows).select(own_claim_name().alias("name")).toLocalIterator()
+    own = _own(context, rows).select(own_claim_check_name().alias("name")).toLocalIterator()
     _delete(context, (row["name"] for row in own))
 
 
-def drop_unclaimed(context: Run) -> set[str]:
+def delete_orphan_claim_checks(context: Run) -> set[str]:
     """Delete objects in the folder of claim checks that no message refers to; earlier versions are gone.
 
     Returns:
         The names that messages refer to; empty if the folder was empty.
     """
-    objects = context.store.objects(CLAIMS)
+    objects = context.store.objects(CLAIM_CHECKS)
     names = [name for name in objects.names(recursive=True) if not name.endswith("/")]
     if not names:
         return set()
-    rows = read_messages(context.spark, context.store).where(is_own_claim(context.uri))
-    claimed = {row["name"] for row in rows.select(own_claim_name().alias("name")).collect()}
-    _delete(context, (name for name in names if sum_of(name) not in claimed))
-    return claimed
+    rows = read_messages(context.spark, context.store).where(is_own_claim_check(context.uri))
+    referenced = {row["name"] for row in rows.select(own_claim_check_name().alias("name")).collect()}
+    _delete(context, (name for name in names if sum_of(name) not in referenced))
+    return referenced
 
 
 def rewrite_claim_checks(
@@ -72,13 +72,13 @@ def rewrite_claim_checks(
         RunFailedError: the note lacks some of the rows.
     """
     own = _own(context, rows)
-    claims = own.count()
-    if not claims:
+    count = own.count()
+    if not count:
         return context.spark.createDataFrame([], REWRITTEN)
-    suffix = claim_suffix(context.run, context.store.epoch)
-    old = spread(own, claims).withColumn("old", claimed_payload(context.uri))
-    uri = F.concat(own_claim_uri(context.uri), F.lit(f"-{suffix}")).alias("uri")
-    written = write_claims(old.select("global_position", uri, scrub(F.col("old")).alias("payload"))).select(
+    suffix = claim_check_suffix(context.run, context.store.epoch)
+    old = spread(own, count).withColumn("old", claim_check_payload(context.uri))
+    uri = F.concat(own_claim_check_uri(context.uri), F.lit(f"-{suffix}")).alias("uri")
+    written = write_claim_checks(old.select("global_position", uri, scrub(F.col("old")).alias("payload"))).select(
         "global_position",
         F.when(F.col("written").isNotNull(), F.col("uri")).alias("new_uri"),
         F.col("written").alias("new_size"),
@@ -88,9 +88,9 @@ def rewrite_claim_checks(
     with context.store.step("claim-check-rewrite"):
         written.write.mode("overwrite").parquet(to)
     noted = context.spark.read.schema(REWRITTEN).parquet(to)
-    if noted.count() != claims:
+    if noted.count() != count:
         raise RunFailedError(
-            "CommitLost", f"{to} does not name the {claims} claim checks that it was to name; try again"
+            "CommitLost", f"{to} does not name the {count} claim checks that it was to name; try again"
         )
     return noted
 
@@ -100,13 +100,13 @@ def with_payloads_inside(context: PurgeRun, messages: DataFrame, rows: DataFrame
     own = _own(context, rows).agg(F.count("*").alias("claims"), F.max("payload_size").alias("largest")).collect()[0]
     if not own["claims"]:
         return messages
-    filled = with_claimed_payloads(messages, context.uri, own["claims"], own["largest"] or 0)
+    filled = with_claim_check_payloads(messages, context.uri, own["claims"], own["largest"] or 0)
     return filled.withColumn("payload_uri", F.when(F.col("payload").isNull(), F.col("payload_uri")))
 
 
 def _delete(context: Run, names: Iterator[str]) -> None:
     """Delete claim checks, several at once; only the names of some are held."""
-    objects = context.store.objects(CLAIMS)
+    objects = context.store.objects(CLAIM_CHECKS)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         while some := list(islice(names, _DELETED_TOGETHER)):
             context.between_commits()
@@ -116,4 +116,4 @@ def _delete(context: Run, names: Iterator[str]) -> None:
 
 def _own(context: PurgeRun, rows: DataFrame) -> DataFrame:
     """The rows with a claim check of the store."""
-    return rows.where(is_own_claim(context.uri))
+    return rows.where(is_own_claim_check(context.uri))

@@ -11,32 +11,32 @@ from functools import lru_cache
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.objects import is_local, join, local_path
 
-CLAIMS = "payloads"
+CLAIM_CHECKS = "payloads"
 """The folder of a store that holds them."""
-CLAIM_NAME = r"[0-9]{20}(?:-[0-9a-f-]+)?"
+CLAIM_CHECK_NAME = r"[0-9]{20}(?:-[0-9a-f-]+)?"
 """A global position and the run that wrote it; each scrub of the payload adds to it. Earlier releases name no run."""
 
 
-def claim_suffix(run: str, epoch: int | None) -> str:
+def claim_check_suffix(run: str, epoch: int | None) -> str:
     """The end of the names of a run's claim checks, so that no fenced run can overwrite those of a newer one."""
     return hashlib.sha256(f"{run}/{epoch}".encode()).hexdigest()[:16]
 
 
-def withdraw_claims(store: HeldStore, first: int) -> None:
+def withdraw_claim_checks(store: HeldStore, first: int) -> None:
     """Remove those claim checks whose global positions, from ``first`` on, no message has yet."""
-    claims = store.objects(CLAIMS)
-    for name in claims.names():
-        if re.fullmatch(CLAIM_NAME, name) and name >= f"{first:020}":
+    objects = store.objects(CLAIM_CHECKS)
+    for name in objects.names():
+        if re.fullmatch(CLAIM_CHECK_NAME, name) and name >= f"{first:020}":
             with store.step("claim-withdrawn"):
-                claims.delete(name)
+                objects.delete(name)
 
 
-def claims_uri(uri: str) -> str:
+def claim_checks_uri(uri: str) -> str:
     """The URI of a store's claim checks."""
-    return join(uri, CLAIMS)
+    return join(uri, CLAIM_CHECKS)
 
 
-def claim_pattern(uri: str) -> str:
+def claim_check_pattern(uri: str) -> str:
     """A regular expression, for Python and Java, of ``payload_uri`` in a store; its one group is the object's name.
 
     It takes the spellings of the folder that Hadoop, people and S3's tools use; below it there is one spelling.
@@ -46,15 +46,15 @@ def claim_pattern(uri: str) -> str:
         spelled = r"(?:file:(?://)?)?" + re.escape(local_path(folder))
     else:
         spelled = "s3a?://" + re.escape(re.sub("^s3a?://", "", folder))
-    return f"{spelled}/+{CLAIMS}/({CLAIM_NAME})"
+    return f"{spelled}/+{CLAIM_CHECKS}/({CLAIM_CHECK_NAME})"
 
 
-def claim_name(uri: str, payload_uri: str) -> str | None:
-    """The name of a row's claim check below :func:`claims_uri`; None where ``payload_uri`` leads elsewhere."""
+def claim_check_name(uri: str, payload_uri: str) -> str | None:
+    """The name of a row's claim check below :func:`claim_checks_uri`; None where ``payload_uri`` leads elsewhere."""
     match = _compiled(uri).fullmatch(payload_uri)
     return match[1] if match else None
 
 
 @lru_cache
 def _compiled(uri: str) -> re.Pattern[str]:
-    return re.compile(claim_pattern(uri))
+    return re.compile(claim_check_pattern(uri))

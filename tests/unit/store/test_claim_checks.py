@@ -2,7 +2,7 @@
 
 import pytest
 
-from messagestore_core.store.claims import claim_name
+from messagestore_core.store.claim_checks import claim_check_name
 
 NAME = f"{7:020}"
 
@@ -20,11 +20,11 @@ NAME = f"{7:020}"
     ],
 )
 def test_a_folder_may_be_spelled_as_its_writers_did(store: str, payload_uri: str) -> None:
-    assert claim_name(store, payload_uri) == NAME
+    assert claim_check_name(store, payload_uri) == NAME
 
 
 def test_a_scrubbed_payload_has_a_longer_name() -> None:
-    assert claim_name("/store", f"/store/payloads/{NAME}-0af3-11-22") == f"{NAME}-0af3-11-22"
+    assert claim_check_name("/store", f"/store/payloads/{NAME}-0af3-11-22") == f"{NAME}-0af3-11-22"
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_a_scrubbed_payload_has_a_longer_name() -> None:
     ],
 )
 def test_what_would_lie_elsewhere_is_no_claim_check(payload_uri: str) -> None:
-    assert claim_name("file:///data/store", payload_uri) is None
+    assert claim_check_name("file:///data/store", payload_uri) is None
 
 
 def test_what_a_regular_expression_would_take_for_itself_stands_for_itself() -> None:
-    assert claim_name("s3a://lake/a.c", f"s3a://lake/abc/payloads/{NAME}") is None
+    assert claim_check_name("s3a://lake/a.c", f"s3a://lake/abc/payloads/{NAME}") is None
