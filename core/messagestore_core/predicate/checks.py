@@ -150,7 +150,7 @@ class Checks:
         if document.kind is Kind.REFUSED:
             return document
         if not isinstance(source, Read) or source.column not in readable:
-            why = f"is no JSON column {self.columns.place}; json() reads {', '.join(readable)}"
+            why = f"is no JSON column {self.columns.location}; json() reads {', '.join(readable)}"
             return self.refuse(document.at, why)
         if path.text is None:
             return self.refuse(path.at, "must be a path in quotes, such as '$.name'")

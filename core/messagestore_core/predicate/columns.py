@@ -31,7 +31,7 @@ SOURCE_FIELDS: Mapping[str, Kind] = MappingProxyType(
 class ColumnSet:
     """The columns for one use. json() reads `documents`; `absent` are columns that exist only later."""
 
-    place: str
+    location: str
     kinds: Mapping[str, Kind]
     documents: frozenset[str]
     absent: frozenset[str] = field(default=frozenset())
@@ -40,10 +40,10 @@ class ColumnSet:
         """Say why `name` cannot be read, and which column was probably meant."""
         snake = sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
         if snake in self.absent:
-            return f"{snake} is not known yet {self.place}"
+            return f"{snake} is not known yet {self.location}"
         near = [snake] if snake in self.kinds else get_close_matches(snake[:64], self.kinds, n=1)
         hint = f"did you mean {near[0]}?" if near else f"columns are {', '.join(self.kinds)}"
-        return f"there is no such column {self.place}; {hint}"
+        return f"there is no such column {self.location}; {hint}"
 
 
 def _kinds(**names: str) -> Mapping[str, Kind]:

@@ -69,7 +69,7 @@ class _Parser:
 
     def __init__(self, checks: Checks, tokens: list[Token]) -> None:
         self._checks, self._tokens = checks, tokens
-        self._place = self._levels = 0
+        self._index = self._levels = 0
 
     def predicate(self, everything: slice) -> Term:
         if self._next.kind == "end":
@@ -171,7 +171,7 @@ class _Parser:
             return literal
         if token.kind in ("word", "name"):
             return self._named(token)
-        self._place -= token.kind != "end"
+        self._index -= token.kind != "end"
         raise self._unexpected()
 
     def _literal(self, token: Token) -> Term | None:
@@ -235,21 +235,21 @@ class _Parser:
 
     @property
     def _next(self) -> Token:
-        return self._tokens[self._place]
+        return self._tokens[self._index]
 
     @property
     def _last(self) -> Token:
-        return self._tokens[self._place - 1]
+        return self._tokens[self._index - 1]
 
     def _take(self) -> Token:
         token = self._next
-        self._place += token.kind != "end"
+        self._index += token.kind != "end"
         return token
 
     def _taken(self, key: str) -> bool:
         """Take the next token if it is this word or sign."""
         taken = self._next.key == key
-        self._place += taken
+        self._index += taken
         return taken
 
     def _expect(self, key: str) -> None:

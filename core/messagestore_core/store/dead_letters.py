@@ -34,7 +34,7 @@ _SAME = " AND ".join(
 """Whether rows d and s are the same dead letter."""
 
 
-class Place(NamedTuple):
+class SourcePosition(NamedTuple):
     """Where a record was read."""
 
     uri: str
@@ -118,22 +118,24 @@ def uris_of_cut_dead_letters(store: Store) -> set[str]:
     return set(pc.struct_field(rows["source"], "uri").to_pylist()) - {None}
 
 
-def places_of(store: Store, batch: str) -> set[Place]:
+def source_positions_of(store: Store, batch: str) -> set[SourcePosition]:
     """The places of the dead letters that a batch set aside."""
     sources = scan(store.table("dead_letters"), ["source"], pc.field("batch") == batch).read_all()["source"]
-    return set(map(Place, *(pc.struct_field(sources, name).to_pylist() for name in Place._fields)))
+    return set(map(SourcePosition, *(pc.struct_field(sources, name).to_pylist() for name in SourcePosition._fields)))
 
 
-def withdraw(store: HeldStore, batch: str, stays: Callable[[Place], bool] = lambda place: False) -> None:
+def withdraw(store: HeldStore, batch: str, keep: Callable[[SourcePosition], bool] = lambda position: False) -> None:
     """Withdraw what a batch that was not committed set aside, durably, but for places that stay.
 
     Dead letters that were redriven, and that the batch set aside again, get back the refusal before; others go.
     """
-    chosen = [place for place in sorted(places_of(store, batch), key=repr) if not stays(place)]
+    chosen = [position for position in sorted(source_positions_of(store, batch), key=repr) if not keep(position)]
     if not chosen:
         return
-    columns = dict(zip(Place._fields, zip(*chosen, strict=True), strict=True))
-    rows = pa.table({name: pa.array(columns[name], DEAD_LETTER_KEY.field(name).type) for name in Place._fields})
+    columns = dict(zip(SourcePosition._fields, zip(*chosen, strict=True), strict=True))
+    rows = pa.table(
+        {name: pa.array(columns[name], DEAD_LETTER_KEY.field(name).type) for name in SourcePosition._fields}
+    )
     last = "array_element(d.earlier, -1)"
     before = {field.name: f"{last}['{field.name}']" for field in REFUSAL}
     before["tries"] = "nullif(d.tries - 1, 1)"

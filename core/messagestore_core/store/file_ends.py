@@ -33,7 +33,7 @@ class FileEnds:
         digests = _digests(files)
         # Sorted look-ups use the CPU's caches better.
         order = np.argsort(digests)
-        at, known = self._places(digests[order])
+        at, known = self._search(digests[order])
         ends = np.full(len(digests), NOT_READ, np.int64)
         ends[order[known]] = self._ends[at[known]]
         return ends
@@ -41,12 +41,12 @@ class FileEnds:
     def add(self, files: pa.Table | pa.RecordBatch) -> None:
         """Add files that were read; columns as of the constructor."""
         digests, ends = _largest(_digests(files), _numbers(files, "end"))
-        at, known = self._places(digests)
+        at, known = self._search(digests)
         self._ends[at[known]] = np.maximum(self._ends[at[known]], ends[known])
         self._digests = np.insert(self._digests, at[~known], digests[~known])
         self._ends = np.insert(self._ends, at[~known], ends[~known])
 
-    def _places(self, digests: _Digests) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    def _search(self, digests: _Digests) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
         """The index of each digest, or where it would be inserted, and whether it is known."""
         at = np.searchsorted(self._digests, digests)
         known = np.zeros(len(digests), np.bool_)

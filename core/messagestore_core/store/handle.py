@@ -79,8 +79,8 @@ class Store:
 
     def tables_there(self) -> tuple[str, ...]:
         """The names of its tables, also of one that its spec asks for no longer."""
-        place, options = delta_uri(self.path(REMEMBERED)), self.storage.delta_options(self.uri)
-        return (*TABLES, REMEMBERED) if DeltaTable.is_deltatable(place, options) else (*TABLES,)
+        uri, options = delta_uri(self.path(REMEMBERED)), self.storage.delta_options(self.uri)
+        return (*TABLES, REMEMBERED) if DeltaTable.is_deltatable(uri, options) else (*TABLES,)
 
     def path(self, *names: str) -> str:
         """The URI of a name below the folder."""
@@ -143,7 +143,7 @@ class Store:
 
     def entry(self, name: str, version: int) -> Entry | None:
         """An entry of a table's log; None: the log no longer has it."""
-        filesystem, path = self.objects(name, "_delta_log").place(f"{version:020d}.json")
+        filesystem, path = self.objects(name, "_delta_log").locate(f"{version:020d}.json")
         try:
             with filesystem.open_input_stream(path, compression=None) as stream:
                 first = bytes(stream.read(_NOTE_BYTES))

@@ -80,7 +80,7 @@ def read_named_heads(store: Store) -> Iterator[pa.RecordBatch]:
         TableRefusedError: as in :func:`read_hidden_heads`.
     """
     # Arrow reads the files, as delta-rs cannot read while it writes these rows back.
-    filesystem, root = store.objects("heads").place("")
+    filesystem, root = store.objects("heads").locate("")
     paths = [f"{root}/{path}" for path in files_of(store.table("heads"))["path"].to_pylist()]
     rows = ds.dataset(paths, HEADS, format="parquet", filesystem=filesystem)
     named = pc.field("stream_name").is_valid()

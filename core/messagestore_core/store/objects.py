@@ -119,7 +119,7 @@ class Objects:
         with self._fs.open_input_stream(self._path(name), compression=None) as stream:
             return bytes(stream.read())
 
-    def place(self, name: str) -> tuple[fs.FileSystem, str]:
+    def locate(self, name: str) -> tuple[fs.FileSystem, str]:
         """The file system and the path by which pyarrow reaches an object."""
         return self._fs, self._path(name)
 
@@ -225,7 +225,7 @@ def read_document(objects: Objects, name: str, model: type[_Document]) -> _Docum
     return None if content is None else parsed_document(model, content, join(objects.uri, name))
 
 
-def parsed_document(model: type[_Document], content: bytes, place: str) -> _Document:
+def parsed_document(model: type[_Document], content: bytes, uri: str) -> _Document:
     """Parse a document that was read at a place.
 
     Raises:
@@ -238,7 +238,7 @@ def parsed_document(model: type[_Document], content: bytes, place: str) -> _Docu
         where = ".".join(map(str, first["loc"]))[:100]
         problem = f"{where}: {first['msg']}" if where else first["msg"]
         raise TableRefusedError(
-            f"{place} is not what a run writes there ({problem[:200]}); find out who wrote it, and remove or restore it"
+            f"{uri} is not what a run writes there ({problem[:200]}); find out who wrote it, and remove or restore it"
         ) from None
 
 

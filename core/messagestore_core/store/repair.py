@@ -193,7 +193,7 @@ def _totals(store: Store, before: int) -> CommitNote | None:
 
 def _keep_positions(store: HeldStore, before: int) -> None:
     """Raise the heads over the messages that a change by somebody else removed, so that no position is given twice."""
-    filesystem, root = store.objects("messages").place("")
+    filesystem, root = store.objects("messages").locate("")
     now = set(files_of(store.table("messages")).to_pydict().get("path", ()))
     try:
         gone = set(files_of(store.read("messages", before)).to_pydict().get("path", ())) - now

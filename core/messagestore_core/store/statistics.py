@@ -40,10 +40,10 @@ def complete(store: Store, name: str, files: pa.Table, *columns: str) -> pa.Tabl
         FileNotFoundError: a file that must be read is gone.
     """
     lacking = _lacking(files, columns)
-    places = pc.indices_nonzero(lacking).to_pylist()
-    if not places:
+    indices = pc.indices_nonzero(lacking).to_pylist()
+    if not indices:
         return files
-    paths = files["path"].take(pa.array(places)).to_pylist()
+    paths = files["path"].take(pa.array(indices)).to_pylist()
     with ThreadPoolExecutor(_FILES_AT_ONCE) as threads:
         read = list(threads.map(partial(_read, store, name, columns), paths))
     for statistic in read[0]:
@@ -94,9 +94,9 @@ def count_open(store: Store, name: str, files: pa.Table, column: str, closed: st
 
 
 def _count_in_file(store: Store, column: str, closed: str, path: str) -> Counts:
-    filesystem, place = store.objects().place(path)
+    filesystem, object_path = store.objects().locate(path)
     counts = Counts()
-    with pq.ParquetFile(place, filesystem=filesystem) as file:
+    with pq.ParquetFile(object_path, filesystem=filesystem) as file:
         there = [one for one in (column, closed) if one in file.schema_arrow.names]
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=there):
             # Where delta-rs has rewritten rows, texts are a string_view, which Arrow can't filter.
@@ -134,8 +134,8 @@ def _read(store: Store, name: str, columns: Sequence[str], path: str) -> dict[st
     known = store.read_statistics.setdefault(f"{name}/{path}", {})
     wanted = [column for column in columns if f"null_count.{column}" not in known]
     if _ROWS not in known or wanted:
-        filesystem, place = store.objects(name).place(path)
-        with pq.ParquetFile(place, filesystem=filesystem) as file:
+        filesystem, object_path = store.objects(name).locate(path)
+        with pq.ParquetFile(object_path, filesystem=filesystem) as file:
             known[_ROWS] = file.metadata.num_rows
             for column in wanted:
                 known |= _read_column(file, column, TABLES[name].field(column).type)

@@ -154,20 +154,20 @@ def _has_rows(table: DeltaTable) -> bool:
 def _problems(
     store: Store, tables: Tables, name: str, state: TableState | None, named: list[tuple[str, TableAt]]
 ) -> Iterator[Problem]:
-    place = store.path(name)
+    path = store.path(name)
     if state is None:
         if named:
-            yield Problem(name, "missing", f"{place} is missing, and the log of {named[0][0]} names it")
+            yield Problem(name, "missing", f"{path} is missing, and the log of {named[0][0]} names it")
         elif (others := [other for other, one in tables.items() if one and _has_rows(one.table)]) and name in _FIRST:
-            yield Problem(name, "missing", f"{place} is missing, and {others[0]} has rows")
+            yield Problem(name, "missing", f"{path} is missing, and {others[0]} has rows")
         return
     replaced = [by for by, at in named if at.id != state.at.id]
     older = [(at.version, by) for by, at in named if at.id == state.at.id and at.version > state.at.version]
     if replaced:
-        yield Problem(name, "replaced", f"{place} is another table than the one that the log of {replaced[0]} names")
+        yield Problem(name, "replaced", f"{path} is another table than the one that the log of {replaced[0]} names")
     if older:
         version, by = max(older)
         words = f"it is at version {state.at.version}, and the log of {by} names {version}"
-        yield Problem(name, "older", f"{place} is older than it was: {words}")
+        yield Problem(name, "older", f"{path} is older than it was: {words}")
     for version, operation in state.foreign[:1]:
         yield Problem(name, "changed", changed(store.uri, name, version, operation))

@@ -126,10 +126,10 @@ class Erased:
     def __init__(self, key: bytes, digests: bytes, positions: pa.Array | pa.ChunkedArray | None = None) -> None:
         self.key = key
         every = np.frombuffer(digests, _DIGEST)
-        places = pa.nulls(len(every), pa.int64()) if positions is None else positions
+        global_positions = pa.nulls(len(every), pa.int64()) if positions is None else positions
         self._digests = _distinct(every)
-        self._without_position = _distinct(every[places.is_null().to_numpy(zero_copy_only=False)])
-        self._positions = np.sort(places.drop_null().to_numpy())
+        self._without_position = _distinct(every[global_positions.is_null().to_numpy(zero_copy_only=False)])
+        self._positions = np.sort(global_positions.drop_null().to_numpy())
 
     def __len__(self) -> int:
         return len(self._digests)

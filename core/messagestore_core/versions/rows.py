@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from messagestore_core.contract.records import FieldSource, Translator
-from messagestore_core.versions.rules import COLUMNS, FIRST_VERSION, emptied, in_order, place, taken_out
+from messagestore_core.versions.rules import COLUMNS, FIRST_VERSION, emptied, in_order, parse_path, taken_out
 
 Row = Mapping[str, Any]
 _WHITE_SPACE = " \t\r\n"
@@ -112,7 +112,7 @@ def _value(source: FieldSource, row: Row, headers: Mapping[str, str], own: str |
 
 
 def _at(path: str, row: Row, headers: Mapping[str, str]) -> str | None:
-    document, within = place(path)
+    document, within = parse_path(path)
     if document == "headers":
         return headers.get(str(within[0]))
     content = row[document]
@@ -157,14 +157,14 @@ def _member(text: str, at: int, name: str) -> int | None:
     return None
 
 
-def _element(text: str, at: int, place: int) -> int | None:
+def _element(text: str, at: int, index: int) -> int | None:
     if text[at] != "[":
         return None
     at = _start(text, at + 1)
     while text[at] != "]":
-        if place == 0:
+        if index == 0:
             return at
-        at, place = _next_token(text, at), place - 1
+        at, index = _next_token(text, at), index - 1
     return None
 
 

@@ -37,7 +37,7 @@ def in_order(translators: Sequence[Translator]) -> list[Translator]:
     return sorted(translators, key=lambda one: one.from_version)
 
 
-def place(path: str) -> tuple[str, list[str | int]]:
+def parse_path(path: str) -> tuple[str, list[str | int]]:
     """Where a path leads: ``payload`` or ``metadata`` and the steps within, or ``headers`` and one name.
 
     Raises:

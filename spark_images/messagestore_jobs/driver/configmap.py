@@ -33,9 +33,9 @@ class ConfigMap:
     account: Path = ACCOUNT
 
     @staticmethod
-    def of_environment(place: str) -> "ConfigMap":
+    def of_environment(reference: str) -> "ConfigMap":
         """The ConfigMap ``namespace/name`` of the API server in the pod's environment."""
-        namespace, _, name = place.partition("/")
+        namespace, _, name = reference.partition("/")
         host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
         if ":" in host:
             host = f"[{host}]"

@@ -18,7 +18,7 @@ _SPAN = 1 << 20
 class Lookup(NamedTuple):
     """The entries found: for each the index of its hash among the asked, and its value."""
 
-    places: Order
+    indices: Order
     values: Values
 
 
@@ -84,9 +84,9 @@ def merged(runs: Sequence[SortedRun], settle: Callable[[Entries], Entries]) -> I
 
 def together(lookups: Sequence[Lookup]) -> Lookup:
     """All that was found in several sorted runs."""
-    places = [one.places for one in lookups] or [np.empty(0, dtype=np.intp)]
+    indices = [one.indices for one in lookups] or [np.empty(0, dtype=np.intp)]
     values = [one.values for one in lookups] or [np.empty(0, dtype=np.int64)]
-    return Lookup(np.concatenate(places), np.concatenate(values))
+    return Lookup(np.concatenate(indices), np.concatenate(values))
 
 
 def matches(entries: Entries, entries_high: Words, keys: Keys, order: Order) -> Lookup:

@@ -61,8 +61,8 @@ class Keys:
 
     def where(self, kept: Flags) -> Keys:
         """The kept ones."""
-        places = np.cumsum(kept) - 1
-        return Keys(self.high[kept], self.low[kept], places[self.sorted_among(kept)])
+        indices = np.cumsum(kept) - 1
+        return Keys(self.high[kept], self.low[kept], indices[self.sorted_among(kept)])
 
 
 def words(hashes: pa.ChunkedArray) -> tuple[Words, Words]:

@@ -73,9 +73,9 @@ def less_what_left(lookup: Lookup) -> Lookup:
     if not (lookup.values < 0).any():
         return lookup
     left: Counter[tuple[int, int]] = Counter()
-    for place, value in zip(lookup.places.tolist(), lookup.values.tolist(), strict=True):
-        left[place, max(value, ~value)] += 1 if value >= 0 else -1
-    there = [one for one, count in left.items() if count > 0]
+    for index, value in zip(lookup.indices.tolist(), lookup.values.tolist(), strict=True):
+        left[index, max(value, ~value)] += 1 if value >= 0 else -1
+    kept = [one for one, count in left.items() if count > 0]
     return Lookup(
-        np.array([place for place, _ in there], dtype=np.intp), np.array([at for _, at in there], dtype=np.int64)
+        np.array([index for index, _ in kept], dtype=np.intp), np.array([at for _, at in kept], dtype=np.int64)
     )

@@ -141,7 +141,7 @@ def sorted_run_name(kind: str) -> str:
 
 def _parts(objects: Objects, folder: str, parts: int) -> Iterator[Entries]:
     for part in range(parts):
-        filesystem, path = objects.place(f"{folder}/part={part}")
+        filesystem, path = objects.locate(f"{folder}/part={part}")
         if filesystem.get_file_info(path).type.name == "NotFound":
             continue
         rows = ds.dataset(path, filesystem=filesystem, format="parquet").to_table(["hash", "value"])
@@ -152,7 +152,7 @@ def _parts(objects: Objects, folder: str, parts: int) -> Iterator[Entries]:
 
 
 def _read(store: Store, table: str, schema: pa.Schema, paths: Collection[str]) -> pa.Table:
-    filesystem, root = store.objects(table).place("")
+    filesystem, root = store.objects(table).locate("")
     tables = [schema.empty_table()]
     for path in paths:
         rows = pq.read_table(f"{root}/{path}", columns=schema.names, filesystem=filesystem, partitioning=None)

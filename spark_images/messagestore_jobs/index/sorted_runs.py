@@ -105,7 +105,7 @@ class StoredRun:
             TornIndexError: the object is gone, or not what was written.
         """
         info = self.info
-        filesystem, path = self._objects.place(info.name)
+        filesystem, path = self._objects.locate(info.name)
         local = self._objects.local_path(info.name)
         try:
             size = filesystem.get_file_info(path).size

@@ -112,17 +112,17 @@ class StoreIndex:
 
     def contains(self, keys: Keys, not_before: int | None) -> Flags:
         """Which of the ids are in the store; with ``not_before`` (µs) only those inserted since then."""
-        places, values = less_what_left(self._find("ids", keys, not_before))
+        indices, values = less_what_left(self._find("ids", keys, not_before))
         is_known = np.zeros(len(keys), dtype=np.bool_)
-        is_known[places if not_before is None else places[values >= not_before]] = True
+        is_known[indices if not_before is None else indices[values >= not_before]] = True
         return is_known
 
     def remembers(self, keys: Keys, at: datetime) -> Flags:
         """Which of the ids, by their hashes with the tombstones' key, are remembered as purged at a time."""
         is_known, since = np.zeros(len(keys), dtype=np.bool_), remembered_since(self._store, at)
         if since is not None:
-            places, purged_at = self._find("purged", keys, since)
-            is_known[places[purged_at > since]] = True
+            indices, purged_at = self._find("purged", keys, since)
+            is_known[indices[purged_at > since]] = True
         return is_known
 
     @property

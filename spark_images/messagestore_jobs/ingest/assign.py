@@ -109,15 +109,15 @@ def assign(
     rows = np.flatnonzero(open_ & ~duplicates)
     streams = _streams(arrived.streams, rows, next_positions)
     passing = arrived.expired[rows] & (on_expired != "Store")
-    again, refused, placed = _settle(arrived, rows, streams, passing, sizes)
+    again, refused, positions = _settle(arrived, rows, streams, passing, sizes)
     duplicates[rows[again]] = True
     expired = np.zeros(len(open_), dtype=np.bool_)
     expired[rows] = passing & ~again
     position = np.full(len(open_), -1, dtype=np.int64)
-    position[rows] = placed
+    position[rows] = positions
     position[refused.rows] = REFUSED
     stored = position >= 0
-    counts = np.bincount(streams.codes[placed >= 0], minlength=len(streams.names))
+    counts = np.bincount(streams.codes[positions >= 0], minlength=len(streams.names))
     used = np.flatnonzero(counts)
     return Assignment(
         position=position,
@@ -164,9 +164,9 @@ def _repeated(keys: Keys, rows: Positions, stored: Flags) -> Flags:
     suspects = np.sort(order[np.union1d(same_as_before, same_as_before - 1)])
     seen: set[tuple[int, int]] = set()
     ids = zip(keys.high[suspects].tolist(), keys.low[suspects].tolist(), strict=True)
-    for place, message_id in zip(np.searchsorted(rows, suspects).tolist(), ids, strict=True):
-        again[place] = message_id in seen
-        if stored[place]:
+    for index, message_id in zip(np.searchsorted(rows, suspects).tolist(), ids, strict=True):
+        again[index] = message_id in seen
+        if stored[index]:
             seen.add(message_id)
     return again
 
@@ -192,11 +192,11 @@ def _settle(
 ) -> tuple[Flags, Refused, Positions]:
     """For ``rows``, none of which is in the store: duplicates within the batch, refused ones, and all positions."""
     again = _repeated(arrived.keys, rows, ~passing)
-    placed = _positions(streams, ~again & ~passing)
+    positions = _positions(streams, ~again & ~passing)
     expected, members = arrived.expected.among(rows), arrived.members.among(rows)
     known = sizes(members.names)
-    if expected.all_hold(placed) and members.all_agree(known, placed >= 0):
-        return again, Refused(), placed
+    if expected.all_hold(positions) and members.all_agree(known, positions >= 0):
+        return again, Refused(), positions
     high, low = arrived.keys.high[rows], arrived.keys.low[rows]
     candidates = Candidates(high, low, streams.names, streams.codes, streams.heads, passing, expected, members, known)
     again, refused = refuse_in_order(candidates, again)

@@ -90,11 +90,11 @@ def ingest_batch(
     read = _read(context, due)
     assigned = _assign(context, read.arrived, due.batch, read.narrow)
     unfit = _unfit(context, read, assigned)
-    placed = _placed(context, read, assigned, unfit)
-    stored = placed.where("position >= 0")
+    decided = _decided(context, read, assigned, unfit)
+    stored = decided.where("position >= 0")
     if context.task.claim_check_bytes is not None:
         _write_claim_checks(context, stored)
-    dead_letters = _dead_letters(context, due.batch, placed, assigned, unfit)
+    dead_letters = _dead_letters(context, due.batch, decided, assigned, unfit)
     dealt = _set_aside(context, due, dead_letters, any_unfit=len(unfit.rows) > 0)
     note_cut(due.batch, dealt.cut)
     counts = count(read.arrived, assigned, context.task.on_arrival_expired, dealt.earlier)
@@ -152,18 +152,18 @@ def _unfit(context: BatchContext, read: _Read, assigned: Assignment) -> _Unfit:
     return _Unfit(rows, along, left, portions(size, portion_bytes(context.spark)))
 
 
-def _placed(context: BatchContext, read: _Read, assigned: Assignment, unfit: _Unfit) -> DataFrame:
+def _decided(context: BatchContext, read: _Read, assigned: Assignment, unfit: _Unfit) -> DataFrame:
     """All records with their positions; below 0 where they are not stored."""
     positions = replace(assigned, position=with_dead_letters(assigned.position, unfit.left, unfit.portion))
     set_assignment(context.spark, read.sizes, read.narrow["identity"].to_numpy(), positions)
-    return with_projections(read.validated, context.columns.placed)
+    return with_projections(read.validated, context.columns.decided)
 
 
 def _dead_letters(
-    context: BatchContext, batch: Planned, placed: DataFrame, assigned: Assignment, unfit: _Unfit
+    context: BatchContext, batch: Planned, decided: DataFrame, assigned: Assignment, unfit: _Unfit
 ) -> Iterator[pa.Table]:
     tried = (batch.at, _id(context.task, batch))
-    return read_dead_letters(unfit.along, placed, unfit.left, unfit.portion, assigned, tried)
+    return read_dead_letters(unfit.along, decided, unfit.left, unfit.portion, assigned, tried)
 
 
 def _commit(context: BatchContext, batch: Planned, stored: DataFrame, note: CommitNote, *, alone: bool) -> None:
@@ -208,7 +208,7 @@ def _assign(context: BatchContext, arrived: Arrived, batch: Planned, narrow: pa.
         known = context.index.contains(keys, not_before)
         if TOMBSTONE in narrow.column_names:
             hashes = Keys.of_column(narrow[TOMBSTONE])
-            known[context.tombstones.find(hashes).places] = True
+            known[context.tombstones.find(hashes).indices] = True
             known |= _purged(context, hashes, keys, known, batch.at)
         return known if events is None else known | events.contains(narrow, not_before)
 
@@ -234,9 +234,9 @@ def _purged(context: BatchContext, hashes: Keys, keys: Keys, known: Flags, at: d
     return purged
 
 
-def _write_claim_checks(context: BatchContext, placed: DataFrame) -> None:
+def _write_claim_checks(context: BatchContext, decided: DataFrame) -> None:
     """Have executors write the payloads that become claim checks."""
-    payloads = claim_check_payloads(placed, context.task, context.store.uri, context.suffix)
+    payloads = claim_check_payloads(decided, context.task, context.store.uri, context.suffix)
     with context.store.step("claim-check"):
         write_claim_checks(payloads).select("written").write.format("noop").mode("append").save()
 

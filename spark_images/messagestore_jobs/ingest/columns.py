@@ -54,13 +54,13 @@ class Columns:
     Attributes:
         validated: of records: their fields and a verdict.
         narrow: of judged records: what the driver needs to decide.
-        placed: of judged records: what the driver decided.
+        decided: of judged records: what the driver decided.
         rows: of placed records: the columns of ``messages``.
     """
 
     validated: Projections
     narrow: tuple[Column, ...]
-    placed: Projections
+    decided: Projections
     rows: tuple[Column, ...]
 
 
@@ -110,7 +110,7 @@ def columns_of(
             *_hashes(spark, keys),
             *(earlier_columns(spark, keys.index) if earlier_events else ()),
         ),
-        placed=assignment_columns(),
+        decided=assignment_columns(),
         rows=row_columns(task, uri.rstrip("/"), suffix),
     )
 

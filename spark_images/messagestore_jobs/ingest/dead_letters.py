@@ -61,7 +61,7 @@ def brought_along(narrow: pa.Table, unfit: Numbers) -> pa.Table | None:
 
 def read_dead_letters(
     along: pa.Table | None,
-    placed: DataFrame,
+    decided: DataFrame,
     left: Numbers,
     portion: Numbers,
     assigned: Assignment,
@@ -71,7 +71,7 @@ def read_dead_letters(
 
     Args:
         along: those of :func:`brought_along`; they go with the first portion.
-        placed: the batch's records, with their assignment.
+        decided: the batch's records, with their assignment.
         left: the rows of the other dead letters, ascending.
         portion: the portion of each of ``left``.
         assigned: what happens to each record.
@@ -86,9 +86,9 @@ def read_dead_letters(
         if along is not None:
             yield _dead_letters(along, why, about)
         return
-    columns = dead_letter_columns(says="record_says" in placed.columns)
+    columns = dead_letter_columns(says="record_says" in decided.columns)
     for number in np.unique(portion).tolist():
-        checked = placed.where(dead_letters_of(number)).withColumn("value", unchanged_value())
+        checked = decided.where(dead_letters_of(number)).withColumn("value", unchanged_value())
         rows = checked.select("place", *columns).toArrow().sort_by("place")
         if rows["place"].to_pylist() != left[portion == number].tolist():
             raise SourceChangedError
@@ -137,7 +137,7 @@ def set_aside_earlier(
 
 
 def _dead_letters(rows: pa.Table, refused: Mapping[int, tuple[str, str]], about: tuple[datetime, str]) -> pa.Table:
-    refusals = [refused.get(place, (None, None)) for place in rows["place"].to_pylist()]
+    refusals = [refused.get(row, (None, None)) for row in rows["place"].to_pylist()]
     reasons = pc.coalesce(pa.array([reason and str(reason) for reason, _ in refusals], pa.string()), rows["reason"])
     if reasons.null_count:
         raise SourceChangedError
@@ -160,6 +160,6 @@ def _at(dead_letters: pa.Table, validated: DataFrame, starts: Numbers, rows: int
     same = [F.col(f"letter.{name}").eqNullSafe(F.col(f"record.{name}")) for name in ("uri", "partition", "offset")]
     same.append(F.col("letter.digest") == F.unhex(F.sha2("record.value", 256)))
     records = validated.where("row >= 0").alias("record")
-    places = records.join(known, same, "left_semi").select("part", "row").toArrow()
-    flags[starts[places["part"].to_numpy()] + places["row"].to_numpy()] = True
+    matching = records.join(known, same, "left_semi").select("part", "row").toArrow()
+    flags[starts[matching["part"].to_numpy()] + matching["row"].to_numpy()] = True
     return flags

@@ -229,9 +229,9 @@ def _text_line(fields: dict[str, FieldMapping]) -> Column:
     line = F.col("value").cast("string")
     utf8 = F.is_valid_utf8(line)
     whole = {name for name, m in fields.items() if m.path is not None and steps(m.path) == []}
-    place = F.concat(F.col("uri"), F.lit("#"), F.col("offset").cast("string"))
+    start = F.concat(F.col("uri"), F.lit("#"), F.col("offset").cast("string"))
     texts = [
-        (line if name in whole else place if name == "messageId" and name not in fields else F.lit(None).cast("string"))
+        (line if name in whole else start if name == "messageId" and name not in fields else F.lit(None).cast("string"))
         for name in TEXT_FIELDS
     ]
     return F.struct(

@@ -87,8 +87,8 @@ def assignment_columns() -> Projections:
     must have the number of records that were judged.
     """
 
-    def at(array: str, place: str) -> str:
-        return f"get((select {array} from {_ASSIGNMENT}), {place})"
+    def at(array: str, index: str) -> str:
+        return f"get((select {array} from {_ASSIGNMENT}), {index})"
 
     position = F.when(F.col("row") >= 0, F.expr(at("positions", "place")).cast("bigint"))
     whole = F.expr(f"row = -1 - {at('sizes', 'part')}")

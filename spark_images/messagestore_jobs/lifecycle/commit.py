@@ -230,32 +230,32 @@ def set_exhausted_aside(context: LifecycleRun, messages: Sequence[StoredMessage]
     positions = pa.array([message.global_position for message in messages], pa.int64())
     exhausted = _among(context, days, positions).select("global_position", "source", _size().alias("size")).toArrow()
     exhausted = exhausted.sort_by("global_position")
-    places = _places(exhausted["source"])
-    dead_letters = set_aside_for(store, {uri for uri, *_ in places}, (DeadLetterReason.RETRIES_EXHAUSTED,))
+    sources = _source_positions(exhausted["source"])
+    dead_letters = set_aside_for(store, {uri for uri, *_ in sources}, (DeadLetterReason.RETRIES_EXHAUSTED,))
     known = {key[:3] for key in dead_letter_keys(dead_letters.filter(pc.equal(dead_letters["batch"], batch)))}
-    new = np.array([place not in known for place in places], np.bool_)
-    numbers = _together(portions(exhausted["size"].to_numpy(), portion_bytes(context.spark)), places)
+    new = np.array([source not in known for source in sources], np.bool_)
+    numbers = _together(portions(exhausted["size"].to_numpy(), portion_bytes(context.spark)), sources)
     for number in np.unique(numbers[new]):
         some = exhausted["global_position"].filter(pa.array(new & (numbers == number))).combine_chunks()
         set_aside(store, _dead_letters(with_native(_among(context, days, some)), at, batch))
 
 
-_Place = tuple[str, int | None, int]
+_SourcePosition = tuple[str, int | None, int]
 """The uri, partition and offset of a record."""
 
 
-def _places(source: pa.ChunkedArray) -> list[_Place]:
+def _source_positions(source: pa.ChunkedArray) -> list[_SourcePosition]:
     fields = (pc.struct_field(source, name).to_pylist() for name in ("uri", "partition", "offset"))
     return list(zip(*fields, strict=True))
 
 
-def _together(numbers: npt.NDArray[np.int64], places: Sequence[_Place]) -> npt.NDArray[np.int64]:
+def _together(numbers: npt.NDArray[np.int64], sources: Sequence[_SourcePosition]) -> npt.NDArray[np.int64]:
     """The numbers of portions, the same for records from one place, as what was set aside is known by its place.
 
     A file that replaces another has records at the same places.
     """
-    first: dict[_Place, int] = {}
-    return np.array([first.setdefault(*one) for one in zip(places, numbers.tolist(), strict=True)], np.int64)
+    first: dict[_SourcePosition, int] = {}
+    return np.array([first.setdefault(*one) for one in zip(sources, numbers.tolist(), strict=True)], np.int64)
 
 
 def _among(context: LifecycleRun, days: list[date], positions: pa.Array) -> DataFrame:

@@ -70,4 +70,4 @@ def _due(context: LifecycleRun, at: datetime, timeout: timedelta) -> Folded:
     due = rows.orderBy("global_position").limit(AT_ONCE).toArrow().to_pylist()
     # By position, as several messages may have the same id.
     messages = {str(row["global_position"]): message_of(row) for row in due}
-    return fold([(place, Update("FAILED")) for place in messages], messages, context.retry, at)
+    return fold([(position, Update("FAILED")) for position in messages], messages, context.retry, at)

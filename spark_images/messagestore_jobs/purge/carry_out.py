@@ -213,8 +213,8 @@ def _remember_erased(context: PurgeRun, plan: Plan) -> None:
     erased = messages.join(rows.select("global_position"), "global_position", "left_semi").toArrow()
     message_ids = erased["message_id"].to_pylist()
     if message_ids:
-        places = zip(message_ids, erased["global_position"].to_pylist(), strict=True)
-        add_tombstones(context.store, places, _erased_at(context), plan.run)
+        positions = zip(message_ids, erased["global_position"].to_pylist(), strict=True)
+        add_tombstones(context.store, positions, _erased_at(context), plan.run)
         forget_copies(context, dead_letters_naming(plan, erased))
         if count_pending(context.store):
             waiting = waiting_for_erased(context.spark, context.store, open_erased(context.store))

@@ -190,7 +190,7 @@ def _plans(store: Store, erased: Erased) -> Iterator[str]:
         if without_erased(plan.task, erased, heads) != plan.task:
             yield f"{plan.folder}/{PLAN} names an erased message"
     for name in filter(_ROWS.fullmatch, objects.names(PURGES, recursive=True)):
-        filesystem, path = objects.place(name)
+        filesystem, path = objects.locate(name)
         try:
             with pq.ParquetFile(path, filesystem=filesystem) as rows:
                 strange, streams = set(rows.schema_arrow.names) - set(FROZEN), rows.read(["stream_name"])

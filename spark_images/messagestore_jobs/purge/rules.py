@@ -138,5 +138,5 @@ def _last(rows: DataFrame) -> Edge | None:
 
 def _edge(rows: DataFrame, *, newest: bool) -> Edge:
     pick = F.max if newest else F.min
-    place = rows.agg(pick(F.struct("age", "global_position")).alias("place")).select("place.*")
-    return Edge(*place.collect()[0])
+    picked = rows.agg(pick(F.struct("age", "global_position")).alias("place")).select("place.*")
+    return Edge(*picked.collect()[0])

@@ -113,7 +113,7 @@ def summarize(context: PurgeRun, selection: PurgeSelection) -> Summary:
     if selection.rows is not None:
         days += [row.asDict() for row in _by_day(selection.rows, names).collect()]
     total = {name: sum(day[name] or 0 for day in days) for name in ("messages", "bytes", "held", "untold", "erased")}
-    by_rule = {name: sum(day["by_rule"][place] for day in days) for place, name in enumerate(names)}
+    by_rule = {name: sum(day["by_rule"][index] for day in days) for index, name in enumerate(names)}
     if total["untold"]:
         context.progress.say(f"{total['untold']} messages stay: a rule's predicate could not be computed on them")
     preview = Preview(

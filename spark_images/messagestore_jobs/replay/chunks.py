@@ -114,12 +114,12 @@ def stage(
     """Write records (key and ``value``, null if it can't be sent); Spark's file names have the objects' numbers."""
     # Rows with claim checks lie in many small partitions.
     if sort or form == "JSON" or chunk_range.claim_checks:
-        placed, objects = _by_object(records, order, chunk_range, form), len(chunk_range.cuts)
+        ordered, objects = _by_object(records, order, chunk_range, form), len(chunk_range.cuts)
     else:
-        placed, objects = _as_they_lie(records)
+        ordered, objects = _as_they_lie(records)
     counted = Observation("replay")
     failed = F.col("value").isNull() & ~F.col("_end")
-    rows = placed.observe(
+    rows = ordered.observe(
         counted,
         F.count_if(failed).alias("failed"),
         *(F.count_if(F.col("value").isNotNull() & (F.col("_object") == i)).alias(f"n{i}") for i in range(objects)),

@@ -143,8 +143,8 @@ def _staged(store: Store) -> Iterator[tuple[str, bool]]:
 def _is_object(name: str) -> bool:
     """Whether a name is that of a finished task's object, right below its folder."""
     parts = name.split("/")
-    place = 4 if parts[2:4] == ["state", "staging"] else 3
-    return len(parts) == place + 1 and parts[-1].startswith("part-") and not parts[-1].endswith(".partial")
+    depth = 4 if parts[2:4] == ["state", "staging"] else 3
+    return len(parts) == depth + 1 and parts[-1].startswith("part-") and not parts[-1].endswith(".partial")
 
 
 def _without(name: str, content: bytes, erased: Erased, own: bool, *, strict: bool = False) -> bytes:

@@ -79,9 +79,9 @@ def _ranked_grains(source: Source, measured: DataFrame) -> list[Grain]:
     """Ranges of equally many rows, counted along the sorted keys."""
     width = measured.count() // GRAINS + 1
     keys = source.order.columns
-    placed = measured.orderBy(*keys).select("*", F.monotonically_increasing_id().alias("id"))
+    ordered = measured.orderBy(*keys).select("*", F.monotonically_increasing_id().alias("id"))
     part, row = F.shiftright("id", 33), F.floor(F.col("id").bitwiseAND(_ROW_IN_PARTITION) / width)
-    cells = placed.groupBy(part.alias("part"), row.alias("row")).agg(*_sums(), F.min(F.struct(*keys)).alias("start"))
+    cells = ordered.groupBy(part.alias("part"), row.alias("row")).agg(*_sums(), F.min(F.struct(*keys)).alias("start"))
     in_order = sorted(cells.collect(), key=lambda cell: (cell["part"], cell["row"]))
     return [_grain(tuple(cell["start"]), cell) for cell in in_order]
 
@@ -113,14 +113,14 @@ def _part_of(source: Source, grain: Grain, following: Key | None, messages: int)
     keys = source.order.columns
     rows = _measured(source, source.between(grain.start, following)).orderBy(*keys).limit(messages + 1).collect()
     taken, end = rows[:messages], tuple(rows[messages][name] for name in keys)
-    places = [row["place"] for row in taken if row["place"] is not None]
+    positions = [row["place"] for row in taken if row["place"] is not None]
     part = Grain(
         grain.start,
         messages,
         sum(row["size"] for row in taken),
         sum(row["claim"] for row in taken),
-        min(places, default=None),
-        max(places, default=None),
+        min(positions, default=None),
+        max(positions, default=None),
     )
     return part, end
 

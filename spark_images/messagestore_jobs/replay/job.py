@@ -16,7 +16,7 @@ from messagestore_jobs.replay.freeze import freeze, nothing_selected
 from messagestore_jobs.replay.kafka import KafkaDelivery
 from messagestore_jobs.replay.redelivery import forget_round, note_attempts, round_document, rounds_begun
 from messagestore_jobs.replay.selection import check
-from messagestore_jobs.replay.sending import ReplayControl, ReplayToEnd, Sending, place
+from messagestore_jobs.replay.sending import ReplayControl, ReplayToEnd, Sending, freeze_order
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.state import Frozen, digest, request_digest_of
 from messagestore_jobs.replay.stream import StreamDelivery
@@ -205,7 +205,7 @@ def _again(run: Run, frozen: Frozen, delivery: Delivery) -> Source:
     try:
         check(task.select, task.origin)
     except RunFailedError:
-        if not source.use_positions(frozen, delivery.state.placed_uri):
+        if not source.use_positions(frozen, delivery.state.order_uri):
             raise
     return source
 
@@ -225,7 +225,7 @@ def _frozen(source: Source, run: Run, delivery: Delivery) -> Frozen:
         )
     if source.listed:
         source.list_selected(delivery.state)
-    return place(source, freeze(source, run.run, task_digest), delivery.state)
+    return freeze_order(source, freeze(source, run.run, task_digest), delivery.state)
 
 
 def _source(run: Run, frozen: Frozen | None) -> Source:

@@ -61,7 +61,7 @@ def raw_records(source: Source, chunk_range: ChunkRange) -> DataFrame:
     cut = F.coalesce("cut", F.lit(False)) if "cut" in rows.columns else F.lit(False)
     fault = F.when(too_large | cut, F.coalesce("detail", F.lit("only a part of it is kept"))).alias("fault")
     own = F.col("raw").alias("value"), headers, fault, too_large.alias("too_large"), F.col("failed_at")
-    return rows.select(*source.order.columns, *own, *_place(), *_message_id(rows))
+    return rows.select(*source.order.columns, *own, *_source_columns(), *_message_id(rows))
 
 
 def dead_letter_records(source: Source, chunk_range: ChunkRange) -> DataFrame:
@@ -166,7 +166,7 @@ def _values(source: Source, frozen: Frozen) -> dict[str, str]:
     return {"job": source.task.job_id, "run": frozen.run, "time": began}
 
 
-def _place() -> list[Column]:
+def _source_columns() -> list[Column]:
     return [F.col(f"source.{name}").alias(name) for name in ("uri", "offset", "partition", "kind")]
 
 

@@ -72,13 +72,13 @@ class Order:
         """Whether a keyed row is at a key or after it."""
         if len(self.parts) == 1:
             return F.col(self.columns[0]) >= F.lit(key[0])
-        place = F.struct(
+        start = F.struct(
             *(
                 F.lit(value).cast(kind).alias(name)
                 for name, (_, kind), value in zip(self.columns, self.parts, key, strict=True)
             )
         )
-        return F.struct(*(F.col(name).cast(kind).alias(name) for name, (_, kind) in self._typed())) >= place
+        return F.struct(*(F.col(name).cast(kind).alias(name) for name, (_, kind) in self._typed())) >= start
 
     def between(self, start: Key, end: Key | None) -> Column:
         """Whether a keyed row is at ``start`` or after it, and before ``end``."""
@@ -172,7 +172,7 @@ def lasts(selection: Selection) -> bool:
 
 def selected_messages(messages: DataFrame, selection: Selection, now: datetime) -> DataFrame:
     """The messages that match all selectors; the limit is applied later, in order."""
-    rows = messages.where(all_of([matches(_match(selection)), *_places(selection)]))
+    rows = messages.where(all_of([matches(_match(selection)), *_within(selection)]))
     if selection.due_for_retry:
         rows = due_for_retry(rows, messages, selection.held_back, now)
     if selection.sequences is not None and selection.sequences.complete_only:
@@ -233,7 +233,7 @@ def _match(selection: Selection) -> Match:
     )
 
 
-def _places(selection: Selection) -> list[Column]:
+def _within(selection: Selection) -> list[Column]:
     return [
         *_window("time", selection.time_window),
         *_interval("global_position", selection.global_positions),

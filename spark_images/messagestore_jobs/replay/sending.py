@@ -100,15 +100,15 @@ class Missing(NamedTuple):
     first_lost: tuple[int, ...] = ()
 
 
-def place(source: Source, frozen: Frozen, state: ReplayState) -> Frozen:
+def freeze_order(source: Source, frozen: Frozen, state: ReplayState) -> Frozen:
     """Write the selected positions in the order of the replay, unless the grains alone show them."""
     if source.task.origin == "DeadLetters" or all(grain.dense for grain in frozen.grains):
         return frozen
     rows = source.between(frozen.grains[0].start, frozen.end)
     positions = rows.orderBy(*source.order.columns).select("global_position")
     with state.held.step("replay-placed"):
-        positions.write.mode("overwrite").parquet(state.placed_uri)
-    return frozen.model_copy(update={"placed": True})
+        positions.write.mode("overwrite").parquet(state.order_uri)
+    return frozen.model_copy(update={"ordered": True})
 
 
 def missing(
@@ -331,7 +331,7 @@ class Sending:
 
     def _reached(self, *, complete: bool) -> ReplayOutcome:
         chunks = self.chunks
-        places = [chunk.last_global_position for chunk in chunks if chunk.last_global_position is not None]
+        positions = [chunk.last_global_position for chunk in chunks if chunk.last_global_position is not None]
         seconds = time.monotonic() - self.began
         total = self.frozen.selection.messages
         reached = ReplayProgress(
@@ -342,7 +342,7 @@ class Sending:
             lost=sum(chunk.lost for chunk in chunks),
             first_lost_positions=_lowest(position for chunk in chunks for position in chunk.first_lost),
             percent=100 if complete else min(99, 100 * sum(map(_done, chunks)) // max(total, 1)),
-            last_global_position=max(places, default=None),
+            last_global_position=max(positions, default=None),
             messages_per_second=round(self.sent_now / seconds, 1) if self.sent_now and seconds > 0 else None,
         )
         return ReplayOutcome(selection=self.frozen.selection, progress=reached, complete=complete)

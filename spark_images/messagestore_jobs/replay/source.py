@@ -72,12 +72,12 @@ class Source:
         """Use the written positions as the selection."""
         self._selected = self.spark.read.schema("global_position bigint").parquet(uri)
 
-    def use_positions(self, frozen: Frozen, placed_uri: str) -> bool:
+    def use_positions(self, frozen: Frozen, order_uri: str) -> bool:
         """Use the positions that the frozen selection shows, and no selectors; false if it shows none."""
         if self.task.origin == "DeadLetters":
             return False
-        if frozen.placed:
-            self.use_list(placed_uri)
+        if frozen.ordered:
+            self.use_list(order_uri)
         elif all(grain.dense for grain in frozen.grains):
             ends = [(grain.first_global_position, grain.last_global_position) for grain in frozen.grains]
             ranges = self.spark.createDataFrame(ends, "first bigint, last bigint")

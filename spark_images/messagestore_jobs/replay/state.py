@@ -30,7 +30,7 @@ from messagestore_jobs.replay.selection import Key
 ENDED = "ended.json"
 FROZEN = "frozen.json"
 _SELECTED = "selected"
-_PLACED = "placed"
+_ORDER = "placed"
 _CHUNKS = "chunks"
 _STAGING = "staging"
 _NO_POSITIONS = pa.table({"global_position": pa.array([], pa.int64())})
@@ -69,7 +69,7 @@ class Frozen(ContractModel):
     selection: FrozenSelection
     listed: bool
     """Whether the selected positions were written, as the selectors may match others later."""
-    placed: bool = False
+    ordered: bool = Field(default=False, validation_alias="placed", serialization_alias="placed")
     """Whether the positions were written in order, as the grains alone don't show them."""
     end: Key | None
     """The key where the limit ends the selection; None: no limit applies."""
@@ -137,13 +137,13 @@ class ReplayState:
         return join(self.uri, _SELECTED)
 
     @property
-    def placed_uri(self) -> str:
-        """The folder of the selected positions in order, if they are placed."""
-        return join(self.uri, _PLACED)
+    def order_uri(self) -> str:
+        """The folder of the selected positions in order, if they were written."""
+        return join(self.uri, _ORDER)
 
-    def placed(self, first: int, count: int) -> npt.NDArray[np.int64]:
-        """``count`` placed positions from the ``first`` on, in the order of the replay."""
-        filesystem, folder = self._objects.place(_PLACED)
+    def ordered_positions(self, first: int, count: int) -> npt.NDArray[np.int64]:
+        """``count`` positions from the ``first`` on, in the order of the replay."""
+        filesystem, folder = self._objects.locate(_ORDER)
         parts = ds.dataset(folder, format="parquet", filesystem=filesystem).get_fragments()
         tables = [_NO_POSITIONS]
         for part in sorted(parts, key=lambda part: part.path):
@@ -190,10 +190,10 @@ class ReplayState:
             firsts = [cast("int", grain.first_global_position) for grain in grains]
             ranges = [np.arange(at, at + g.messages) for at, g in zip(firsts, grains, strict=True)]
             return np.concatenate([np.array([], np.int64), *ranges])
-        if not frozen.placed:
+        if not frozen.ordered:
             return None
         before = sum(grain.messages for grain in frozen.grains[:first])
-        return self.placed(before, sum(grain.messages for grain in grains))
+        return self.ordered_positions(before, sum(grain.messages for grain in grains))
 
     def is_of_another(self, task: ReplayTask, table: str) -> bool:
         """Whether the frozen selection is of a resource that asked for something else."""
@@ -227,7 +227,7 @@ class ReplayState:
         """Remove everything; the frozen selection goes last, so that a later run knows what to remove."""
         if not self._objects.names():
             return
-        for name in (_SELECTED, _PLACED, _STAGING, _CHUNKS, ""):
+        for name in (_SELECTED, _ORDER, _STAGING, _CHUNKS, ""):
             with self.held.step(f"replay-remove-{name or 'state'}"):
                 self._objects.delete_folder(name)
 

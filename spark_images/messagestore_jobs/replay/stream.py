@@ -61,7 +61,7 @@ def mark_redriven(store: HeldStore, sent: pa.Table, redrive: Redrive) -> None:
     marks = marks.append_column("at", pa.array([redrive.at] * len(marks), TIMESTAMP))
     marks = marks.append_column("by", pa.array([redrive.by] * len(marks), pa.string()))
     same = "(d.raw IS NOT DISTINCT FROM s.value)"
-    places = " AND ".join(
+    same_source = " AND ".join(
         f"(d.source['{name}'] IS NOT DISTINCT FROM s.\"{name}\")" for name in ("uri", "offset", "partition", "kind")
     )
     others = f"NOT starts_with(coalesce(d.batch, ''), {literal(f'{redrive.source}/')})"
@@ -70,7 +70,7 @@ def mark_redriven(store: HeldStore, sent: pa.Table, redrive: Redrive) -> None:
     table: DeltaTable = store.open_to_write("dead_letters")
     table.merge(
         marks,
-        predicate=" AND ".join((same, places, "d.redriven_at IS NULL", others, within)),
+        predicate=" AND ".join((same, same_source, "d.redriven_at IS NULL", others, within)),
         source_alias="s",
         target_alias="d",
         commit_properties=store.commit_properties(),

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.records import FieldSource, Translator
-from messagestore_core.versions.rules import COLUMNS, FIRST_VERSION, emptied, in_order, place, taken_out
+from messagestore_core.versions.rules import COLUMNS, FIRST_VERSION, emptied, in_order, parse_path, taken_out
 
 
 def translated(rows: DataFrame, translators: Sequence[Translator]) -> DataFrame:
@@ -51,7 +51,7 @@ def _value(source: FieldSource, own: Column, renamed: Column | None) -> Column:
 
 
 def _at(path: str) -> Column:
-    document, within = place(path)
+    document, within = parse_path(path)
     if document == "headers":
         return F.col("headers")[F.lit(within[0])]
     return F.call_function("messagestore.json_text", F.col(document).cast("binary"), F.lit(_path(within)))

@@ -16,7 +16,7 @@ from messagestore_core.contract.records import FilesSource, RecordsSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import Lag, Loss
 from messagestore_core.store.batches import batch_id
-from messagestore_core.store.dead_letters import places_of, withdraw
+from messagestore_core.store.dead_letters import source_positions_of, withdraw
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.files import Batch, Range, ReadFiles, source_files
 from messagestore_core.store.objects import is_below, is_local
@@ -36,7 +36,7 @@ from messagestore_jobs.source.plan import (
     rest_of_files,
     unpacked,
 )
-from messagestore_jobs.source.records import Planned, by_place, splittable, verdict_digest
+from messagestore_jobs.source.records import Planned, identified_by_position, splittable, verdict_digest
 
 _RECORD_BYTES = 64
 """The size assumed for a record before the first batch; few records are smaller."""
@@ -52,7 +52,7 @@ class FileArrivals:
         self._after = None
         if isinstance(source, FilesSource) and source.after_ingest != "Keep":
             self._after = AfterIngest(run.store, source, run.progress)
-        self._contents = Contents(self._read, source.uri, run.store.storage) if by_place(task) else None
+        self._contents = Contents(self._read, source.uri, run.store.storage) if identified_by_position(task) else None
         self._last_lines = None
         if isinstance(source, FilesSource) and source.last_line_after is not None and splittable(source):
             self._last_lines = LastLines(source, source.last_line_after, run.store.storage)
@@ -128,7 +128,7 @@ class FileArrivals:
 
     def _has_dead_letters(self, batch: Batch) -> bool:
         """Whether a batch of which all files are gone has to count dead letters; redriven ones were counted before."""
-        return self._source.kind == "files" and bool(places_of(self._store, self._id(batch)))
+        return self._source.kind == "files" and bool(source_positions_of(self._store, self._id(batch)))
 
     def spec_changed(self, batch: Planned) -> bool:
         """See :class:`Arrivals`."""
@@ -141,7 +141,7 @@ class FileArrivals:
             self.replan(batch)
         left = self._read.planned(batch.number)
         assert left is not None
-        withdraw(self._store, self._id(left), lambda place: place.uri in left.gone)
+        withdraw(self._store, self._id(left), lambda position: position.uri in left.gone)
         self._read.set_verdict_digest(left, verdict_digest(self._spark, self._task))
         return self.cut_off()
 
@@ -270,9 +270,9 @@ def list_files(spark: SparkSession, uri: str) -> Iterator[pa.Table]:
 def _portion(listing: IO[bytes], count: int) -> pa.Table:
     """Read one portion of a listing, in the format of ``FileListing``."""
     sizes, times = (pa.array(np.frombuffer(listing.read(8 * count), "<i8")) for _ in range(2))
-    places = listing.read(4 * (count + 1))
+    offsets = listing.read(4 * (count + 1))
     uris = pa.StringArray.from_buffers(
-        count, pa.py_buffer(places), pa.py_buffer(listing.read(int.from_bytes(places[-4:], "little")))
+        count, pa.py_buffer(offsets), pa.py_buffer(listing.read(int.from_bytes(offsets[-4:], "little")))
     )
     modified_at = pc.multiply(times, 1000).cast(FILES.field("modified_at").type)
     return pa.table({"uri": uris, "size": sizes, "modified_at": modified_at})

@@ -8,7 +8,7 @@ from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import Lag, Loss
 from messagestore_core.store.batches import batch_id
-from messagestore_core.store.dead_letters import Place, withdraw
+from messagestore_core.store.dead_letters import SourcePosition, withdraw
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.offsets import OffsetBatch, OffsetRange, ReadOffsets
 from messagestore_jobs.context import Run
@@ -77,7 +77,9 @@ class KafkaArrivals:
         own = [r for r in batch.ranges if self._has(r.partition.topic)]
         ranges = still_there(own, list_partitions(self._spark, self._source))
         withdraw(
-            self._store, batch_id(self._task.source_id, batch.number), lambda place: _is_lost(place, batch, ranges)
+            self._store,
+            batch_id(self._task.source_id, batch.number),
+            lambda position: _is_lost(position, batch, ranges),
         )
         self._read.plan_anew(replace(batch, ranges=ranges, verdict_digest=verdict_digest(self._spark, self._task)))
         self._tell_losses([r for r in ranges if r not in batch.ranges])
@@ -181,9 +183,9 @@ class KafkaArrivals:
                 )
 
 
-def _is_lost(place: Place, batch: OffsetBatch, ranges: Iterable[OffsetRange]) -> bool:
+def _is_lost(position: SourcePosition, batch: OffsetBatch, ranges: Iterable[OffsetRange]) -> bool:
     """Whether a record lies in a range that can't be read any more."""
     return any(
-        r.lost and place[:2] == (batch.uri(r.partition), r.partition.number) and r.start <= place.offset < r.end
+        r.lost and position[:2] == (batch.uri(r.partition), r.partition.number) and r.start <= position.offset < r.end
         for r in ranges
     )

@@ -63,9 +63,9 @@ def oldest_record(spark: SparkSession, source: KafkaSource, waiting: Sequence[Of
 
     Times that are no milliseconds up to the year 9999, as of producers that count microseconds, count as absent.
     """
-    places = [{"topic": r.partition.topic, "partition": r.partition.number, "offset": r.start} for r in waiting]
+    starts = [{"topic": r.partition.topic, "partition": r.partition.number, "offset": r.start} for r in waiting]
     offsets = spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
-    milliseconds = offsets.oldest(json.dumps(access(source.cluster)), json.dumps(places))
+    milliseconds = offsets.oldest(json.dumps(access(source.cluster)), json.dumps(starts))
     return None if milliseconds < 0 else from_microseconds(milliseconds * 1000)
 
 

@@ -46,7 +46,7 @@ def splittable(source: FilesSource | RecordsSource) -> bool:
     return source.kind == "files" and source.format != "JSON"
 
 
-def by_place(task: IngestTask) -> bool:
+def identified_by_position(task: IngestTask) -> bool:
     """Whether records of files are identified by their places, as lines of text without an id are."""
     source = task.source
     return source.kind == "files" and source.format == "Text" and "messageId" not in task.envelope.fields

@@ -53,7 +53,7 @@ def test_few_hashes_are_found_by_few_blocks(run: StoredRun) -> None:
 
 def test_many_hashes_are_found_by_all_of_it(run: StoredRun) -> None:
     found = run.find(EVERY)
-    assert (found.places == found.values).all()
+    assert (found.indices == found.values).all()
     assert sorted(found.values.tolist()) == list(range(len(NAMES)))
     assert len(run.between(0, (1 << 64) - 1)) == len(NAMES)
 

@@ -74,9 +74,9 @@ def test_many_entries_are_found_among_many_blocks(folder: Path) -> None:
     run = stored(entries_of(every, np.arange(len(names))), folder)
     assert len(run) > 100 * BLOCK
     hits = run.find(every)
-    assert sorted(hits.places.tolist()) == list(range(len(names)))
-    assert (hits.places == hits.values).all()
-    assert not len(run.find(hash_here(b"key", [f"n{number}" for number in range(20_000)])).places)
+    assert sorted(hits.indices.tolist()) == list(range(len(names)))
+    assert (hits.indices == hits.values).all()
+    assert not len(run.find(hash_here(b"key", [f"n{number}" for number in range(20_000)])).indices)
 
 
 def test_one_hash_may_fill_many_blocks(folder: Path) -> None:

@@ -31,4 +31,4 @@ def state(tmp_path: Path) -> ReplayState:
 @pytest.mark.parametrize("first", range(len(PLACED) + 1))
 def test_placed_positions_are_read_from_any_of_them_on(state: ReplayState, first: int) -> None:
     for count in range(len(PLACED) + 2 - first):
-        assert state.placed(first, count).tolist() == PLACED[first : first + count]
+        assert state.ordered_positions(first, count).tolist() == PLACED[first : first + count]

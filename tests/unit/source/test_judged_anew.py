@@ -10,7 +10,7 @@ import pytest
 from messagestore_core.contract.records import Envelope, FilesSource, Filter, KafkaCluster, KafkaSource
 from messagestore_core.contract.run_document import Hold, IngestTask, Match, Memory, Resource, Retry, RunDocument
 from messagestore_core.contract.stores import Table
-from messagestore_core.store.dead_letters import places_of, set_aside
+from messagestore_core.store.dead_letters import set_aside, source_positions_of
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile
 from messagestore_core.store.handle import Store
@@ -102,7 +102,7 @@ def test_files_that_are_gone_are_taken_out_first_so_that_their_dead_letters_stay
     assert due is not None
     assert (due.read_before, due.repeated, len(withdrawn)) == ({gone, here}, True, 1)
     assert due.batch == Batch(1, START, ranges[1:], gone=frozenset({gone}), verdict_digest=verdict_digest(SPARK, TASK))
-    assert {place.uri for place in places_of(Store(table.uri), "own/1")} == {gone}
+    assert {place.uri for place in source_positions_of(Store(table.uri), "own/1")} == {gone}
     assert to_repeat(FileArrivals(run_of(table, TASK), TASK, FILES), withdrawn.append) == due
     assert len(withdrawn) == 1
 
@@ -120,7 +120,7 @@ def test_topics_that_the_source_no_longer_has_are_taken_out_and_lost_offsets_kee
     assert due is not None
     left = (OffsetRange(orders, 0, 3, 9, "Retention"), OffsetRange(orders, 3, 9, 9))
     assert due.batch == OffsetBatch(1, START, left, verdict_digest(SPARK, task))
-    assert places_of(Store(table.uri), "own/1") == {("kafka:orders", 0, 1)}
+    assert source_positions_of(Store(table.uri), "own/1") == {("kafka:orders", 0, 1)}
 
 
 def test_nothing_is_repeated_of_a_batch_whose_topics_have_all_been_removed(
@@ -132,5 +132,5 @@ def test_nothing_is_repeated_of_a_batch_whose_topics_have_all_been_removed(
     letters(table, ("kafka:others", 0, 1))
     monkeypatch.setattr(kafka_arrivals, "list_partitions", lambda spark, source: [])
     assert to_repeat(KafkaArrivals(run_of(table, task), task, KAFKA), lambda batch: None) is None
-    assert places_of(Store(table.uri), "own/1") == set()
+    assert source_positions_of(Store(table.uri), "own/1") == set()
     assert ReadOffsets(HeldStore(table.uri), "own").next_number() == 1

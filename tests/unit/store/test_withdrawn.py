@@ -8,7 +8,7 @@ import pytest
 
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.claim_checks import CLAIM_CHECKS, withdraw_claim_checks
-from messagestore_core.store.dead_letters import places_of, set_aside, set_aside_again, withdraw
+from messagestore_core.store.dead_letters import set_aside, set_aside_again, source_positions_of, withdraw
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import ReadFiles
 from messagestore_core.store.offsets import ReadOffsets
@@ -51,7 +51,7 @@ def test_new_dead_letters_go_and_those_of_other_batches_stay(store: HeldStore) -
 def test_dead_letters_at_places_that_stay_are_left_alone(store: HeldStore) -> None:
     set_aside(store, letters(*(letter(n, "MissingField", "own/1") for n in range(3))))
     withdraw(store, "own/1", lambda place: place.offset == 1)
-    assert [place.offset for place in places_of(store, "own/1")] == [1]
+    assert [place.offset for place in source_positions_of(store, "own/1")] == [1]
 
 
 def test_a_redriven_dead_letter_gets_back_each_refusal_before(store: HeldStore) -> None:
