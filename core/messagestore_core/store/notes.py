@@ -102,12 +102,12 @@ class KnownTables:
     def all(self) -> dict[str, TableAt]:
         """Each table that was opened, as it is known."""
         for name in list(self._written):
-            self._settle(name)
+            self._note_written(name)
         return dict(self._tables)
 
     def of(self, name: str) -> TableAt | None:
         """One table as it is known; None: it was never opened."""
-        self._settle(name)
+        self._note_written(name)
         return self._tables.get(name)
 
     def reached(self, name: str, at: TableAt) -> None:
@@ -122,7 +122,7 @@ class KnownTables:
 
     def writing(self, name: str, table: DeltaTable) -> None:
         """A commit on a table is about to be made by this object, whose version then advances."""
-        self._settle(name)
+        self._note_written(name)
         self._written[name] = (table.version(), table)
 
     def committed(self, name: str, version: int) -> None:
@@ -133,7 +133,7 @@ class KnownTables:
         if known is not None and version == known.version + 1:
             self._tables[name] = known.model_copy(update={"version": version})
 
-    def _settle(self, name: str) -> None:
+    def _note_written(self, name: str) -> None:
         if name in self._written:
             before, table = self._written[name]
             if table.version() > before:

@@ -68,18 +68,18 @@ class MemoryRun:
         return cut(self.entries, self._high, first, last)
 
 
-def merged(runs: Sequence[SortedRun], settle: Callable[[Entries], Entries]) -> Iterator[Entries]:
+def merged(runs: Sequence[SortedRun], merge: Callable[[Entries], Entries]) -> Iterator[Entries]:
     """Yield the entries of several sorted runs in order, in bounded parts.
 
     Args:
         runs: to merge.
-        settle: reduces entries to those that are kept; it gets all entries of a hash together.
+        merge: reduces entries to those that are kept; it gets all entries of a hash together.
     """
     parts = max(1, -(-sum(map(len, runs)) // _SPAN))
     for part in range(parts):
         first, last = (part << 64) // parts, ((part + 1 << 64) // parts) - 1
         entries = np.concatenate([run.between(first, last) for run in runs])
-        yield settle(entries[np.argsort(entries["high"], kind="stable")])
+        yield merge(entries[np.argsort(entries["high"], kind="stable")])
 
 
 def together(lookups: Sequence[Lookup]) -> Lookup:

@@ -30,10 +30,10 @@ def to_merge(stored: Sequence[int], new: int, ratio: int, at_most: int | None) -
     return kept
 
 
-def settle_ids(*, whole: bool) -> Callable[[Entries], Entries]:
+def merge_ids(*, whole: bool) -> Callable[[Entries], Entries]:
     """Reduce entries of ids: additions and removals cancel out; in the ``whole`` index surplus removals are dropped."""
 
-    def settle(entries: Entries) -> Entries:
+    def merge(entries: Entries) -> Entries:
         gone = entries["value"] < 0
         if not gone.any():
             return entries
@@ -49,15 +49,15 @@ def settle_ids(*, whole: bool) -> Callable[[Entries], Entries]:
         both = np.concatenate([entries[~touched], np.array(kept, dtype=entries.dtype)])
         return both[np.argsort(both["high"], kind="stable")]
 
-    return settle
+    return merge
 
 
-def settle_purged(since: int) -> Callable[[Entries], Entries]:
+def merge_purged(since: int) -> Callable[[Entries], Entries]:
     """Reduce entries of purged ids: the last purge of each is kept, if it was not before a time in microseconds."""
-    return lambda entries: settle_streams(entries[entries["value"] >= since])
+    return lambda entries: keep_largest(entries[entries["value"] >= since])
 
 
-def settle_streams(entries: Entries) -> Entries:
+def keep_largest(entries: Entries) -> Entries:
     """Keep the largest value of each stream."""
     if not len(entries):
         return entries

@@ -29,7 +29,7 @@ from messagestore_jobs.index.changes import Batch, Changes, all_of, changes_betw
 from messagestore_jobs.index.entries import ENTRY, Entries, Lookup, MemoryRun, SortedRun, entries_of, merged, together
 from messagestore_jobs.index.keys import Flags, Hasher, Keys
 from messagestore_jobs.index.manifest import INDEX, MANIFEST, IndexManifest, names_in, read_manifest, usable
-from messagestore_jobs.index.merge import less_what_left, settle_ids, settle_purged, settle_streams, to_merge
+from messagestore_jobs.index.merge import keep_largest, less_what_left, merge_ids, merge_purged, to_merge
 from messagestore_jobs.index.read import (
     files,
     ids_by_spark,
@@ -423,13 +423,13 @@ class StoreIndex:
         if not new and kept >= len(stored) - 1:
             return
         runs = self._runs(kind)[kept:]
-        settle = {
-            "ids": settle_ids(whole=kept == 0),
-            "streams": settle_streams,
-            "purged": settle_purged(self._oldest_purged),
+        merge = {
+            "ids": merge_ids(whole=kept == 0),
+            "streams": keep_largest,
+            "purged": merge_purged(self._oldest_purged),
         }[kind]
         with self._store.step("index"):
-            info = write_sorted_run(self._objects, sorted_run_name(kind), merged(runs, settle), sum(map(len, runs)))
+            info = write_sorted_run(self._objects, sorted_run_name(kind), merged(runs, merge), sum(map(len, runs)))
         self._stored[kind] = [*stored[:kept], *([self._opened(info)] if info else [])]
         self._new[kind] = []
 

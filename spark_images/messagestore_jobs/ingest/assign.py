@@ -109,7 +109,7 @@ def assign(
     rows = np.flatnonzero(open_ & ~duplicates)
     streams = _streams(arrived.streams, rows, next_positions)
     passing = arrived.expired[rows] & (on_expired != "Store")
-    again, refused, positions = _settle(arrived, rows, streams, passing, sizes)
+    again, refused, positions = _resolve(arrived, rows, streams, passing, sizes)
     duplicates[rows[again]] = True
     expired = np.zeros(len(open_), dtype=np.bool_)
     expired[rows] = passing & ~again
@@ -187,7 +187,7 @@ def _streams(streams: pa.Array, rows: Positions, next_positions: Callable[[pa.Ar
     return _Streams(names, pc.fill_null(encoded.indices, 0).to_numpy()[rows], heads)
 
 
-def _settle(
+def _resolve(
     arrived: Arrived, rows: Positions, streams: _Streams, passing: Flags, sizes: Callable[[pa.Array], Sizes]
 ) -> tuple[Flags, Refused, Positions]:
     """For ``rows``, none of which is in the store: duplicates within the batch, refused ones, and all positions."""

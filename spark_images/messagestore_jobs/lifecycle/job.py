@@ -26,7 +26,7 @@ from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.lifecycle.commit import LifecycleRun, commit, folded, still_unknown, without_erased
 from messagestore_jobs.lifecycle.timeouts import count_open, expire_due, fail_unanswered
 from messagestore_jobs.lifecycle.updates import read_updates, set_aside_once, source_of, to_dead_letters
-from messagestore_jobs.lifecycle.waiting import settle, was_cut_off
+from messagestore_jobs.lifecycle.waiting import apply_waiting, was_cut_off
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of, to_repeat
 from messagestore_jobs.source.records import Planned, read_planned
 
@@ -81,12 +81,12 @@ class LifecycleWork:
         due = to_repeat(self._arrivals, self._forget_waiting) if self._arrivals else None
         if due:
             note = self._take_in(due, note)
-        return self._settle(note) if was_cut_off(self._context.store) else note
+        return self._apply_waiting(note) if was_cut_off(self._context.store) else note
 
     def go_on(self, note: CommitNote, stopped: Callable[[], bool]) -> CommitNote:
         """Apply what has arrived, batch by batch until stopped; return the note of the last commit."""
         if self._is_used(note):
-            note = self._settle(note)
+            note = self._apply_waiting(note)
         if self._arrivals is not None:
             self._arrivals.look()
             if self._arrivals.waits():
@@ -124,8 +124,8 @@ class LifecycleWork:
         """Whether there is a source of updates, or any update or expiry has been counted."""
         return self._arrivals is not None or note.updates != UpdateCounts()
 
-    def _settle(self, note: CommitNote) -> CommitNote:
-        return settle(self._context, now(self._document), self._pending_for, note)
+    def _apply_waiting(self, note: CommitNote) -> CommitNote:
+        return apply_waiting(self._context, now(self._document), self._pending_for, note)
 
     def _forget_waiting(self, batch: Planned) -> None:
         assert self._task is not None

@@ -43,7 +43,7 @@ def was_cut_off(store: Store) -> bool:
     return taken is not None and taken > committed_batch(store, STEP)
 
 
-def settle(context: LifecycleRun, at: datetime, pending_for: timedelta, note: CommitNote) -> CommitNote:
+def apply_waiting(context: LifecycleRun, at: datetime, pending_for: timedelta, note: CommitNote) -> CommitNote:
     """Apply waiting updates whose messages have come, and set overdue ones aside; return the note of the last commit.
 
     If none waits, only the log is read; if no messages have come since, no messages are read.
@@ -57,12 +57,12 @@ def settle(context: LifecycleRun, at: datetime, pending_for: timedelta, note: Co
     unknown = set(still_unknown(context, late, rows, at))
     since = rows["received_at"].to_pylist()
     given_up = {row for row in unknown if shifted(since[row], pending_for) <= at}
-    settled = [row for row in range(rows.num_rows) if row not in unknown or row in given_up]
-    if not settled:
+    resolved = [row for row in range(rows.num_rows) if row not in unknown or row in given_up]
+    if not resolved:
         return note
     overdue = rows.take(pa.array(sorted(given_up), pa.int64()))
     step = (STEP, committed_batch(context.store, STEP) + 1)
-    take(context.store, rows.take(pa.array(settled, pa.int64())), step[1])
+    take(context.store, rows.take(pa.array(resolved, pa.int64())), step[1])
     counts = UpdateCounts(
         applied=late.applied,
         stale=late.stale + len(late.unknown) - len(unknown),

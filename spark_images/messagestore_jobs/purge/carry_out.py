@@ -65,7 +65,7 @@ def recheck(context: PurgeRun, plan: Plan) -> Checked:
         *rows.columns, there.alias("there"), stays.alias("stays"), F.coalesce("now_held", F.lit(False)).alias("held")
     ).cache()
     try:
-        return _settle(context, plan, rechecked, version)
+        return _refreeze(context, plan, rechecked, version)
     finally:
         rechecked.unpersist()
 
@@ -168,7 +168,7 @@ def _current_state(context: PurgeRun, plan: Plan, rows: DataFrame, version: int)
     ).join(rows.select("global_position"), "global_position", "left_semi")
 
 
-def _settle(context: PurgeRun, plan: Plan, rechecked: DataFrame, version: int) -> Checked:
+def _refreeze(context: PurgeRun, plan: Plan, rechecked: DataFrame, version: int) -> Checked:
     leaves = ~F.col("stays")
     days = rechecked.groupBy("inserted_date").agg(
         F.count_if(leaves).alias("messages"),
@@ -188,15 +188,15 @@ def _settle(context: PurgeRun, plan: Plan, rechecked: DataFrame, version: int) -
         # Before the plan forgets them: no later run would look for their tombstones.
         staying = rechecked.where("stays AND there AND erase").select("global_position").toArrow()
         withdraw_tombstones(context.store, staying["global_position"])
-    settled = plan
+    refrozen = plan
     if total["messages"] != plan.messages:
-        settled = plan.model_copy(update={**total, "rows": plan.rows + 1, "days": ()})
-        write_rows(context, settled, rechecked.where(leaves))
+        refrozen = plan.model_copy(update={**total, "rows": plan.rows + 1, "days": ()})
+        write_rows(context, refrozen, rechecked.where(leaves))
     if plan.waiting:
-        settled = _decided(context, settled, version)
-    if settled is not plan:
-        write_plan(context, settled)
-    return Checked(settled, by_day, kept_by_hold)
+        refrozen = _decided(context, refrozen, version)
+    if refrozen is not plan:
+        write_plan(context, refrozen)
+    return Checked(refrozen, by_day, kept_by_hold)
 
 
 def _decided(context: PurgeRun, plan: Plan, version: int) -> Plan:

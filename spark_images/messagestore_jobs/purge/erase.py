@@ -118,7 +118,7 @@ def erase_due(context: Run) -> ErasureResult | None:
     before = context.store.table("messages").version()
     erased = open_erased(context.store)
     context.between_commits()
-    going = _settle_plans(context, erased)
+    going = _clean_plans(context, erased)
     context.between_commits()
     if erased.any():
         take_out_copies(context.store, erased)
@@ -166,7 +166,7 @@ def not_reached(store: Store) -> tuple[str, ...]:
     )
 
 
-def _settle_plans(context: Run, erased: Erased) -> npt.NDArray[np.int64]:
+def _clean_plans(context: Run, erased: Erased) -> npt.NDArray[np.int64]:
     """Make unfinished purges independent of earlier table versions, and take out of them what names erased messages.
 
     Previews that have erased messages, or name some, are dropped. The policy of a dropped preview makes a new one.

@@ -171,11 +171,11 @@ def with_rows_of_days(context: Run, plan: Plan) -> Plan:
         return plan
     last = _last_position(context.store, plan)
     days = read_messages(context.spark, context.store).where(F.col("inserted_date").isin(*plan.days))
-    there = days.where(F.col("global_position") <= last).withColumn("erase", F.lit(False))
+    remaining = days.where(F.col("global_position") <= last).withColumn("erase", F.lit(False))
     changed = F.coalesce(F.col("updated_at") >= instant(plan.decided_at), F.lit(False))
     written = written_rows(context, plan)
-    of_days, of_others, stay = map(_size, (there, written, there.where(changed)))
-    settled = plan.model_copy(
+    of_days, of_others, stay = map(_size, (remaining, written, remaining.where(changed)))
+    complete = plan.model_copy(
         update={
             "rows": plan.rows + 1,
             "days": (),
@@ -185,9 +185,9 @@ def with_rows_of_days(context: Run, plan: Plan) -> Plan:
             "removed_bytes": plan.bytes - of_days[1] - of_others[1],
         }
     )
-    write_rows(context, settled, written.unionByName(there.where(~changed).select(*FROZEN)))
-    write_plan(context, settled)
-    return settled
+    write_rows(context, complete, written.unionByName(remaining.where(~changed).select(*FROZEN)))
+    write_plan(context, complete)
+    return complete
 
 
 def forget(context: Run, plan: Plan) -> None:
