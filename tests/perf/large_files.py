@@ -91,7 +91,7 @@ def _looks(uri: str, landing: str) -> Table:
     measured("once a run: what was read", "")
     for _ in range(3):
         started = time.perf_counter(), time.process_time()
-        arrivals.look()
+        arrivals.list_source()
         measured("a look", f", {arrivals.lag().files} files wait")
     return table
 

@@ -24,7 +24,7 @@ from tests.perf.processes import in_fresh_process
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.driver.execute import look
+from messagestore_jobs.driver.execute import check_for_work
 from messagestore_jobs.index.manifest import INDEX
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.session import local_session
@@ -55,7 +55,7 @@ def measure(held: int, side: str) -> dict[str, float]:
         if side == "append":
             timed = ingest_sides.append(plain_session(), uri, [file])
         else:
-            session = _session(little=look(document, lambda: datetime.now(UTC)).little)
+            session = _session(little=check_for_work(document, lambda: datetime.now(UTC)).little)
             timed = ingest_sides.store_from(session, document, Storage())
         ended = time.perf_counter()
         table = DeltaTable(f"{local_path(uri)}/messages")

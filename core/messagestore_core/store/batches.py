@@ -59,7 +59,7 @@ class ReadBatches(ABC, Generic[_Batch]):
         """The number of the next batch; never one that was committed, even if plans were lost: Delta would skip it."""
         return max(self.last_batch, self.committed()) + 1
 
-    def cut_off(self) -> _Batch | None:
+    def uncommitted(self) -> _Batch | None:
         """The batch that was planned and not committed; None without one."""
         return self.planned(self.last_batch) if self.last_batch > self.committed() else None
 

@@ -25,7 +25,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.schemas import MESSAGES, REMEMBERED
-from messagestore_core.store.together import Problem, look_at, named_by, problems
+from messagestore_core.store.together import Problem, named_by, problems, read_tables
 
 RUN = "repair"
 INDEX = "_index"
@@ -66,7 +66,7 @@ def steps(store: Store) -> list[Step]:
     raised = list(_raised(store))
     if raised:
         return raised
-    tables = look_at(store, format_version)
+    tables = read_tables(store, format_version)
     return [_step(problem) for problem in problems(store, tables, named_by(tables))]
 
 
@@ -81,7 +81,7 @@ def repair(store: HeldStore, at: datetime, requested_by: str) -> None:
     for name in store.tables_there():
         _lower(store, name)
     marker = read_marker(store)
-    tables = look_at(store, marker.format_version)
+    tables = read_tables(store, marker.format_version)
     accepted = [problem.words for problem in problems(store, tables, named_by(tables))]
     for name in tables:
         if tables[name] is None:

@@ -63,11 +63,11 @@ def check_tables(store: Store, format_version: int) -> None:
     """
     if store.known.checked:
         return
-    tables = look_at(store, format_version)
+    tables = read_tables(store, format_version)
     wrong = problems(store, tables, named_by(tables))
     if wrong:
         # Another run may have written one table between the looks at two.
-        again = look_at(store, format_version)
+        again = read_tables(store, format_version)
         wrong = problems(store, again, named_by(tables))
         tables = again
     if wrong:
@@ -79,7 +79,7 @@ def check_tables(store: Store, format_version: int) -> None:
     store.known.noted.update(name for name, state in tables.items() if state and state.noted is not None)
 
 
-def look_at(store: Store, format_version: int) -> Tables:
+def read_tables(store: Store, format_version: int) -> Tables:
     """All tables of a store as they are now: those that its spec asks for, and any other that a note names."""
     find = partial(_find, store, has_notes=format_version >= NOTED_SINCE)
     with ThreadPoolExecutor(len(EVERY_TABLE)) as threads:

@@ -13,7 +13,7 @@ from pathlib import Path
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, PurgeOutcome, RunError, RunReport
 from messagestore_core.store.objects import is_local, local_path
-from messagestore_jobs.driver.execute import execute, look
+from messagestore_jobs.driver.execute import check_for_work, execute
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.decide.check import released
 from messagestore_operator.local.console import Console
@@ -137,7 +137,7 @@ class LocalRun:
 
     def _execute(self, document: RunDocument) -> RunReport:
         document = _by_user(with_local_files(document, self.files))
-        looked = look(document, self.now)
+        looked = check_for_work(document, self.now)
         if looked.report is not None:
             return looked.report
         if not self.spark.started:

@@ -98,7 +98,7 @@ class RunControl:
 
     def stopped(self, wait: timedelta) -> bool:
         """Whether an ingest must stop now; waits up to ``wait`` for that."""
-        return self._heeded(self._stop.wait(wait.total_seconds()))
+        return self._noted(self._stop.wait(wait.total_seconds()))
 
     def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
         """Keep an ingest's outcome, unless the last one is recent."""
@@ -118,9 +118,9 @@ class RunControl:
 
     def suspended(self) -> bool:
         """Whether any other run must stop now."""
-        return self._heeded(self._stop.is_set())
+        return self._noted(self._stop.is_set())
 
-    def _heeded(self, stop: bool) -> bool:
+    def _noted(self, stop: bool) -> bool:
         self.cut_short |= stop
         return stop
 

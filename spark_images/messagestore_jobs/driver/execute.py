@@ -29,31 +29,31 @@ if TYPE_CHECKING:
 
     from messagestore_core.store.fence import HeldStore
     from messagestore_jobs.context import Run
-    from messagestore_jobs.driver.look import Look
+    from messagestore_jobs.driver.idle_check import PendingWork
 
 _log = logging.getLogger(__name__)
 
 
-class Looked(NamedTuple):
+class IdleCheck(NamedTuple):
     """What is known of a run before Spark starts: its report if it has nothing to do, and whether it has little."""
 
     report: RunReport | None = None
     little: bool = False
 
 
-def look(document: RunDocument, clock: Callable[[], datetime]) -> Looked:
+def check_for_work(document: RunDocument, clock: Callable[[], datetime]) -> IdleCheck:
     """Look whether a run has anything to do, without Spark."""
     started_at = clock()
     try:
-        work = _look_at(document)
+        work = _find_work(document)
     except BaseException as failure:
         if not isinstance(failure, Exception) and not is_panic(failure):
             raise
         # The run itself will report the error.
         _log.debug("a look at run %s failed", document.run, exc_info=True)
-        return Looked()
+        return IdleCheck()
     report = None if work.outcome is None else _report(document, started_at, clock(), work.outcome)
-    return Looked(report, work.little)
+    return IdleCheck(report, work.little)
 
 
 def execute(
@@ -82,7 +82,7 @@ def execute(
         if isinstance(document.task, DeleteTask):
             outcome = _delete(document, progress, wait_seconds, stopped)
         else:
-            outcome = _carry_out(document, spark(), progress, wait_seconds, control)
+            outcome = _execute(document, spark(), progress, wait_seconds, control)
     except BaseException as failure:
         if not isinstance(failure, Exception) and not is_panic(failure):
             raise
@@ -110,12 +110,12 @@ def _report(
     )
 
 
-def _look_at(document: RunDocument) -> "Look":
+def _find_work(document: RunDocument) -> "PendingWork":
     from messagestore_core.store.storage import reaching
-    from messagestore_jobs.driver.look import look_at
+    from messagestore_jobs.driver.idle_check import find_work
 
     with reaching(document.storage) as storage:
-        return look_at(document, storage)
+        return find_work(document, storage)
 
 
 def _check_reachable(document: RunDocument) -> None:
@@ -144,7 +144,7 @@ def _delete(
             return run_delete(store, document, progress, stopped)
 
 
-def _carry_out(
+def _execute(
     document: RunDocument,
     spark: "SparkSession",
     progress: ProgressListener,
@@ -169,10 +169,10 @@ def _carry_out(
         held.enter_context(holding(granted, document.run))
         held.enter_context(epochs(granted, spark))
         _upgrade(document, granted)
-        return _done(run, control)
+        return _result(run, control)
 
 
-def _done(run: "Run", control: RunControl | None) -> Outcome:
+def _result(run: "Run", control: RunControl | None) -> Outcome:
     from messagestore_jobs.ingest.job import run_ingest
     from messagestore_jobs.maintain.job import run_maintain
     from messagestore_jobs.purge.erase import run_erase

@@ -93,7 +93,7 @@ class Driver:
         self._reporting: Reporting | None = None
         if settings.config_map is not None:
             board = ConfigMap.of_environment(settings.config_map)
-            self._reporting = Reporting(board, self._state, self._text, self._heed, REPORT_SECONDS)
+            self._reporting = Reporting(board, self._state, self._text, self._apply_commands, REPORT_SECONDS)
 
     def run(self) -> int:
         """Carry the run out; return the exit code."""
@@ -121,7 +121,7 @@ class Driver:
     def _text(self, report: RunReport) -> str:
         return report_text(report, self._secrets)
 
-    def _heed(self, commands: Commands) -> None:
+    def _apply_commands(self, commands: Commands) -> None:
         if commands.stop:
             self._control.stop()
         if commands.maintain is not None:

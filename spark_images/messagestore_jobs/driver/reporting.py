@@ -44,10 +44,10 @@ class Reporting:
         board: Board,
         state: Callable[[], RunReport],
         text: Callable[[RunReport], str],
-        heed: Callable[[Commands], None],
+        apply_commands: Callable[[Commands], None],
         every_seconds: float,
     ) -> None:
-        self._board, self._state, self._text, self._heed = board, state, text, heed
+        self._board, self._state, self._text, self._apply_commands = board, state, text, apply_commands
         self._every = every_seconds
         self._ended = threading.Event()
         self._sequence = 0
@@ -75,11 +75,11 @@ class Reporting:
 
     def _go_on(self) -> None:
         while not self._gone:
-            self._look()
+            self._report()
             if self._ended.wait(self._every):
                 return
 
-    def _look(self) -> None:
+    def _report(self) -> None:
         report = self._state()
         if report != self._reported:
             if self._deliver(self._numbered(report)):
@@ -96,7 +96,7 @@ class Reporting:
 
     def _hear(self, ask: Callable[[], dict[str, str]]) -> bool:
         try:
-            self._heed(read_commands(ask().get(CONTROL)))
+            self._apply_commands(read_commands(ask().get(CONTROL)))
         except ConfigMapGoneError as error:
             _log.warning("ConfigMap %s was deleted: no more reports are written", error)
             self._gone = True

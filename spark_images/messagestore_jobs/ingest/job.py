@@ -108,9 +108,9 @@ def run_ingest(run: Run, given: IngestControl | None = None) -> IngestOutcome:
     assert isinstance(task, IngestTask)
     control = given or IngestToEnd()
     ingest = Ingest(run, task, control)
-    ingest.take_in_what_has_arrived()
+    ingest.ingest_arrivals()
     while task.batch_interval is not None and not control.stopped(task.batch_interval):
-        ingest.take_in_what_has_arrived()
+        ingest.ingest_arrivals()
     outcome = ingest.outcome()
     left_out = ingest.left_out()
     if left_out is not None:
@@ -194,19 +194,19 @@ class Ingest:
             return np.zeros(len(message_ids), dtype=np.bool_)
         return self._context.index.remembers(hash_here(self._context.erased.key, message_ids.to_pylist()), at)
 
-    def take_in_what_has_arrived(self) -> None:
+    def ingest_arrivals(self) -> None:
         """Ingest a batch that broke off, then all that has arrived."""
         arrivals = self._arrivals
-        cut_off = to_repeat(arrivals, lambda _: self._withdraw_claim_checks())
-        arrivals.look()
-        if arrivals.waits() or cut_off:
+        uncommitted = to_repeat(arrivals, lambda _: self._withdraw_claim_checks())
+        arrivals.list_source()
+        if arrivals.waits() or uncommitted:
             # Open it here, as a step of progress of its own.
             _ = self._context
-        self._progress.step("ingest", arrivals.size() + (size_of(cut_off.batch) if cut_off else 0))
-        if cut_off:
-            self._take_in(cut_off)
+        self._progress.step("ingest", arrivals.size() + (size_of(uncommitted.batch) if uncommitted else 0))
+        if uncommitted:
+            self._ingest_batch(uncommitted)
         while arrivals.waits() and not self._throttle.stopped(self._control):
-            self._take_in(arrivals.next())
+            self._ingest_batch(arrivals.next())
             self._control.taken_in(self._outcome)
             self._control.between_batches()
         self._note = self._lifecycle.go_on(self._note, lambda: self._control.stopped(timedelta(0)))
@@ -217,7 +217,7 @@ class Ingest:
         """What the run did, and what the store holds."""
         if "_context" in self.__dict__:
             self._context.index.close()
-        self._arrivals.look()
+        self._arrivals.list_source()
         return self._outcome(last=True)
 
     def left_out(self) -> RunFailedError | None:
@@ -236,7 +236,7 @@ class Ingest:
             lifecycle=self._lifecycle.outcome(self._note),
         )
 
-    def _take_in(self, due: Due) -> None:
+    def _ingest_batch(self, due: Due) -> None:
         """Ingest one batch, without what turns out to be gone."""
         before = self._note.totals.received
         try:
@@ -259,9 +259,9 @@ class Ingest:
                 if why is None:
                     raise
                 raise why from error
-            left = self._arrivals.cut_off()
+            left = self._arrivals.uncommitted()
             if left:
-                self._take_in(left)
+                self._ingest_batch(left)
             return
         self._count(due, before)
 

@@ -83,11 +83,11 @@ class IncompleteSequences:
         """The counts; None if no message belongs to a sequence. With ``last`` they are always counted again."""
         now = time.monotonic()
         if last or self._looked_at is None or now - self._looked_at >= SECONDS_BETWEEN:
-            self._state = self._look() if has_any(self._store, "sequence_id") else None
+            self._state = self._read() if has_any(self._store, "sequence_id") else None
             self._looked_at = now
         return self._state
 
-    def _look(self) -> SequenceState | None:
+    def _read(self) -> SequenceState | None:
         every = states(read_messages(self._spark, self._store))
         row = every.agg(
             F.count(F.lit(1)).alias("every"),

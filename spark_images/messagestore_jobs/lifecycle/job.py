@@ -26,7 +26,7 @@ from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.lifecycle.commit import LifecycleRun, commit, folded, still_unknown, without_erased
 from messagestore_jobs.lifecycle.timeouts import count_open, expire_due, fail_unanswered
 from messagestore_jobs.lifecycle.updates import read_updates, set_aside_once, source_of, to_dead_letters
-from messagestore_jobs.lifecycle.waiting import apply_waiting, was_cut_off
+from messagestore_jobs.lifecycle.waiting import apply_waiting, was_interrupted
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of, to_repeat
 from messagestore_jobs.source.records import Planned, read_planned
 
@@ -80,19 +80,19 @@ class LifecycleWork:
             return note
         due = to_repeat(self._arrivals, self._forget_waiting) if self._arrivals else None
         if due:
-            note = self._take_in(due, note)
-        return self._apply_waiting(note) if was_cut_off(self._context.store) else note
+            note = self._ingest_batch(due, note)
+        return self._apply_waiting(note) if was_interrupted(self._context.store) else note
 
     def go_on(self, note: CommitNote, stopped: Callable[[], bool]) -> CommitNote:
         """Apply what has arrived, batch by batch until stopped; return the note of the last commit."""
         if self._is_used(note):
             note = self._apply_waiting(note)
         if self._arrivals is not None:
-            self._arrivals.look()
+            self._arrivals.list_source()
             if self._arrivals.waits():
                 self._progress.step("updates", self._arrivals.size())
             while self._arrivals.waits() and not stopped():
-                note = self._take_in(self._arrivals.next(), note)
+                note = self._ingest_batch(self._arrivals.next(), note)
         note = expire_due(self._context, now(self._document), note)
         if self._processing_timeout is not None:
             note = fail_unanswered(self._context, now(self._document), self._processing_timeout, note)
@@ -131,7 +131,7 @@ class LifecycleWork:
         assert self._task is not None
         forget_waiting(self._context.store, self._task.source_id, batch.number)
 
-    def _take_in(self, due: Due, note: CommitNote) -> CommitNote:
+    def _ingest_batch(self, due: Due, note: CommitNote) -> CommitNote:
         """Apply one batch, without what turns out to be gone."""
         assert self._arrivals is not None
         assert self._task is not None
@@ -145,16 +145,16 @@ class LifecycleWork:
                 if why is None:
                     raise
                 raise why from error
-            left = self._arrivals.cut_off()
-            return self._take_in(left, note) if left else note
+            left = self._arrivals.uncommitted()
+            return self._ingest_batch(left, note) if left else note
         in_order = records.sort_by([("part", "ascending"), ("row", "ascending")])
         self._arrivals.note_cut(due.batch, set(records.filter(pc.field("cut"))["uri"].to_pylist()))
-        note = take_in(self._context, self._task.source_id, due, in_order, note)
+        note = ingest_updates(self._context, self._task.source_id, due, in_order, note)
         self._progress.advance(size_of(due.batch))
         return note
 
 
-def take_in(context: LifecycleRun, source_id: str, due: Due, records: pa.Table, note: CommitNote) -> CommitNote:
+def ingest_updates(context: LifecycleRun, source_id: str, due: Due, records: pa.Table, note: CommitNote) -> CommitNote:
     """Apply one batch; return the note of its commit, with the totals so far.
 
     Args:

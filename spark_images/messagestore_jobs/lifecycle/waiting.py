@@ -35,7 +35,7 @@ def waiting_for_erased(spark: SparkSession, store: Store, erased: Erased) -> lis
     return left
 
 
-def was_cut_off(store: Store) -> bool:
+def was_interrupted(store: Store) -> bool:
     """Whether a step has begun and is not committed."""
     if not count_pending(store):
         return False

@@ -15,32 +15,32 @@ from messagestore_jobs.maintain.optimize import cluster_messages, compact_messag
 
 def maintaining(run: Run) -> Generator[None, None, MaintainOutcome]:
     """The steps of a maintenance; the caller may write to the store between two steps."""
-    here = maintenance_run(run)
-    before = table_state(here.store)
+    context = maintenance_run(run)
+    before = table_state(context.store)
     days = 0
     for step in (cluster_messages, compact_messages):
-        for _ in step(here):
+        for _ in step(context):
             days += 1
             yield
     compacted = [days > 0]
-    tables = here.store.tables_there()
+    tables = context.store.tables_there()
     if REMEMBERED in tables:
-        forget_purged(here.store, here.as_of)
+        forget_purged(context.store, context.as_of)
     for name in tables:
         if name != "messages":
-            compacted.append(compact_whole(here, name))
+            compacted.append(compact_whole(context, name))
             if compacted[-1]:
                 yield
     yield
-    index = kept_index(here.spark, here.store)
-    removed, kept_because = clean(here)
+    index = kept_index(context.spark, context.store)
+    removed, kept_because = clean(context)
     if index is not None:
         index.go_on_behind_a_cut()
     if kept_because is not None:
-        here.progress.say(f"files and log entries past their retention were kept: {kept_because}")
+        context.progress.say(f"files and log entries past their retention were kept: {kept_because}")
     yield
-    swept = sweep(here)
-    after = table_state(here.store)
+    swept = sweep(context)
+    after = table_state(context.store)
     return MaintainOutcome(
         files_before=before.files,
         files_after=after.files,

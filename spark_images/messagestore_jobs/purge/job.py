@@ -11,9 +11,9 @@ from messagestore_core.store.delta_log import next_global_position, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import exists
 from messagestore_jobs.context import Run
-from messagestore_jobs.purge.carry_out import Carried, Checked, carry_out, recheck
 from messagestore_jobs.purge.dead_letters import count_dead_letters
 from messagestore_jobs.purge.erase import owed
+from messagestore_jobs.purge.execute_plan import Checked, PurgeResult, execute_plan, recheck
 from messagestore_jobs.purge.plan import (
     Plan,
     PurgeRun,
@@ -43,36 +43,36 @@ def run_purge(run: Run) -> PurgeOutcome:
     run first continues purges of any policy that broke off; its report includes what they removed. The bytes of what it
     erased are removed by another run, as replays that are under way must stop first.
     """
-    here = purge_run(run)
-    if here.task.mode == "DryRun":
-        return _outcome(here, _only_preview(here)) if exists(here.store) else _of_no_store(here)
-    dead_letters = DeadLettersBefore(here.store)
-    sweep(here)
-    version = here.store.table("messages").version()
-    unfinished = [plan for plan in find_plans(here.store) if not plan.waiting]
+    context = purge_run(run)
+    if context.task.mode == "DryRun":
+        return _outcome(context, _only_preview(context)) if exists(context.store) else _of_no_store(context)
+    dead_letters = DeadLettersBefore(context.store)
+    sweep(context)
+    version = context.store.table("messages").version()
+    unfinished = [plan for plan in find_plans(context.store) if not plan.waiting]
     for plan in unfinished:
-        _refuse_other_archive(here, plan)
-    carried = [carry_out(here, recheck(here, with_rows_of_days(here, plan))) for plan in unfinished]
-    own = next((plan.preview for plan in unfinished if plan.run == here.run), None)
+        _refuse_other_archive(context, plan)
+    results = [execute_plan(context, recheck(context, with_rows_of_days(context, plan))) for plan in unfinished]
+    own = next((plan.preview for plan in unfinished if plan.run == context.run), None)
     if own is not None:
         decided = _Decided(own)
     else:
-        decided = _decide(here)
+        decided = _decide(context)
         if decided.checked is not None:
-            carried.append(carry_out(here, decided.checked))
-    purged = _purged(here, carried, decided, version)
-    return _outcome(here, decided.preview, purged, decided.waiting, count_reasons=dead_letters.changed())
+            results.append(execute_plan(context, decided.checked))
+    purged = _purged(context, results, decided, version)
+    return _outcome(context, decided.preview, purged, decided.waiting, count_reasons=dead_letters.changed())
 
 
-def _refuse_other_archive(here: PurgeRun, plan: Plan) -> None:
+def _refuse_other_archive(context: PurgeRun, plan: Plan) -> None:
     """Refuse a plan with another archive than this run's: only the run document says where messages are written."""
-    to, own = plan.task.archive, here.task.archive
+    to, own = plan.task.archive, context.task.archive
     if to is not None and (own is None or to.uri != own.uri):
         raise RunFailedError(
             "PurgeUnfinished",
             f"a purge by {plan.resource.namespace}/{plan.resource.name} was cut short and archives to {to.uri[:200]}, "
             "not where this run does: let that policy run, or set its archive back; if nobody knows it, remove "
-            f"{here.store.path(plan.folder)}",
+            f"{context.store.path(plan.folder)}",
         )
 
 
@@ -85,131 +85,131 @@ class _Decided:
     waiting: bool = False
 
 
-def _only_preview(here: PurgeRun) -> Preview:
-    selection, summary = _preview(here)
+def _only_preview(context: PurgeRun) -> Preview:
+    selection, summary = _select(context)
     selection.release()
-    _note(here, "Preview", summary.preview)
+    _note(context, "Preview", summary.preview)
     return summary.preview
 
 
-def _note(here: PurgeRun, action: str, preview: Preview, **fields: Any) -> None:
+def _note(context: PurgeRun, action: str, preview: Preview, **fields: Any) -> None:
     """Note in the audit what happened to a preview."""
     detail = {"preview": preview.id, "asOf": preview.as_of.isoformat()}
     counts = {"selected": preview.messages, "held": preview.held}
-    note(here.store, here.document, action, detail, counts=counts, bytes=preview.bytes, **fields)
+    note(context.store, context.document, action, detail, counts=counts, bytes=preview.bytes, **fields)
 
 
-def _note_approval(here: PurgeRun, preview: Preview) -> None:
-    _note(here, "Approve", preview, requested_by=here.task.approved_by, once=True)
+def _note_approval(context: PurgeRun, preview: Preview) -> None:
+    _note(context, "Approve", preview, requested_by=context.task.approved_by, once=True)
 
 
-def _of_no_store(here: PurgeRun) -> PurgeOutcome:
-    preview = Preview(id=preview_id(here, "", 0, []), table_version=0, as_of=here.as_of, messages=0, bytes=0)
+def _of_no_store(context: PurgeRun) -> PurgeOutcome:
+    preview = Preview(id=preview_id(context, "", 0, []), table_version=0, as_of=context.as_of, messages=0, bytes=0)
     return PurgeOutcome(preview=preview, table=TableState(version=0, messages=0, dead_letters=0, bytes=0))
 
 
-def _preview(here: PurgeRun) -> tuple[PurgeSelection, Summary]:
-    here.between_commits()
-    here.progress.step("select")
-    selection = select(here)
-    return selection, summarize(here, selection)
+def _select(context: PurgeRun) -> tuple[PurgeSelection, Summary]:
+    context.between_commits()
+    context.progress.step("select")
+    selection = select(context)
+    return selection, summarize(context, selection)
 
 
-def _decide(here: PurgeRun) -> _Decided:
+def _decide(context: PurgeRun) -> _Decided:
     """Approve or keep the preview that waits, or make a new one."""
-    for plan in _waiting(here):
-        if here.task.approval_required and plan.spec == spec_digest(here.task):
-            if here.task.approved_preview == plan.preview.id:
-                _note_approval(here, plan.preview)
-                checked = recheck(here, plan.model_copy(update=_dead_letters(here)))
+    for plan in _waiting(context):
+        if context.task.approval_required and plan.spec == spec_digest(context.task):
+            if context.task.approved_preview == plan.preview.id:
+                _note_approval(context, plan.preview)
+                checked = recheck(context, plan.model_copy(update=_dead_letters(context)))
                 return _Decided(plan.preview, checked)
-            if plan.holds == holds_digest(here.task):
+            if plan.holds == holds_digest(context.task):
                 return _Decided(plan.preview, waiting=True)
-        forget(here, plan)
-    selection, summary = _preview(here)
+        forget(context, plan)
+    selection, summary = _select(context)
     try:
-        here.between_commits()
-        return _freeze(here, selection, summary)
+        context.between_commits()
+        return _freeze(context, selection, summary)
     finally:
         selection.release()
 
 
-def _waiting(here: PurgeRun) -> list[Plan]:
+def _waiting(context: PurgeRun) -> list[Plan]:
     """The previews of this resource that wait for approval."""
-    mine = here.document.resource
-    return [plan for plan in find_plans(here.store) if plan.waiting and plan.resource.identity == mine.identity]
+    mine = context.document.resource
+    return [plan for plan in find_plans(context.store) if plan.waiting and plan.resource.identity == mine.identity]
 
 
-def _freeze(here: PurgeRun, selection: PurgeSelection, summary: Summary) -> _Decided:
-    preview, task = summary.preview, here.task
+def _freeze(context: PurgeRun, selection: PurgeSelection, summary: Summary) -> _Decided:
+    preview, task = summary.preview, context.task
     plan = Plan(
         preview=preview,
-        run=here.run,
-        resource=here.document.resource,
+        run=context.run,
+        resource=context.document.resource,
         task=task,
         spec=spec_digest(task),
         holds=holds_digest(task),
         waiting=task.approval_required and preview.messages > 0 and task.approved_preview != preview.id,
-        decided_at=here.as_of,
+        decided_at=context.as_of,
         messages=preview.messages,
         bytes=preview.bytes,
         erased=summary.erased,
         version_before=preview.table_version,
         days=selection.days,
-        last_position=next_global_position(here.store) - 1 if selection.days else None,
-    ).model_copy(update=_dead_letters(here))
+        last_position=next_global_position(context.store) - 1 if selection.days else None,
+    ).model_copy(update=_dead_letters(context))
     if not plan.messages and not plan.dead_letters:
         return _Decided(preview)
-    here.progress.step("freeze", plan.messages)
+    context.progress.step("freeze", plan.messages)
     going = selection.going()
     if going is None:
         plan = plan.model_copy(update={"rows": 0})
     else:
-        write_rows(here, plan, going)
-    write_plan(here, plan)
+        write_rows(context, plan, going)
+    write_plan(context, plan)
     if plan.waiting:
-        _note(here, "Preview", preview)
+        _note(context, "Preview", preview)
     elif task.approval_required and preview.messages:
-        _note_approval(here, preview)
+        _note_approval(context, preview)
     return _Decided(preview, None if plan.waiting else Checked(plan, summary.by_day), plan.waiting)
 
 
-def _dead_letters(here: PurgeRun) -> dict[str, object]:
+def _dead_letters(context: PurgeRun) -> dict[str, object]:
     """The dead letters that a plan deletes; previews don't count them, so they are counted when it is carried out."""
-    if here.task.dead_letters_max_age is None:
+    if context.task.dead_letters_max_age is None:
         return {}
-    before = shifted(here.as_of, -here.task.dead_letters_max_age)
-    return {"dead_letters_before": before, "dead_letters": count_dead_letters(here.store, before)}
+    before = shifted(context.as_of, -context.task.dead_letters_max_age)
+    return {"dead_letters_before": before, "dead_letters": count_dead_letters(context.store, before)}
 
 
-def _purged(here: PurgeRun, carried: list[Carried], decided: _Decided, version: int) -> Purged | None:
+def _purged(context: PurgeRun, results: list[PurgeResult], decided: _Decided, version: int) -> Purged | None:
     """What the run did, over all plans that it carried out; None if its only plan waits."""
-    if decided.waiting and not carried:
+    if decided.waiting and not results:
         return None
     return Purged(
-        run=here.run,
-        at=here.as_of,
+        run=context.run,
+        at=context.as_of,
         table_version_before=version,
-        table_version_after=here.store.table("messages").version(),
-        purged=sum(one.purged for one in carried),
-        archived=sum(one.archived for one in carried),
-        scrubbed=sum(one.scrubbed for one in carried),
-        erased=sum(one.erased for one in carried),
-        held=decided.preview.held + sum(one.held for one in carried),
-        dead_letters=sum(one.dead_letters for one in carried),
-        tombstones_version=here.store.table("tombstones").version(),
+        table_version_after=context.store.table("messages").version(),
+        purged=sum(one.purged for one in results),
+        archived=sum(one.archived for one in results),
+        scrubbed=sum(one.scrubbed for one in results),
+        erased=sum(one.erased for one in results),
+        held=decided.preview.held + sum(one.held for one in results),
+        dead_letters=sum(one.dead_letters for one in results),
+        tombstones_version=context.store.table("tombstones").version(),
         # Also of a run that ended before it could report.
-        erase_due_by=min((one.due_by for one in owed(here.store)), default=None),
+        erase_due_by=min((one.due_by for one in owed(context.store)), default=None),
     )
 
 
 def _outcome(
-    here: PurgeRun,
+    context: PurgeRun,
     preview: Preview,
     purge: Purged | None = None,
     waiting: bool = False,
     *,
     count_reasons: bool = False,
 ) -> PurgeOutcome:
-    table = table_state(here.store, count_reasons=count_reasons)
+    table = table_state(context.store, count_reasons=count_reasons)
     return PurgeOutcome(preview=preview, purge=purge, awaiting_approval=waiting, table=table)

@@ -91,7 +91,7 @@ class Tombstones:
         self.store = store
         self._seen: tuple[DeltaTable, str] | None = None
 
-    def look(self) -> str:
+    def digest(self) -> str:
         """A digest of the table's files as they are now; while it stays the same, nothing more was erased.
 
         The version says less: it rises with each run that may write the store.
@@ -118,7 +118,7 @@ def without_erased_since(chunk: Chunk, sent_before: int, delivery: Delivery, tom
         TableRefusedError: an object has something that no replay writes.
     """
     # First, so that what comes while tombstones are read is looked at again.
-    held_against, erased = tombstones.look(), open_erased(tombstones.store)
+    held_against, erased = tombstones.digest(), open_erased(tombstones.store)
     parts: list[Part] = []
     for part in chunk.parts:
         first = sent_before + sum(earlier.messages for earlier in parts)

@@ -175,7 +175,7 @@ class Sending:
         """Take what was erased since out of all chunks; objects without such a position are not read."""
         if self._are_held(self.chunks):
             return
-        seen, erased, sent_before = self._tombstones.look(), erased_positions(self.source.store), 0
+        seen, erased, sent_before = self._tombstones.digest(), erased_positions(self.source.store), 0
         for number, chunk in enumerate(self.chunks):
             if self._may_have(number, erased):
                 self._hold_against_tombstones(number, sent_before)
@@ -209,7 +209,7 @@ class Sending:
         self.progress.step("replay", self.frozen.selection.messages)
         if self.chunks:
             self._deliver_last()
-            self.progress.advance(sum(map(_done, self.chunks)))
+            self.progress.advance(sum(map(_covered, self.chunks)))
 
     def _deliver_last(self) -> None:
         """Deliver the last chunk, without what was erased since it was staged."""
@@ -234,7 +234,7 @@ class Sending:
     def _are_held(self, chunks: Sequence[Chunk]) -> bool:
         """Whether nothing was erased since these chunks were held against the tombstones."""
         # Without a chunk there may be no store.
-        seen = self._tombstones.look() if chunks else ""
+        seen = self._tombstones.digest() if chunks else ""
         return all(chunk.tombstones == seen for chunk in chunks)
 
     def _check_names(self) -> None:
@@ -267,7 +267,7 @@ class Sending:
         self.chunks.append(chunk)
         self._deliver_last()
         self.sent_now += self.chunks[-1].sent
-        self.progress.advance(_done(chunk))
+        self.progress.advance(_covered(chunk))
         return True
 
     def _next_range(self) -> ChunkRange:
@@ -280,7 +280,7 @@ class Sending:
 
     def _staged_chunk(self, chunk_range: ChunkRange) -> Chunk:
         # Records of dead letters are held against the tombstones once they are staged.
-        tombstones = self._tombstones.look() if self.source.task.origin == "Messages" else ""
+        tombstones = self._tombstones.digest() if self.source.task.origin == "Messages" else ""
         staged, lacks = self._stage_what_is_left(chunk_range)
         return self._chunk(chunk_range, staged, lacks).model_copy(update={"tombstones": tombstones})
 
@@ -341,7 +341,7 @@ class Sending:
             erased=sum(chunk.erased for chunk in chunks),
             lost=sum(chunk.lost for chunk in chunks),
             first_lost_positions=_lowest(position for chunk in chunks for position in chunk.first_lost),
-            percent=100 if complete else min(99, 100 * sum(map(_done, chunks)) // max(total, 1)),
+            percent=100 if complete else min(99, 100 * sum(map(_covered, chunks)) // max(total, 1)),
             last_global_position=max(positions, default=None),
             messages_per_second=round(self.sent_now / seconds, 1) if self.sent_now and seconds > 0 else None,
         )
@@ -352,6 +352,6 @@ def _lowest(positions: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(positions)[:SHOWN])
 
 
-def _done(chunk: Chunk) -> int:
+def _covered(chunk: Chunk) -> int:
     """How many selected messages a chunk covers."""
     return chunk.sent + chunk.failed + chunk.erased + chunk.lost

@@ -147,7 +147,7 @@ class StreamDelivery(StoreDelivery):
                 with self._held.step("replay-records"):
                     self.objects.move(part.name, part.staged)
             return False
-        self._ingest.take_in_what_has_arrived()
+        self._ingest.ingest_arrivals()
         for part in chunk.parts:
             if self._task.origin == "DeadLetters":
                 self._mark_redriven(part.name)

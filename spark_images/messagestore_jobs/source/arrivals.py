@@ -30,7 +30,7 @@ class Due:
 class Arrivals(Protocol):
     """What arrives at one source, for one run. Sizes are in the source's unit: bytes or records."""
 
-    def look(self) -> None:
+    def list_source(self) -> None:
         """List what the source has now."""
 
     def waits(self) -> bool:
@@ -39,7 +39,7 @@ class Arrivals(Protocol):
     def size(self) -> int:
         """The size of what waits."""
 
-    def cut_off(self) -> Due | None:
+    def uncommitted(self) -> Due | None:
         """The batch that was planned and not committed, to be repeated as it is; None without one."""
 
     def spec_changed(self, batch: Planned) -> bool:
@@ -89,7 +89,7 @@ def to_repeat(arrivals: Arrivals, withdraw: Callable[[Planned], None]) -> Due | 
         arrivals: of the source.
         withdraw: removes what such a batch wrote besides dead letters; called if it is judged anew.
     """
-    due = arrivals.cut_off()
+    due = arrivals.uncommitted()
     if due is None or not arrivals.spec_changed(due.batch):
         return due
     withdraw(due.batch)

@@ -62,7 +62,7 @@ class FileArrivals:
         self._reported: set[str] = set()
         self._nameless: str | None = None
 
-    def look(self) -> None:
+    def list_source(self) -> None:
         """List the files, and put away those that were committed whole."""
         self._nameless = None
         waiting = pending_files(self._put_away(self._listed()), self._read.ends)
@@ -118,9 +118,9 @@ class FileArrivals:
         """See :class:`Arrivals`; in bytes."""
         return sum(r.end - r.start for r in self._waiting)
 
-    def cut_off(self) -> Due | None:
+    def uncommitted(self) -> Due | None:
         """See :class:`Arrivals`."""
-        batch = self._read.cut_off()
+        batch = self._read.uncommitted()
         if batch is None or not (batch.ranges or self._has_dead_letters(batch)):
             return None
         self._refuse_elsewhere(batch)
@@ -143,7 +143,7 @@ class FileArrivals:
         assert left is not None
         withdraw(self._store, self._id(left), lambda position: position.uri in left.gone)
         self._read.set_verdict_digest(left, verdict_digest(self._spark, self._task))
-        return self.cut_off()
+        return self.uncommitted()
 
     def left_behind(self, own: Set[str]) -> Mapping[str, int]:
         """See :class:`Arrivals`."""

@@ -43,7 +43,7 @@ class KafkaArrivals:
         self._read = ReadOffsets(run.store, task.source_id)
         self._waiting: list[OffsetRange] = []
 
-    def look(self) -> None:
+    def list_source(self) -> None:
         """List the partitions and their offsets."""
         listed = list_partitions(self._spark, self._source)
         from_latest = self._source.starting_offsets == "Latest"
@@ -57,9 +57,9 @@ class KafkaArrivals:
         """See :class:`Arrivals`; in records."""
         return sum(r.end - r.start for r in self._waiting if r.lost is None)
 
-    def cut_off(self) -> Due | None:
+    def uncommitted(self) -> Due | None:
         """See :class:`Arrivals`."""
-        batch = self._read.cut_off()
+        batch = self._read.uncommitted()
         if batch is None:
             return None
         # Topics that the source no longer has are taken out when the batch is judged anew.
@@ -83,7 +83,7 @@ class KafkaArrivals:
         )
         self._read.plan_anew(replace(batch, ranges=ranges, verdict_digest=verdict_digest(self._spark, self._task)))
         self._tell_losses([r for r in ranges if r not in batch.ranges])
-        return self.cut_off()
+        return self.uncommitted()
 
     def left_behind(self, own: Set[str]) -> Mapping[str, int]:
         """See :class:`Arrivals`."""
@@ -148,8 +148,8 @@ class KafkaArrivals:
 
     def lag(self) -> Lag:
         """See :class:`Arrivals`; in records."""
-        here = [r for r in self._waiting if r.lost is None and r.start < r.end]
-        oldest = oldest_record(self._spark, self._source, here) if here else None
+        ready = [r for r in self._waiting if r.lost is None and r.start < r.end]
+        oldest = oldest_record(self._spark, self._source, ready) if ready else None
         return Lag(as_of=now(self._document), records=self.size(), oldest_pending_time=oldest)
 
     def loss(self) -> Loss | None:

@@ -185,13 +185,13 @@ def next_offsets(waiting: Sequence[OffsetRange], limit: int) -> tuple[OffsetRang
     Lost ranges don't count.
     """
     lost = [r for r in waiting if r.lost or r.start == r.end]
-    here = [r for r in waiting if not r.lost and r.start < r.end]
-    total = sum(r.end - r.start for r in here)
+    ready = [r for r in waiting if not r.lost and r.start < r.end]
+    total = sum(r.end - r.start for r in ready)
     if total <= limit:
-        return offsets_in_order([*lost, *here])
-    shares = {r: (r.end - r.start) * limit // total for r in here}
+        return offsets_in_order([*lost, *ready])
+    shares = {r: (r.end - r.start) * limit // total for r in ready}
     # What rounding leaves goes to the partitions with most records, so that none waits for ever.
-    for r in sorted(here, key=lambda r: r.start - r.end)[: limit - sum(shares.values())]:
+    for r in sorted(ready, key=lambda r: r.start - r.end)[: limit - sum(shares.values())]:
         shares[r] += 1
     return offsets_in_order([*lost, *(replace(r, end=r.start + share) for r, share in shares.items() if share)])
 

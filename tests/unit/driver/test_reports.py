@@ -417,7 +417,7 @@ def test_only_what_has_changed_is_written_and_commands_are_heard_either_way() ->
     states = iter([report(), report(), report(progress=RunProgress(step="ingest"))])
     one = reporting(board, lambda: next(states), heard)
     for _ in range(3):
-        one._look()
+        one._report()
     assert [told.sequence for told in board.written] == [1, 2]
     assert board.reads == 1
     assert [commands.stop for commands in heard] == [False, True, False]
@@ -426,8 +426,8 @@ def test_only_what_has_changed_is_written_and_commands_are_heard_either_way() ->
 def test_the_last_report_is_tried_again_and_has_the_highest_sequence() -> None:
     board = Board(OSError("down"), {}, OSError("down"), {})
     one = reporting(board, report, [])
-    one._look()
-    one._look()
+    one._report()
+    one._report()
     one._thread = _Ended()  # type: ignore[assignment]
     last = one.finish(report(state="Succeeded"), 5)
     assert [told.state for told in board.written] == ["Running", "Succeeded"]
@@ -437,7 +437,7 @@ def test_the_last_report_is_tried_again_and_has_the_highest_sequence() -> None:
 def test_nobody_is_told_once_the_configmap_is_gone() -> None:
     board = Board(ConfigMapGoneError("default/run-1"))
     one = reporting(board, report, [])
-    one._look()
+    one._report()
     one._thread = _Ended()  # type: ignore[assignment]
     one.finish(report(state="Succeeded"), 5)
     assert board.written == []

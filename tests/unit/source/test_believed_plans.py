@@ -63,13 +63,13 @@ def test_no_file_of_elsewhere_is_read_for_a_plan(table: Table, uri: str) -> None
     planned(table, "files", FILES, uri=uri, size=9, modified_at=AT)
 
     with pytest.raises(TableRefusedError, match=r"store/files says that batch 1 reads .* not below file:///landing"):
-        arrivals(table, FilesSource(uri="file:///landing")).cut_off()
+        arrivals(table, FilesSource(uri="file:///landing")).uncommitted()
 
 
 def test_a_file_of_the_source_is(table: Table) -> None:
     planned(table, "files", FILES, uri="file:///landing/a", size=9, modified_at=AT)
 
-    due = arrivals(table, FilesSource(uri="file:///landing/")).cut_off()
+    due = arrivals(table, FilesSource(uri="file:///landing/")).uncommitted()
 
     assert due is not None
 
@@ -79,8 +79,8 @@ def test_a_file_of_the_source_is(table: Table) -> None:
 )
 def test_no_topic_of_others_is_read_for_a_plan(table: Table, source: KafkaSource) -> None:
     planned(table, "offsets", OFFSETS, topic="orders", topic_id="i", partition=0, latest=9)
-    assert arrivals(table, source).cut_off() is not None
+    assert arrivals(table, source).uncommitted() is not None
     planned(table, "offsets", OFFSETS, topic="salaries", topic_id="i", partition=0, latest=9)
 
     with pytest.raises(TableRefusedError, match="store/offsets says that batch 1 reads topic salaries"):
-        arrivals(table, source).cut_off()
+        arrivals(table, source).uncommitted()

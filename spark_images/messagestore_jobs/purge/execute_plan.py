@@ -71,7 +71,7 @@ def recheck(context: PurgeRun, plan: Plan) -> Checked:
 
 
 @dataclass(frozen=True)
-class Carried:
+class PurgeResult:
     """What carrying out one plan did."""
 
     purged: int
@@ -83,7 +83,7 @@ class Carried:
     erase_due_by: datetime | None
 
 
-def carry_out(context: PurgeRun, checked: Checked) -> Carried:
+def execute_plan(context: PurgeRun, checked: Checked) -> PurgeResult:
     """Archive, add tombstones, raise heads, remember ids, remove or scrub, and note it; then the plan is done.
 
     Raises:
@@ -110,7 +110,7 @@ def carry_out(context: PurgeRun, checked: Checked) -> Carried:
     if plan.dead_letters_before is not None:
         delete_dead_letters(context.store, plan.dead_letters_before)
     changes = plan.messages and not deletes
-    carried = Carried(
+    result = PurgeResult(
         purged=plan.messages if deletes else 0,
         scrubbed=0 if deletes else plan.messages,
         archived=archived,
@@ -119,9 +119,9 @@ def carry_out(context: PurgeRun, checked: Checked) -> Carried:
         dead_letters=plan.dead_letters,
         erase_due_by=shifted(plan.decided_at, plan.task.erase_within) if plan.erased or changes else None,
     )
-    _audit(context, plan, carried)
+    _audit(context, plan, result)
     forget(context, plan)
-    return carried
+    return result
 
 
 def keep_heads(context: PurgeRun, plan: Plan) -> None:
@@ -229,14 +229,14 @@ def _erased_at(context: PurgeRun) -> datetime:
     return max(context.as_of, newest or context.as_of)
 
 
-def _audit(context: PurgeRun, plan: Plan, carried: Carried) -> None:
+def _audit(context: PurgeRun, plan: Plan, result: PurgeResult) -> None:
     task = plan.task
     detail: dict[str, Any] = {"preview": plan.preview.id, "asOf": plan.preview.as_of.isoformat()}
     detail |= task.model_dump(mode="json", by_alias=True, include={"rules", "holds", "action", "scrub", "archive"})
     if plan.erased:
         detail = hidden(detail, tombstone_key(context.store) or b"")
-    if carried.erase_due_by is not None:
-        detail[DUE_BY] = carried.erase_due_by.isoformat()
+    if result.erase_due_by is not None:
+        detail[DUE_BY] = result.erase_due_by.isoformat()
     left = table_state(context.store).messages
     done = AuditEntry(
         at=plan.decided_at,
@@ -247,12 +247,12 @@ def _audit(context: PurgeRun, plan: Plan, carried: Carried) -> None:
         version_before=plan.version_before,
         version_after=context.store.table("messages").version(),
         counts={
-            "purged": carried.purged,
-            "scrubbed": carried.scrubbed,
-            "archived": carried.archived,
-            "erased": carried.erased,
-            "deadLetters": carried.dead_letters,
-            "messagesBefore": left + carried.purged,
+            "purged": result.purged,
+            "scrubbed": result.scrubbed,
+            "archived": result.archived,
+            "erased": result.erased,
+            "deadLetters": result.dead_letters,
+            "messagesBefore": left + result.purged,
             "messagesAfter": left,
         },
         bytes=plan.bytes,

@@ -43,17 +43,17 @@ _FEW_MESSAGES = 1_000_000
 _Files = FilesSource | RecordsSource
 
 
-class Look(NamedTuple):
+class PendingWork(NamedTuple):
     """What is certain of an ingest: its outcome if it has nothing to do, and whether it has little to do."""
 
     outcome: IngestOutcome | None = None
     little: bool = False
 
 
-_UNCERTAIN = Look()
+_UNCERTAIN = PendingWork()
 
 
-def look_at(document: RunDocument, storage: Storage) -> Look:
+def find_work(document: RunDocument, storage: Storage) -> PendingWork:
     """Look at the store and the sources of an ingest.
 
     Raises:
@@ -75,8 +75,8 @@ def look_at(document: RunDocument, storage: Storage) -> Look:
         if any(unread):
             # An update rewrites files of any size.
             updates = task.lifecycle is not None or note.updates != UpdateCounts()
-            return Look(little=not updates and all(map(_is_little, unread)) and _index_is_near(store))
-        return Look(_outcome(store, document, task, note, begun=unread[0].begun))
+            return PendingWork(little=not updates and all(map(_is_little, unread)) and _index_is_near(store))
+        return PendingWork(_outcome(store, document, task, note, begun=unread[0].begun))
 
 
 def _sources(task: IngestTask) -> list[tuple[str, _Files]] | None:
@@ -92,8 +92,8 @@ def _sources(task: IngestTask) -> list[tuple[str, _Files]] | None:
 
 def _only_reads(source: _Files) -> bool:
     """Whether a source is on this machine, and its files stay there once they are read."""
-    stays = isinstance(source, RecordsSource) or source.after_ingest == "Keep"
-    return is_local(source.uri) and stays
+    keeps_files = isinstance(source, RecordsSource) or source.after_ingest == "Keep"
+    return is_local(source.uri) and keeps_files
 
 
 def _is_due(store: Store, document: RunDocument, task: IngestTask) -> bool:

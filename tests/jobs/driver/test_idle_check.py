@@ -19,8 +19,8 @@ from messagestore_core.store.delta_log import committed_batch
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile
 from messagestore_core.store.handle import Store
-from messagestore_jobs.driver import look as look_module
-from messagestore_jobs.driver.execute import execute, look
+from messagestore_jobs.driver import idle_check
+from messagestore_jobs.driver.execute import check_for_work, execute
 from messagestore_jobs.index import changes
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.lock import writing
@@ -46,19 +46,19 @@ def clock() -> datetime:
 
 
 def looked(document: RunDocument) -> Outcome | None:
-    report = look(document, clock).report
+    report = check_for_work(document, clock).report
     return None if report is None else report.outcome
 
 
 def has_little(document: RunDocument) -> bool:
-    found = look(document, clock)
+    found = check_for_work(document, clock)
     assert found.report is None
     return found.little
 
 
 def test_it_says_what_a_run_with_spark_says(stream: Stream) -> None:
     document = stream.document()
-    report = look(document, clock).report
+    report = check_for_work(document, clock).report
     assert report is not None
     assert report == execute(document, lambda: stream.spark, Heard(), 0, clock)
 
@@ -77,7 +77,7 @@ def test_it_knows_of_a_lifecycle_what_a_run_with_spark_knows(spark: SparkSession
     stream.tell(update("m1", "COMPLETED"))
     assert stream.run().lifecycle is not None
     document = stream.document(at=START + timedelta(minutes=1), lifecycle=stream.lifecycle())
-    report = look(document, clock).report
+    report = check_for_work(document, clock).report
     assert report is not None
     assert report == execute(document, lambda: spark, Heard(), 0, clock)
     stream.tell(update("m2", "PROCESSING"))
@@ -195,9 +195,9 @@ def test_a_store_that_is_being_written_is_left_to_a_run_that_waits(stream: Strea
 def test_it_changes_nothing_and_needs_no_spark(stream: Stream) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in (stream.folder / "store").rglob("*"))
     code = (
-        "import sys; from datetime import datetime; from messagestore_jobs.driver.execute import look; "
+        "import sys; from datetime import datetime; from messagestore_jobs.driver.execute import check_for_work; "
         "from messagestore_core.contract.run_document import RunDocument; "
-        "report = look(RunDocument.model_validate_json(sys.stdin.read()), datetime.now).report; "
+        "report = check_for_work(RunDocument.model_validate_json(sys.stdin.read()), datetime.now).report; "
         "sys.exit(report is None or 'pyspark' in sys.modules)"
     )
     text = stream.document().model_dump_json(by_alias=True)
@@ -209,8 +209,8 @@ def test_little_is_left_where_few_bytes_in_few_files_are_unread(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = stream.document()
-    monkeypatch.setattr(look_module, "LITTLE_BYTES", 100)
-    monkeypatch.setattr(look_module, "LITTLE_FILES", 2)
+    monkeypatch.setattr(idle_check, "LITTLE_BYTES", 100)
+    monkeypatch.setattr(idle_check, "LITTLE_FILES", 2)
     stream.arrive("b.jsonl", b"x" * 60)
     assert has_little(document)
     stream.arrive("c.jsonl", b"x" * 40)
@@ -232,7 +232,7 @@ def test_a_store_of_many_messages_needs_an_index_to_have_little(
 ) -> None:
     document = stream.document()
     stream.arrive("b.jsonl", lines(record("m3")))
-    monkeypatch.setattr(look_module, "_FEW_MESSAGES", 1)
+    monkeypatch.setattr(idle_check, "_FEW_MESSAGES", 1)
     assert not has_little(document)
     StoreIndex(stream.spark, HeldStore(document.table.uri)).save()
     assert has_little(document)
