@@ -24,7 +24,7 @@ _FIRST = ("messages", "dead_letters", "heads", "tombstones", "audit", "files", "
 """The tables of every release; a store may lack others until its upgrade has ended."""
 
 
-class TableState(NamedTuple):
+class TableLog(NamedTuple):
     """A table, and what its log says since the newest commit with a note.
 
     Attributes:
@@ -42,7 +42,7 @@ class TableState(NamedTuple):
     foreign: tuple[tuple[int, str], ...]
 
 
-Tables = Mapping[str, TableState | None]
+Tables = Mapping[str, TableLog | None]
 """The tables by name; None for a missing one."""
 
 
@@ -109,14 +109,14 @@ def problems(store: Store, tables: Tables, named: Mapping[str, list[tuple[str, T
     return [problem for name, state in tables.items() for problem in _problems(store, tables, name, state, named[name])]
 
 
-def _find(store: Store, name: str, *, has_notes: bool) -> TableState | None:
+def _find(store: Store, name: str, *, has_notes: bool) -> TableLog | None:
     try:
         table = store.table(name)
     except TableNotFoundError:
         return None
     at = TableAt(id=str(table.metadata().id), version=table.version())
     noted, tables, foreign = _since_note(store, name, at.version) if has_notes else (None, {}, ())
-    return TableState(table, at, noted, tables, foreign)
+    return TableLog(table, at, noted, tables, foreign)
 
 
 def _since_note(
@@ -152,7 +152,7 @@ def _has_rows(table: DeltaTable) -> bool:
 
 
 def _problems(
-    store: Store, tables: Tables, name: str, state: TableState | None, named: list[tuple[str, TableAt]]
+    store: Store, tables: Tables, name: str, state: TableLog | None, named: list[tuple[str, TableAt]]
 ) -> Iterator[Problem]:
     path = store.path(name)
     if state is None:

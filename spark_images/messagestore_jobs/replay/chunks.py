@@ -27,9 +27,9 @@ from messagestore_jobs.replay.state import (
     Chunk,
     Ended,
     Frozen,
-    Grain,
     Part,
     ReplayState,
+    Split,
     read_ended,
 )
 
@@ -55,7 +55,7 @@ _SPARK_PART = re.compile(r"part-(\d+)-")
 
 @dataclass(frozen=True)
 class Size:
-    """The limits of a chunk or object that has more than one grain."""
+    """The limits of a chunk or object that has more than one split."""
 
     messages: float
     bytes: int
@@ -68,7 +68,7 @@ class ChunkRange:
 
     cuts: tuple[Key, ...]
     end: Key | None
-    next_grain: int
+    next_split: int
     messages: int
     claim_checks: int
     last_global_position: int | None
@@ -82,20 +82,20 @@ def chunk_size(messages_per_second: float | None, cores: int) -> Size:
 
 
 def next_range(frozen: Frozen, first: int, size: Size, cores: int) -> ChunkRange:
-    """The range of the next chunk, from grain ``first`` on."""
-    grains = _up_to(frozen.grains, first, size)
-    total = Size(sum(g.messages for g in grains), sum(g.bytes for g in grains))
-    following = first + len(grains)
+    """The range of the next chunk, from split ``first`` on."""
+    splits = _up_to(frozen.splits, first, size)
+    total = Size(sum(g.messages for g in splits), sum(g.bytes for g in splits))
+    following = first + len(splits)
     # A large chunk is several objects, to use all cores; a small one is one object.
     parts = cores if total.messages > _OBJECT_ROWS else 1
     objects = Size(min(_OBJECT_ROWS * 4, -(-total.messages // parts)), _OBJECT_BYTES)
     return ChunkRange(
-        cuts=_object_starts(grains, objects),
-        end=frozen.grains[following].start if following < len(frozen.grains) else frozen.end,
-        next_grain=following,
+        cuts=_object_starts(splits, objects),
+        end=frozen.splits[following].start if following < len(frozen.splits) else frozen.end,
+        next_split=following,
         messages=int(total.messages),
-        claim_checks=sum(g.claim_checks for g in grains),
-        last_global_position=max((g.last_global_position or 0 for g in grains), default=None),
+        claim_checks=sum(g.claim_checks for g in splits),
+        last_global_position=max((g.last_global_position or 0 for g in splits), default=None),
     )
 
 
@@ -262,23 +262,23 @@ class StoreDelivery:
         self.state.remove()
 
 
-def _up_to(grains: Sequence[Grain], first: int, size: Size) -> Sequence[Grain]:
-    """The grains from ``first`` on within the limits, at least one."""
+def _up_to(splits: Sequence[Split], first: int, size: Size) -> Sequence[Split]:
+    """The splits from ``first`` on within the limits, at least one."""
     messages = held = claim_checks = 0
-    for i in range(first, len(grains)):
-        grain = grains[i]
-        messages, held, claim_checks = messages + grain.messages, held + grain.bytes, claim_checks + grain.claim_checks
+    for i in range(first, len(splits)):
+        split = splits[i]
+        messages, held, claim_checks = messages + split.messages, held + split.bytes, claim_checks + split.claim_checks
         if i > first and (messages > size.messages or held > size.bytes or claim_checks > size.claim_checks):
-            return grains[first:i]
-    return grains[first:]
+            return splits[first:i]
+    return splits[first:]
 
 
-def _object_starts(grains: Sequence[Grain], size: Size) -> tuple[Key, ...]:
+def _object_starts(splits: Sequence[Split], size: Size) -> tuple[Key, ...]:
     starts = []
     at = 0
-    while at < len(grains):
-        starts.append(grains[at].start)
-        at += len(_up_to(grains, at, size))
+    while at < len(splits):
+        starts.append(splits[at].start)
+        at += len(_up_to(splits, at, size))
     return tuple(starts)
 
 

@@ -1,4 +1,4 @@
-"""Begin a replay: count its messages, and cut the selection into grains."""
+"""Begin a replay: count its messages, and cut the selection into splits."""
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -6,25 +6,25 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.run_report import FrozenSelection
 from messagestore_jobs.replay.selection import Key
 from messagestore_jobs.replay.source import Source, by_position
-from messagestore_jobs.replay.state import Frozen, Grain
+from messagestore_jobs.replay.state import Frozen, Split
 
-GRAINS = 1 << 16
+SPLITS = 1 << 16
 _ROW_IN_PARTITION = (1 << 33) - 1
 
 
 def freeze(source: Source, run: str, task_digest: str) -> Frozen:
     """Count the selection and find where it can be cut; reads only the columns of key, size and selectors."""
-    grains, end = _limited(source, _grains(source))
+    splits, end = _limited(source, _splits(source))
     return Frozen(
         table=source.store.uri,
         task=task_digest,
         request_digest=source.task.request_digest,
         run=run,
         at=source.now,
-        selection=_summary(source, grains),
+        selection=_summary(source, splits),
         listed=source.listed,
         end=end,
-        grains=tuple(grains),
+        splits=tuple(splits),
     )
 
 
@@ -33,13 +33,13 @@ def nothing_selected() -> FrozenSelection:
     return FrozenSelection(table_version=0, messages=0, bytes=0)
 
 
-def _grains(source: Source) -> list[Grain]:
+def _splits(source: Source) -> list[Split]:
     measured = _measured(source, source.rows())
-    return _position_grains(source, measured) if by_position(source) else _ranked_grains(source, measured)
+    return _splits_by_position(source, measured) if by_position(source) else _splits_by_rank(source, measured)
 
 
 def _measured(source: Source, rows: DataFrame) -> DataFrame:
-    """The key columns, and those that are summed up by grain."""
+    """The key columns, and those that are summed up by split."""
     if source.task.origin == "DeadLetters":
         size, claim_check, position = F.octet_length("raw"), F.lit(0), F.lit(None)
     else:
@@ -63,59 +63,59 @@ def _sums() -> list[Column]:
     ]
 
 
-def _position_grains(source: Source, measured: DataFrame) -> list[Grain]:
+def _splits_by_position(source: Source, measured: DataFrame) -> list[Split]:
     """Ranges of positions of equal width, counted in one pass without a sort."""
     bounds = source.rows().agg(F.min("global_position"), F.max("global_position")).first()
     if bounds is None or bounds[0] is None:
         return []
     low, high = bounds
-    width = (high - low) // GRAINS + 1
+    width = (high - low) // SPLITS + 1
     cell = F.floor((F.col("place") - low) / width)
     rows = measured.groupBy(cell.alias("cell")).agg(*_sums()).collect()
-    return [_grain((row["first"],), row) for row in sorted(rows, key=lambda row: int(row["cell"]))]
+    return [_split((row["first"],), row) for row in sorted(rows, key=lambda row: int(row["cell"]))]
 
 
-def _ranked_grains(source: Source, measured: DataFrame) -> list[Grain]:
+def _splits_by_rank(source: Source, measured: DataFrame) -> list[Split]:
     """Ranges of equally many rows, counted along the sorted keys."""
-    width = measured.count() // GRAINS + 1
+    width = measured.count() // SPLITS + 1
     keys = source.order.columns
     ordered = measured.orderBy(*keys).select("*", F.monotonically_increasing_id().alias("id"))
     part, row = F.shiftright("id", 33), F.floor(F.col("id").bitwiseAND(_ROW_IN_PARTITION) / width)
     cells = ordered.groupBy(part.alias("part"), row.alias("row")).agg(*_sums(), F.min(F.struct(*keys)).alias("start"))
     in_order = sorted(cells.collect(), key=lambda cell: (cell["part"], cell["row"]))
-    return [_grain(tuple(cell["start"]), cell) for cell in in_order]
+    return [_split(tuple(cell["start"]), cell) for cell in in_order]
 
 
-def _grain(start: Key, row: Row) -> Grain:
-    return Grain(start, row["messages"], row["bytes"], row["claims"], row["first"], row["last"])
+def _split(start: Key, row: Row) -> Split:
+    return Split(start, row["messages"], row["bytes"], row["claims"], row["first"], row["last"])
 
 
-def _limited(source: Source, grains: list[Grain]) -> tuple[list[Grain], Key | None]:
-    """The first grains up to the limit of messages, and the key where they end; None: at the end."""
+def _limited(source: Source, splits: list[Split]) -> tuple[list[Split], Key | None]:
+    """The first splits up to the limit of messages, and the key where they end; None: at the end."""
     limit = source.task.select.limit
-    if limit is None or sum(grain.messages for grain in grains) <= limit:
-        return grains, None
-    kept: list[Grain] = []
+    if limit is None or sum(split.messages for split in splits) <= limit:
+        return splits, None
+    kept: list[Split] = []
     left = limit
-    for i, grain in enumerate(grains):
+    for i, split in enumerate(splits):
         if left == 0:
-            return kept, grain.start
-        if grain.messages > left:
-            following = grains[i + 1].start if i + 1 < len(grains) else None
-            part, end = _part_of(source, grain, following, left)
+            return kept, split.start
+        if split.messages > left:
+            following = splits[i + 1].start if i + 1 < len(splits) else None
+            part, end = _part_of(source, split, following, left)
             return [*kept, part], end
-        kept.append(grain)
-        left -= grain.messages
+        kept.append(split)
+        left -= split.messages
     return kept, None
 
 
-def _part_of(source: Source, grain: Grain, following: Key | None, messages: int) -> tuple[Grain, Key]:
+def _part_of(source: Source, split: Split, following: Key | None, messages: int) -> tuple[Split, Key]:
     keys = source.order.columns
-    rows = _measured(source, source.between(grain.start, following)).orderBy(*keys).limit(messages + 1).collect()
+    rows = _measured(source, source.between(split.start, following)).orderBy(*keys).limit(messages + 1).collect()
     taken, end = rows[:messages], tuple(rows[messages][name] for name in keys)
     positions = [row["place"] for row in taken if row["place"] is not None]
-    part = Grain(
-        grain.start,
+    part = Split(
+        split.start,
         messages,
         sum(row["size"] for row in taken),
         sum(row["claim"] for row in taken),
@@ -125,13 +125,13 @@ def _part_of(source: Source, grain: Grain, following: Key | None, messages: int)
     return part, end
 
 
-def _summary(source: Source, grains: list[Grain]) -> FrozenSelection:
-    firsts = [grain.first_global_position for grain in grains if grain.first_global_position is not None]
-    lasts = [grain.last_global_position for grain in grains if grain.last_global_position is not None]
+def _summary(source: Source, splits: list[Split]) -> FrozenSelection:
+    firsts = [split.first_global_position for split in splits if split.first_global_position is not None]
+    lasts = [split.last_global_position for split in splits if split.last_global_position is not None]
     return FrozenSelection(
         table_version=source.version,
-        messages=sum(grain.messages for grain in grains),
-        bytes=sum(grain.bytes for grain in grains),
+        messages=sum(split.messages for split in splits),
+        bytes=sum(split.bytes for split in splits),
         first_global_position=min(firsts, default=None),
         last_global_position=max(lasts, default=None),
     )

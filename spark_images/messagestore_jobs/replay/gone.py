@@ -18,7 +18,7 @@ from messagestore_jobs.replay.selection import BEHIND_ALL, BY_SEQUENCE, Key
 from messagestore_jobs.replay.state import FROZEN, Frozen, ReplayState, frozen_in
 from messagestore_jobs.rows.messages import read_messages
 
-_GRAINS_AT_ONCE = 256
+_SPLITS_AT_ONCE = 256
 
 
 def forget_sequences(spark: SparkSession, store: HeldStore) -> None:
@@ -58,7 +58,7 @@ def of_earlier_releases(store: Store) -> Iterator[str]:
 
 def _sequences(frozen: Frozen) -> list[str]:
     """The ids of sequences in the keys."""
-    keys = [*(grain.start for grain in frozen.grains), *([frozen.end] if frozen.end else [])]
+    keys = [*(split.start for split in frozen.splits), *([frozen.end] if frozen.end else [])]
     return sorted({str(key[1]) for key in keys if _is_of_sequence(key)})
 
 
@@ -68,16 +68,16 @@ def _is_of_sequence(key: Key) -> bool:
 
 def _cut_anew(messages: DataFrame, state: ReplayState, frozen: Frozen, gone: Set[str]) -> Frozen:
     """The frozen selection with other keys in place of those of sequences that are gone; ``messages`` are keyed."""
-    numbers = [i for i, grain in enumerate(frozen.grains) if _is_of(grain.start, gone)]
+    numbers = [i for i, split in enumerate(frozen.splits) if _is_of(split.start, gone)]
     there = _first_left(messages, state, frozen, np.array(numbers, np.int64))
     end = _first(messages, frozen.end) if frozen.end and _is_of(frozen.end, gone) else frozen.end
-    following, grains = end or BEHIND_ALL, list(frozen.grains)
-    for i in reversed(range(len(grains))):
-        if _is_of(grains[i].start, gone):
-            # A grain without messages becomes an empty range.
-            grains[i] = grains[i]._replace(start=there.get(i, following))
-        following = grains[i].start
-    return frozen.model_copy(update={"grains": tuple(grains), "end": end})
+    following, splits = end or BEHIND_ALL, list(frozen.splits)
+    for i in reversed(range(len(splits))):
+        if _is_of(splits[i].start, gone):
+            # A split without messages becomes an empty range.
+            splits[i] = splits[i]._replace(start=there.get(i, following))
+        following = splits[i].start
+    return frozen.model_copy(update={"splits": tuple(splits), "end": end})
 
 
 def _is_of(key: Key, gone: Set[str]) -> bool:
@@ -87,23 +87,23 @@ def _is_of(key: Key, gone: Set[str]) -> bool:
 def _first_left(
     messages: DataFrame, state: ReplayState, frozen: Frozen, numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]"
 ) -> dict[int, Key]:
-    """The key of the first message that is left of each of these grains, if one is; a few grains are read at a time."""
+    """The key of the first message that is left of each of these splits, if one is; a few splits are read at a time."""
     keys: dict[int, Key] = {}
-    for first in np.unique(numbers // _GRAINS_AT_ONCE * _GRAINS_AT_ONCE).tolist():
-        some = frozen.grains[first : first + _GRAINS_AT_ONCE]
+    for first in np.unique(numbers // _SPLITS_AT_ONCE * _SPLITS_AT_ONCE).tolist():
+        some = frozen.splits[first : first + _SPLITS_AT_ONCE]
         positions = state.positions(frozen, first, first + len(some))
-        if positions is None or len(positions) != sum(grain.messages for grain in some):
+        if positions is None or len(positions) != sum(split.messages for split in some):
             raise TableRefusedError(
                 f"{state.uri} has not the positions of all that its replay selected; find out who wrote it, remove the "
                 "folder, and make a new replay"
             )
-        of = np.repeat(np.arange(first, first + len(some)), [grain.messages for grain in some])
+        of = np.repeat(np.arange(first, first + len(some)), [split.messages for split in some])
         is_wanted = np.isin(of, numbers)
-        rows = pa.table({"grain": of[is_wanted], "global_position": positions[is_wanted]})
+        rows = pa.table({"split": of[is_wanted], "global_position": positions[is_wanted]})
         bounds = F.col("global_position").between(int(positions.min()), int(positions.max()))
         left = messages.where(bounds).join(F.broadcast(messages.sparkSession.createDataFrame(rows)), "global_position")
-        least = left.groupBy("grain").agg(F.min(F.struct(*BY_SEQUENCE.columns)).alias("key"))
-        keys |= {row["grain"]: tuple(row["key"]) for row in least.collect()}
+        least = left.groupBy("split").agg(F.min(F.struct(*BY_SEQUENCE.columns)).alias("key"))
+        keys |= {row["split"]: tuple(row["key"]) for row in least.collect()}
     return keys
 
 

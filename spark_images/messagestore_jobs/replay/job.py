@@ -128,10 +128,10 @@ def _redeliver(run: Run, control: ReplayControl) -> ReplayOutcome:
     # An earlier run may have frozen a selection without the commit of its round, so it has sent nothing.
     delivery.state.remove()
     source, frozen = _begun(this, delivery)
-    if not frozen.grains and task.rounds:
+    if not frozen.splits and task.rounds:
         delivery.state.remove()
         return _nothing().model_copy(update={"selection": frozen.selection, **_numbered(run, begun)})
-    if frozen.grains:
+    if frozen.splits:
         note_attempts(run, source, frozen, begun + 1)
         forget_round(run, begun)
     outcome = note_replay(this, Sending(source, frozen, delivery, run.progress, control).go_on())
@@ -221,7 +221,7 @@ def _frozen(source: Source, run: Run, delivery: Delivery) -> Frozen:
             selection=nothing_selected(),
             listed=False,
             end=None,
-            grains=(),
+            splits=(),
         )
     if source.listed:
         source.list_selected(delivery.state)

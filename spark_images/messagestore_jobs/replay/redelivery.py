@@ -49,7 +49,7 @@ def note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> None
     """
     task = run.document.task
     assert isinstance(task, ReplayTask)
-    rows = source.between(frozen.grains[0].start, frozen.end).select("global_position", "inserted_date")
+    rows = source.between(frozen.splits[0].start, frozen.end).select("global_position", "inserted_date")
     where = bounds(rows)
     assert where is not None
     changes = {

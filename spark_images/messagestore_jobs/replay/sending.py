@@ -101,10 +101,10 @@ class Missing(NamedTuple):
 
 
 def freeze_order(source: Source, frozen: Frozen, state: ReplayState) -> Frozen:
-    """Write the selected positions in the order of the replay, unless the grains alone show them."""
-    if source.task.origin == "DeadLetters" or all(grain.dense for grain in frozen.grains):
+    """Write the selected positions in the order of the replay, unless the splits alone show them."""
+    if source.task.origin == "DeadLetters" or all(split.dense for split in frozen.splits):
         return frozen
-    rows = source.between(frozen.grains[0].start, frozen.end)
+    rows = source.between(frozen.splits[0].start, frozen.end)
     positions = rows.orderBy(*source.order.columns).select("global_position")
     with state.held.step("replay-placed"):
         positions.write.mode("overwrite").parquet(state.order_uri)
@@ -119,7 +119,7 @@ def missing(
     Args:
         source: of the chunk.
         frozen: the selection.
-        first: the chunk's first grain.
+        first: the chunk's first split.
         chunk_range: of the chunk.
         short: how many fewer.
         state: has the positions in order, if they were written.
@@ -129,7 +129,7 @@ def missing(
     if source.task.origin == "DeadLetters":
         return Missing(lost=short)
     there = positions_in(source.between(chunk_range.cuts[0], chunk_range.end))
-    expected = state.positions(frozen, first, chunk_range.next_grain)
+    expected = state.positions(frozen, first, chunk_range.next_split)
     if expected is None:
         gone = chunk_range.messages - len(there)
         return Missing(short - gone, gone)
@@ -185,10 +185,10 @@ class Sending:
 
     def _may_have(self, number: int, erased: npt.NDArray[np.int64]) -> bool:
         """Whether a chunk may have messages at some positions; dead letters may name any message."""
-        first = self.chunks[number - 1].next_grain if number else 0
-        grains = self.frozen.grains[first : self.chunks[number].next_grain]
-        firsts = [grain.first_global_position for grain in grains if grain.first_global_position is not None]
-        lasts = [grain.last_global_position for grain in grains if grain.last_global_position is not None]
+        first = self.chunks[number - 1].next_split if number else 0
+        splits = self.frozen.splits[first : self.chunks[number].next_split]
+        firsts = [split.first_global_position for split in splits if split.first_global_position is not None]
+        lasts = [split.last_global_position for split in splits if split.last_global_position is not None]
         if self.source.task.origin == "DeadLetters" or not self.chunks[number].tombstones or not firsts or not lasts:
             return True
         return bool(((erased >= min(firsts)) & (erased <= max(lasts))).any())
@@ -196,7 +196,7 @@ class Sending:
     def _send_all(self) -> bool:
         """Send what is left; false if the replay was suspended before."""
         pace = Pace(self.control)
-        while self._next_grain() < len(self.frozen.grains):
+        while self._next_split() < len(self.frozen.splits):
             if self.control.suspended() or not self._send_next(pace):
                 return False
             self.control.reached(self._reached(complete=False))
@@ -273,10 +273,10 @@ class Sending:
     def _next_range(self) -> ChunkRange:
         cores = self.source.spark.sparkContext.defaultParallelism
         size = chunk_size(self.control.messages_per_second(), cores)
-        return next_range(self.frozen, self._next_grain(), size, cores)
+        return next_range(self.frozen, self._next_split(), size, cores)
 
-    def _next_grain(self) -> int:
-        return self.chunks[-1].next_grain if self.chunks else 0
+    def _next_split(self) -> int:
+        return self.chunks[-1].next_split if self.chunks else 0
 
     def _staged_chunk(self, chunk_range: ChunkRange) -> Chunk:
         # Records of dead letters are held against the tombstones once they are staged.
@@ -299,7 +299,7 @@ class Sending:
         sort = self.source.task.order != "None"
         staged = stage(self._records(chunk_range), self.source.order, chunk_range, form, state, sort=sort)
         short = chunk_range.messages - sum(staged.messages.values()) - staged.failed
-        return staged, missing(self.source, self.frozen, self._next_grain(), chunk_range, short, self.delivery.state)
+        return staged, missing(self.source, self.frozen, self._next_split(), chunk_range, short, self.delivery.state)
 
     def _records(self, chunk_range: ChunkRange) -> DataFrame:
         if self.source.task.origin == "Messages":
@@ -319,7 +319,7 @@ class Sending:
         )
         return Chunk(
             number=len(self.chunks),
-            next_grain=chunk_range.next_grain,
+            next_split=chunk_range.next_split,
             sent=sum(part.messages for part in parts),
             failed=staged.failed,
             first_failed=staged.first_failed,

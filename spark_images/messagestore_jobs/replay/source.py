@@ -78,8 +78,8 @@ class Source:
             return False
         if frozen.ordered:
             self.use_list(order_uri)
-        elif all(grain.dense for grain in frozen.grains):
-            ends = [(grain.first_global_position, grain.last_global_position) for grain in frozen.grains]
+        elif all(split.dense for split in frozen.splits):
+            ends = [(split.first_global_position, split.last_global_position) for split in frozen.splits]
             ranges = self.spark.createDataFrame(ends, "first bigint, last bigint")
             self._selected = ranges.select(F.explode(F.sequence("first", "last")).alias("global_position"))
         return self._selected is not None

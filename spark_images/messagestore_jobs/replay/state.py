@@ -36,8 +36,8 @@ _STAGING = "staging"
 _NO_POSITIONS = pa.table({"global_position": pa.array([], pa.int64())})
 
 
-class Grain(NamedTuple):
-    """The smallest range of the selection; chunks begin and end between grains."""
+class Split(NamedTuple):
+    """The smallest range of the selection; chunks begin and end between splits."""
 
     start: Key
     messages: int
@@ -70,10 +70,10 @@ class Frozen(ContractModel):
     listed: bool
     """Whether the selected positions were written, as the selectors may match others later."""
     ordered: bool = Field(default=False, validation_alias="placed", serialization_alias="placed")
-    """Whether the positions were written in order, as the grains alone don't show them."""
+    """Whether the positions were written in order, as the splits alone don't show them."""
     end: Key | None
     """The key where the limit ends the selection; None: no limit applies."""
-    grains: tuple[Grain, ...]
+    splits: tuple[Split, ...] = Field(validation_alias="grains", serialization_alias="grains")
 
 
 class Part(ContractModel):
@@ -86,13 +86,13 @@ class Part(ContractModel):
 
 
 class Chunk(ContractModel):
-    """A sealed part of the selection; the next chunk begins at ``next_grain``.
+    """A sealed part of the selection; the next chunk begins at ``next_split``.
 
     It is sealed again only if messages of it that have not been sent, or can be taken back, are erased.
     """
 
     number: int
-    next_grain: int
+    next_split: int = Field(validation_alias="nextGrain", serialization_alias="nextGrain")
     sent: int
     failed: int
     first_failed: FailedPositions = ()
@@ -181,19 +181,19 @@ class ReplayState:
         return frozen
 
     def positions(self, frozen: Frozen, first: int, following: int) -> npt.NDArray[np.int64] | None:
-        """The selected positions from one grain to before another, grain by grain.
+        """The selected positions from one split to before another, split by split.
 
         None if an earlier release froze the replay and they are unknown.
         """
-        grains = frozen.grains[first:following]
-        if all(grain.dense for grain in grains):
-            firsts = [cast("int", grain.first_global_position) for grain in grains]
-            ranges = [np.arange(at, at + g.messages) for at, g in zip(firsts, grains, strict=True)]
+        splits = frozen.splits[first:following]
+        if all(split.dense for split in splits):
+            firsts = [cast("int", split.first_global_position) for split in splits]
+            ranges = [np.arange(at, at + g.messages) for at, g in zip(firsts, splits, strict=True)]
             return np.concatenate([np.array([], np.int64), *ranges])
         if not frozen.ordered:
             return None
-        before = sum(grain.messages for grain in frozen.grains[:first])
-        return self.ordered_positions(before, sum(grain.messages for grain in grains))
+        before = sum(split.messages for split in frozen.splits[:first])
+        return self.ordered_positions(before, sum(split.messages for split in splits))
 
     def is_of_another(self, task: ReplayTask, table: str) -> bool:
         """Whether the frozen selection is of a resource that asked for something else."""

@@ -223,7 +223,7 @@ def by_sequence(table: Table, **select: Any) -> RunDocument:
 def test_a_paused_replay_forgets_sequences_that_are_gone_and_sends_the_rest_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(freeze, "GRAINS", 3)
+    monkeypatch.setattr(freeze, "SPLITS", 3)
     monkeypatch.setattr(sending, "chunk_size", lambda rate, cores: Size(2, 1 << 30))
     sequences = ["1-stays", "3-stays", "2-gone", "4-gone", "1-stays", "2-gone", "4-gone", None]
     rows = [
@@ -337,7 +337,7 @@ def plant_frozen(table: Table) -> None:
     ann: Key = (False, "sequence-of-ann", 1, 0)
     selection = FrozenSelection(table_version=0, messages=0, bytes=0)
     frozen = Frozen(
-        table=table.uri, task="t", run="r", at=NOW, selection=selection, listed=False, end=ann, grains=()
+        table=table.uri, task="t", run="r", at=NOW, selection=selection, listed=False, end=ann, splits=()
     ).model_dump_json(by_alias=True)
     plant("_replays/job/state/frozen.json", frozen.encode())(table)
 

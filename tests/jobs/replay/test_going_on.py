@@ -266,12 +266,12 @@ def erase(spark: SparkSession, table: Table, *numbers: int) -> None:
 
 
 @pytest.mark.parametrize("order", ["PerStream", "Sequence"])
-@pytest.mark.parametrize("grains", [1 << 16, 3], ids=["a message", "some messages"])
+@pytest.mark.parametrize("splits", [1 << 16, 3], ids=["a message", "some messages"])
 def test_what_can_no_longer_be_read_is_told_and_fails_the_replay_at_its_end(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, grains: int
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, splits: int
 ) -> None:
     """A purge removed 7 and 10, and an erasure of 8 removed the earlier versions that had them."""
-    monkeypatch.setattr(freeze, "GRAINS", grains)
+    monkeypatch.setattr(freeze, "SPLITS", splits)
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out", select=Selection(where="stream_name <> 'order-0'"), order=order)
     assert not run_replay(Run.of(document, spark, Silent()), Suspending(1)).complete

@@ -330,7 +330,7 @@ def test_each_run_of_a_store_that_grows_old_ends_as_if_no_answer_had_been_lost_a
     spark: SparkSession, object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So that a replay that leaves some messages out has to record which ones it has.
-    monkeypatch.setattr(freeze, "GRAINS", 1)
+    monkeypatch.setattr(freeze, "SPLITS", 1)
     writes = lived(spark, object_store, tmp_path, grows_old)
     missed = {one for one in patterns_in_code() if not any(re.fullmatch(one, name) for name in writes)}
     assert {one.replace("\\", "") for one in missed} == ELSEWHERE | OF_WHAT_WAS_CUT_OFF

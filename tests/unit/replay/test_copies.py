@@ -69,7 +69,7 @@ def test_of_two_records_with_one_id_the_erased_message_leaves_and_from_elsewhere
 
 def frozen(store: str | None) -> Frozen:
     return Frozen(
-        task="t", table=store, run="r", at=AT, selection=nothing_selected(), listed=False, end=None, grains=()
+        task="t", table=store, run="r", at=AT, selection=nothing_selected(), listed=False, end=None, splits=()
     )
 
 

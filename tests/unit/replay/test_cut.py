@@ -7,41 +7,41 @@ from hypothesis import strategies as st
 
 from messagestore_core.contract.run_report import FrozenSelection
 from messagestore_jobs.replay.chunks import Size, chunk_size, next_range
-from messagestore_jobs.replay.state import Frozen, Grain
+from messagestore_jobs.replay.state import Frozen, Split
 
-GRAINS = st.lists(st.tuples(st.integers(1, 400_000), st.integers(0, 1 << 28)), max_size=40).map(
-    lambda sizes: tuple(Grain((i,), messages, size, 0, i, i) for i, (messages, size) in enumerate(sizes))
+SPLITS = st.lists(st.tuples(st.integers(1, 400_000), st.integers(0, 1 << 28)), max_size=40).map(
+    lambda sizes: tuple(Split((i,), messages, size, 0, i, i) for i, (messages, size) in enumerate(sizes))
 )
 
 
-def frozen(grains: tuple[Grain, ...]) -> Frozen:
-    selection = FrozenSelection(table_version=1, messages=sum(g.messages for g in grains), bytes=0)
+def frozen(splits: tuple[Split, ...]) -> Frozen:
+    selection = FrozenSelection(table_version=1, messages=sum(g.messages for g in splits), bytes=0)
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    return Frozen(task="", run="r", at=at, selection=selection, listed=False, end=None, grains=grains)
+    return Frozen(task="", run="r", at=at, selection=selection, listed=False, end=None, splits=splits)
 
 
-@given(GRAINS, st.integers(1, 1_000_000), st.integers(1, 1 << 30), st.integers(1, 8))
-def test_chunks_take_every_grain_once_in_order_and_keep_to_their_size(
-    grains: tuple[Grain, ...], messages: int, size: int, cores: int
+@given(SPLITS, st.integers(1, 1_000_000), st.integers(1, 1 << 30), st.integers(1, 8))
+def test_chunks_take_every_split_once_in_order_and_keep_to_their_size(
+    splits: tuple[Split, ...], messages: int, size: int, cores: int
 ) -> None:
-    selection, at, seen = frozen(grains), 0, []
-    while at < len(grains):
+    selection, at, seen = frozen(splits), 0, []
+    while at < len(splits):
         chunk_range = next_range(selection, at, Size(messages, size), cores)
-        taken = grains[at : chunk_range.next_grain]
+        taken = splits[at : chunk_range.next_split]
         assert len(taken) == 1 or (sum(g.messages for g in taken) <= messages and sum(g.bytes for g in taken) <= size)
         assert chunk_range.messages == sum(g.messages for g in taken)
         assert chunk_range.cuts[0] == taken[0].start
         assert list(chunk_range.cuts) == sorted(set(chunk_range.cuts))
         assert chunk_range.end == (
-            grains[chunk_range.next_grain].start if chunk_range.next_grain < len(grains) else None
+            splits[chunk_range.next_split].start if chunk_range.next_split < len(splits) else None
         )
         seen += taken
-        at = chunk_range.next_grain
-    assert tuple(seen) == grains
+        at = chunk_range.next_split
+    assert tuple(seen) == splits
 
 
 def test_a_frozen_selection_is_read_back_as_it_was_written() -> None:
-    selection = frozen((Grain((True, "a", 1, 2), 1, 2, 0, None, None), Grain((5,), 1, 2, 0, 3, 4)))
+    selection = frozen((Split((True, "a", 1, 2), 1, 2, 0, None, None), Split((5,), 1, 2, 0, 3, 4)))
     assert Frozen.model_validate_json(selection.model_dump_json(by_alias=True)) == selection
 
 

@@ -33,7 +33,7 @@ def staged_chunk(delivery: FilesDelivery) -> Chunk:
     for name in names:
         delivery.objects.write(name, name.encode())
     parts = tuple(Part(staged=staged, name=name, messages=1, bytes=1) for staged, name in names.items())
-    return Chunk(number=0, next_grain=1, sent=COUNT, failed=0, bytes=COUNT, last_global_position=COUNT, parts=parts)
+    return Chunk(number=0, next_split=1, sent=COUNT, failed=0, bytes=COUNT, last_global_position=COUNT, parts=parts)
 
 
 def test_an_object_waits_for_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def id_of(run: Run) -> str:
 def frozen_by(run: Run) -> Frozen:
     task = run.document.task
     assert isinstance(task, ReplayTask)
-    done = {"selection": nothing_selected(), "listed": False, "end": None, "grains": ()}
+    done = {"selection": nothing_selected(), "listed": False, "end": None, "splits": ()}
     return Frozen(task=digest(task, run.store.uri), request_digest=task.request_digest, run="run-1", at=AT, **done)
 
 
