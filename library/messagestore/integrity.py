@@ -50,7 +50,7 @@ def _have_their_payloads(rows: pa.Table) -> pa.Array:
     own = pc.is_null(rows["payload_uri"])
     payloads = zip(rows["payload"].to_pylist(), own.to_pylist(), strict=True)
     digests = [
-        hashlib.sha256(payload).hexdigest() if there and payload is not None else None for payload, there in payloads
+        hashlib.sha256(payload).hexdigest() if exists and payload is not None else None for payload, exists in payloads
     ]
     same = pc.fill_null(pc.equal(rows["payload_sha256"], pa.array(digests, pa.string())), False)
     return pc.and_(own, pc.or_(pc.is_null(rows["payload_sha256"]), same)).combine_chunks()

@@ -39,7 +39,7 @@ class Snapshot:
     ) -> None:
         self._uri, self._schema, self._files = uri, schema, files
         self.version: int = table.version()
-        self._there = frozenset(field.name for field in table.schema().fields)
+        self._columns = frozenset(field.name for field in table.schema().fields)
         self._engine = QueryBuilder(_SETTINGS).register(sql.TABLE, table)
 
     def query(self, text: str) -> pa.Table:
@@ -134,14 +134,14 @@ class Snapshot:
     ) -> Iterator[pa.Table]:
         """Like :meth:`rows`, in parts as they come; at least one part."""
         columns = columns or self._schema.names
-        there = [name for name in columns if name in self._there]
+        present = [name for name in columns if name in self._columns]
         schema = pa.schema([self._schema.field(name) for name in columns])
         yield schema.empty_table()
         with refusals(self._uri):
-            batches = pa.RecordBatchReader.from_stream(self._engine.execute(sql.select(there, where, order, limit)))
+            batches = pa.RecordBatchReader.from_stream(self._engine.execute(sql.select(present, where, order, limit)))
         while (batch := self._next(batches)) is not None:
             arrays = [
-                batch[field.name].cast(field.type) if field.name in there else pa.nulls(batch.num_rows, field.type)
+                batch[field.name].cast(field.type) if field.name in present else pa.nulls(batch.num_rows, field.type)
                 for field in schema
             ]
             yield pa.Table.from_arrays(arrays, schema=schema)

@@ -70,7 +70,7 @@ def open_folder(store: HeldStore, by: RunDocument | None = None) -> None:
     run = by.run if by else ""
     names = store.tables
     with ThreadPoolExecutor(len(names)) as threads:
-        complete = dict(zip(names, threads.map(partial(_is_there, store), names), strict=True))
+        complete = dict(zip(names, threads.map(partial(_is_complete, store), names), strict=True))
     # Messages come last: if they exist, all tables do that every store has.
     for name in reversed(names):
         if not complete[name]:
@@ -196,7 +196,7 @@ def _marker(store: Store) -> bytes:
     return json.dumps({"formatVersion": FORMAT_VERSION, "owner": store.owner.model_dump()}).encode()
 
 
-def _is_there(store: Store, name: str) -> bool:
+def _is_complete(store: Store, name: str) -> bool:
     """Whether a table exists and lacks nothing."""
     try:
         return _has_all(name, store.table(name))
@@ -260,8 +260,8 @@ def _set_properties(store: HeldStore, name: str, run: str) -> None:
 
 
 def _missing_columns(name: str, table: DeltaTable) -> list[pa.Field]:
-    there = {field.name for field in table.schema().fields}
-    return [field for field in EVERY_TABLE[name] if field.name not in there]
+    columns = {field.name for field in table.schema().fields}
+    return [field for field in EVERY_TABLE[name] if field.name not in columns]
 
 
 def _missing_properties(name: str, table: DeltaTable) -> dict[str, str]:

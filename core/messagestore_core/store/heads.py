@@ -127,13 +127,13 @@ def raised_rows(
         forget: as for :func:`raise_heads`.
     """
     raised = _highest(streams, hidden)
-    names, there = raised["stream_name"].combine_chunks(), np.zeros(raised.num_rows, dtype=np.bool_)
+    names, is_known = raised["stream_name"].combine_chunks(), np.zeros(raised.num_rows, dtype=np.bool_)
     for batch in known:
         at = pc.index_in(batch["stream_name"], names)
-        there[at.drop_null().to_numpy()] = True
+        is_known[at.drop_null().to_numpy()] = True
         higher = pc.max_element_wise(batch["next_position"], pc.take(raised["next_position"], at))
         yield from _kept(pa.table({"stream_name": batch["stream_name"], "next_position": higher}), hidden, forget)
-    yield from _kept(raised.filter(pa.array(~there)), hidden, forget)
+    yield from _kept(raised.filter(pa.array(~is_known)), hidden, forget)
     for name in forget:
         hidden.hide(name, 0)
     keys, positions = list(hidden.by_key), list(hidden.by_key.values())
@@ -162,8 +162,8 @@ def _kept(rows: pa.Table, hidden: HiddenHeads, forget: Collection[str]) -> Itera
 
 def _as_heads(rows: pa.Table) -> Iterator[pa.RecordBatch]:
     """The rows with all columns of the table; missing ones are null."""
-    there = set(rows.column_names)
-    columns = [rows[f.name].cast(f.type) if f.name in there else pa.nulls(len(rows), f.type) for f in HEADS]
+    known = set(rows.column_names)
+    columns = [rows[f.name].cast(f.type) if f.name in known else pa.nulls(len(rows), f.type) for f in HEADS]
     yield from pa.Table.from_arrays(columns, schema=HEADS).to_batches()
 
 

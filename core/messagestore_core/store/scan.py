@@ -111,8 +111,8 @@ def _matching(
 
 def _has_types_of(schema: pa.Schema, fragment: ds.Fragment) -> bool:
     """Whether a file's columns have the table's types; reads the footer, which the fragment keeps."""
-    there = {field.name: field.type for field in schema}
-    return all(there.get(field.name, field.type) == field.type for field in fragment.physical_schema)
+    types = {field.name: field.type for field in schema}
+    return all(types.get(field.name, field.type) == field.type for field in fragment.physical_schema)
 
 
 def _compared_when_read(

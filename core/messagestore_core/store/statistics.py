@@ -97,11 +97,11 @@ def _count_in_file(store: Store, column: str, closed: str, path: str) -> Counts:
     filesystem, object_path = store.objects().locate(path)
     counts = Counts()
     with pq.ParquetFile(object_path, filesystem=filesystem) as file:
-        there = [one for one in (column, closed) if one in file.schema_arrow.names]
-        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=there):
+        present = [one for one in (column, closed) if one in file.schema_arrow.names]
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=present):
             # Where delta-rs has rewritten rows, texts are a string_view, which Arrow can't filter.
             values = batch[column].cast(pa.string())
-            counts.update((values.filter(batch[closed].is_null()) if closed in there else values).to_pylist())
+            counts.update((values.filter(batch[closed].is_null()) if closed in present else values).to_pylist())
     return counts
 
 

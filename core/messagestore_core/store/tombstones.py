@@ -101,12 +101,12 @@ def withdraw_tombstones(store: HeldStore, positions: pa.Array | pa.ChunkedArray)
         positions: their global positions; a message without a tombstone may be among them.
     """
     known = pa.array(erased_positions(store))
-    there = positions.filter(pc.is_in(positions, known))
-    if not len(there):
+    known_positions = positions.filter(pc.is_in(positions, known))
+    if not len(known_positions):
         return
     with store.step("tombstones-withdrawn"):
         store.open_to_write("tombstones").merge(
-            pa.table({"global_position": there}),
+            pa.table({"global_position": known_positions}),
             predicate="t.global_position = s.global_position",
             source_alias="s",
             target_alias="t",
@@ -170,8 +170,8 @@ class Erased:
     def _contained(self, ids: pa.Array | pa.ChunkedArray, digests: npt.NDArray[np.bytes_]) -> npt.NDArray[np.bool_]:
         is_erased = np.zeros(len(ids), dtype=np.bool_)
         if len(digests):
-            there = pc.is_valid(ids).to_numpy(zero_copy_only=False)
-            is_erased[there] = self._among(ids.drop_null().to_pylist(), digests)
+            has_id = pc.is_valid(ids).to_numpy(zero_copy_only=False)
+            is_erased[has_id] = self._among(ids.drop_null().to_pylist(), digests)
         return is_erased
 
     def _among(self, ids: Iterable[str], digests: npt.NDArray[np.bytes_]) -> npt.NDArray[np.bool_]:

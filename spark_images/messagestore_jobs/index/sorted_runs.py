@@ -193,8 +193,8 @@ class StoredRun:
             read = list(threads.map(lambda span: self._read(*span), spans))
         whole = np.frombuffer(b"".join(read), dtype=ENTRY)
         # Leave out blocks in gaps, which were not asked for.
-        there = np.concatenate([np.arange(b, e) for b, e in zip(begins, ends, strict=True)])
-        wanted = np.repeat(np.isin(there, numbers), BLOCK)[: len(whole)]
+        rows = np.concatenate([np.arange(b, e) for b, e in zip(begins, ends, strict=True)])
+        wanted = np.repeat(np.isin(rows, numbers), BLOCK)[: len(whole)]
         return whole[wanted]
 
     def _read(self, begin: int, end: int) -> bytes:

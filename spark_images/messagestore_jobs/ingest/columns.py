@@ -42,7 +42,7 @@ _BESIDE_ITS_BYTES = 1024
 ORDERING = "ordering"
 SEPARATOR = "|"
 """Separates expected version, number, size and sequence; the first three are empty where they are absent."""
-IS_THERE = "="
+PRESENT = "="
 """Stands before a sequence's id, as the id may be empty."""
 _ORDERING_PARTS = 4
 
@@ -195,23 +195,23 @@ def _ordering(task: IngestTask) -> Iterator[Column]:
     member = F.col("sequence_id").isNotNull()
     columns = (expected, F.when(member, F.col("sequence_number")), F.when(member, declared_size()))
     parts = [F.coalesce(number.cast("string"), F.lit("")) for number in columns]
-    sequence = F.coalesce(F.concat(F.lit(IS_THERE), "sequence_id"), F.lit(""))
+    sequence = F.coalesce(F.concat(F.lit(PRESENT), "sequence_id"), F.lit(""))
     yield F.when(expected.isNotNull() | member, F.concat_ws(SEPARATOR, *parts, sequence))
 
 
 def _expected(rows: Numbers, texts: pa.Array) -> Expected:
-    there = _is_there(texts)
-    return Expected(rows[there], texts.filter(pa.array(there)).cast(pa.int64()).to_numpy())
+    present = _is_present(texts)
+    return Expected(rows[present], texts.filter(pa.array(present)).cast(pa.int64()).to_numpy())
 
 
 def _members(rows: Numbers, number: pa.Array, declared: pa.Array, sequence: pa.Array) -> Members:
-    there = _is_there(sequence)
-    names = pc.dictionary_encode(pc.utf8_slice_codeunits(sequence.filter(pa.array(there)), len(IS_THERE)))
-    numbers, sizes = (_whole(texts.filter(pa.array(there))) for texts in (number, declared))
-    return Members(rows[there], names.dictionary, names.indices.to_numpy(), numbers, sizes)
+    present = _is_present(sequence)
+    names = pc.dictionary_encode(pc.utf8_slice_codeunits(sequence.filter(pa.array(present)), len(PRESENT)))
+    numbers, sizes = (_whole(texts.filter(pa.array(present))) for texts in (number, declared))
+    return Members(rows[present], names.dictionary, names.indices.to_numpy(), numbers, sizes)
 
 
-def _is_there(texts: pa.Array) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+def _is_present(texts: pa.Array) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     present: np.ndarray[tuple[int], np.dtype[np.bool_]] = pc.not_equal(texts, "").to_numpy(zero_copy_only=False)
     return present
 

@@ -54,9 +54,9 @@ def brought_along(narrow: pa.Table, unfit: Numbers) -> pa.Table | None:
     if DEAD_LETTER not in narrow.column_names:
         return None
     dead_letters = narrow[DEAD_LETTER].take(pa.array(unfit)).combine_chunks()
-    there = dead_letters.is_valid()
-    rows = pa.Table.from_struct_array(dead_letters.filter(there))
-    return rows.append_column("place", pa.array(unfit, pa.int32()).filter(there)) if rows.num_rows else None
+    has_bytes = dead_letters.is_valid()
+    rows = pa.Table.from_struct_array(dead_letters.filter(has_bytes))
+    return rows.append_column("place", pa.array(unfit, pa.int32()).filter(has_bytes)) if rows.num_rows else None
 
 
 def read_dead_letters(

@@ -94,18 +94,18 @@ def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: b
     """
     if file_format == "Text":
         read = _text_line(envelope.fields)
-        there = frozenset({*TEXT_FIELDS, "payload"})
+        mapped = frozenset({*TEXT_FIELDS, "payload"})
     elif of_kafka and not _paths(envelope):
         # No field is read from the value, so it need not be JSON.
-        read, there = F.struct(*(F.lit(None).cast("string").alias(name) for name in ("reason", "detail"))), frozenset()
+        read, mapped = F.struct(*(F.lit(None).cast("string").alias(name) for name in ("reason", "detail"))), frozenset()
     else:
         read = _json_record(envelope)
-        there = frozenset(_paths(envelope))
+        mapped = frozenset(_paths(envelope))
     if envelope.format == "CloudEvents":
-        there |= {"headers"}
+        mapped |= {"headers"}
         if of_kafka:
             read = F.when(is_binary_event(), binary_event(cloud_events.PATHS, _READ_FIELDS)).otherwise(read)
-    columns = {name: F.col(f"envelope.{name}") if name in there else _absent(name) for name in FIELDS}
+    columns = {name: F.col(f"envelope.{name}") if name in mapped else _absent(name) for name in FIELDS}
     columns |= {name: of_record(m, name) for name, m in envelope.fields.items() if of_kafka and (m.header or m.record)}
     columns |= {name: _with_default(name, columns[name], m) for name, m in envelope.fields.items()}
     if envelope.format == "CloudEvents":

@@ -133,8 +133,8 @@ def _still_leaving(context: PurgeRun, plan: Plan, to: Archive, uri: str) -> Data
     leaving = frozen_rows(context, plan).select("global_position")
     if plan.removed:
         # Of the rows that it doesn't list, the plan has removed those that the table no longer has.
-        there = read_messages(context.spark, context.store).select("global_position")
-        rows = sealed.join(there.join(leaving, "global_position", "left_anti"), "global_position", "left_anti")
+        existing = read_messages(context.spark, context.store).select("global_position")
+        rows = sealed.join(existing.join(leaving, "global_position", "left_anti"), "global_position", "left_anti")
     else:
         rows = sealed.join(leaving, "global_position", "left_semi")
     return rows.select("value") if to.format == "JSONLines" else rows.select(*sealed.columns)

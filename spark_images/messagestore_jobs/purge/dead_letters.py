@@ -69,8 +69,10 @@ def _named_by(rule: Rule, erased: pa.Table) -> Iterable[tuple[str | None, str | 
     correlations = {*match.correlation_ids}
     if match.message_ids or not (streams or correlations):
         return ()
-    there = [set(erased[name].to_pylist()) for name in NAME_COLUMNS[1:]]
-    return product(streams & there[0] if streams else [None], correlations & there[1] if correlations else [None])
+    erased_values = [set(erased[name].to_pylist()) for name in NAME_COLUMNS[1:]]
+    return product(
+        streams & erased_values[0] if streams else [None], correlations & erased_values[1] if correlations else [None]
+    )
 
 
 def forget_copies(context: PurgeRun, named: pa.Table) -> None:

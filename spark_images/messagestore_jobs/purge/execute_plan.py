@@ -58,11 +58,11 @@ def recheck(context: PurgeRun, plan: Plan) -> Checked:
     version = context.store.table("messages").version()
     rows = frozen_rows(context, plan)
     rechecked = rows.join(_current_state(context, plan, rows, version), "global_position", "left")
-    there, scrubbed = F.col("now_status").isNotNull(), F.coalesce("now_scrubbed", F.lit(False))
-    stays = F.coalesce(F.col("now_held") | (F.col("now_status") != F.col("status")), F.lit(False))
-    stays = stays | ~there | scrubbed if plan.waiting else stays & ~scrubbed
+    exists, scrubbed = F.col("now_status").isNotNull(), F.coalesce("now_scrubbed", F.lit(False))
+    keeps = F.coalesce(F.col("now_held") | (F.col("now_status") != F.col("status")), F.lit(False))
+    keeps = keeps | ~exists | scrubbed if plan.waiting else keeps & ~scrubbed
     rechecked = rechecked.select(
-        *rows.columns, there.alias("there"), stays.alias("stays"), F.coalesce("now_held", F.lit(False)).alias("held")
+        *rows.columns, exists.alias("there"), keeps.alias("stays"), F.coalesce("now_held", F.lit(False)).alias("held")
     ).cache()
     try:
         return _refreeze(context, plan, rechecked, version)

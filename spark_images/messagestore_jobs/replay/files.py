@@ -72,8 +72,8 @@ class FilesDelivery:
         return None
 
     def _check_objects(self, parts: list[Part]) -> None:
-        there = set(self.objects.names())
-        gone = [part.name for part in parts if part.name not in there]
+        names = set(self.objects.names())
+        gone = [part.name for part in parts if part.name not in names]
         if gone:
             raise RunFailedError(
                 "ObjectsMissing",

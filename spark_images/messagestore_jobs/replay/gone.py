@@ -44,8 +44,10 @@ def _with_gone(spark: SparkSession, store: Store) -> Iterator[tuple[str, Frozen,
         sequences = _sequences(frozen)
         if sequences and frozen.table == store.uri:
             ids = F.broadcast(spark.createDataFrame(pa.table({"sequence_id": sequences})))
-            there = read_messages(spark, store).select("sequence_id").join(ids, "sequence_id", "left_semi").distinct()
-            if gone := set(sequences).difference(there.toArrow()["sequence_id"].to_pylist()):
+            remaining = (
+                read_messages(spark, store).select("sequence_id").join(ids, "sequence_id", "left_semi").distinct()
+            )
+            if gone := set(sequences).difference(remaining.toArrow()["sequence_id"].to_pylist()):
                 yield name, frozen, gone
 
 
@@ -69,13 +71,13 @@ def _is_of_sequence(key: Key) -> bool:
 def _cut_anew(messages: DataFrame, state: ReplayState, frozen: Frozen, gone: Set[str]) -> Frozen:
     """The frozen selection with other keys in place of those of sequences that are gone; ``messages`` are keyed."""
     numbers = [i for i, split in enumerate(frozen.splits) if _is_of(split.start, gone)]
-    there = _first_left(messages, state, frozen, np.array(numbers, np.int64))
+    first_keys = _first_left(messages, state, frozen, np.array(numbers, np.int64))
     end = _first(messages, frozen.end) if frozen.end and _is_of(frozen.end, gone) else frozen.end
     following, splits = end or BEHIND_ALL, list(frozen.splits)
     for i in reversed(range(len(splits))):
         if _is_of(splits[i].start, gone):
             # A split without messages becomes an empty range.
-            splits[i] = splits[i]._replace(start=there.get(i, following))
+            splits[i] = splits[i]._replace(start=first_keys.get(i, following))
         following = splits[i].start
     return frozen.model_copy(update={"splits": tuple(splits), "end": end})
 

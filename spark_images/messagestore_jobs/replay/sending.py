@@ -128,12 +128,12 @@ def missing(
         return Missing()
     if source.task.origin == "DeadLetters":
         return Missing(lost=short)
-    there = positions_in(source.between(chunk_range.cuts[0], chunk_range.end))
+    positions = positions_in(source.between(chunk_range.cuts[0], chunk_range.end))
     expected = state.positions(frozen, first, chunk_range.next_split)
     if expected is None:
-        gone = chunk_range.messages - len(there)
+        gone = chunk_range.messages - len(positions)
         return Missing(short - gone, gone)
-    lost = np.setdiff1d(np.setdiff1d(expected, there), erased_positions(source.store))
+    lost = np.setdiff1d(np.setdiff1d(expected, positions), erased_positions(source.store))
     return Missing(short - len(lost), len(lost), tuple(lost[:SHOWN].tolist()))
 
 

@@ -41,8 +41,8 @@ def claim_check_payload(uri: str, unsized: int = 0) -> Column:
 
 def lacks_object(uri: str) -> Column:
     """Whether a row has a claim check of its own whose object doesn't exist."""
-    there = F.call_function("messagestore.has_object", own_claim_check_uri(uri))
-    return F.when(is_own_claim_check(uri), ~there).otherwise(F.lit(False))
+    exists = F.call_function("messagestore.has_object", own_claim_check_uri(uri))
+    return F.when(is_own_claim_check(uri), ~exists).otherwise(F.lit(False))
 
 
 def with_claim_check_payloads(rows: DataFrame, uri: str, claim_checks: int, unsized: int = 0) -> DataFrame:
