@@ -67,11 +67,10 @@ def _with_own_bounds(dataset: ds.FileSystemDataset, files: pa.Table, condition: 
     """The files of a dataset with what the log says of them, for the columns that a condition names."""
     names = [field.name for field in dataset.schema if field.name in condition]
     wanted = {f"{kind}.{name}" for kind in ("partition", "null_count", "min", "max") for name in names}
-    of_dataset = files.select([name for name in files.column_names if name in {"path", "num_records"} | wanted])
-    of_dataset = of_dataset.filter(pc.is_in(of_dataset["path"], pa.array(dataset.files, pa.string())))
+    chosen = files.select([name for name in files.column_names if name in {"path", "num_records"} | wanted])
+    chosen = chosen.filter(pc.is_in(chosen["path"], pa.array(dataset.files, pa.string())))
     fragments = [
-        dataset.format.make_fragment(one["path"], dataset.filesystem, _says(one, names))
-        for one in of_dataset.to_pylist()
+        dataset.format.make_fragment(one["path"], dataset.filesystem, _says(one, names)) for one in chosen.to_pylist()
     ]
     return ds.FileSystemDataset(fragments, dataset.schema, dataset.format, dataset.filesystem)
 

@@ -146,19 +146,15 @@ class Commands:
 def read_commands(text: str | None) -> Commands:
     """The commands in the control key; what can't be parsed counts as none."""
     try:
-        document = json.loads(text) if text else {}
+        given = json.loads(text) if text else {}
     except ValueError:
         return Commands()
-    if not isinstance(document, dict):
+    if not isinstance(given, dict):
         return Commands()
-    stop, rate, maintain = (
-        document.get("stop") is True,
-        document.get("messagesPerSecond"),
-        _upkeep(document.get("maintain")),
-    )
+    stop, rate, maintain = given.get("stop") is True, given.get("messagesPerSecond"), _upkeep(given.get("maintain"))
     if isinstance(rate, int | float) and not isinstance(rate, bool) and rate > 0:
         return Commands(stop, paced=True, messages_per_second=float(rate), maintain=maintain)
-    return Commands(stop, paced=rate is None and "messagesPerSecond" in document, maintain=maintain)
+    return Commands(stop, paced=rate is None and "messagesPerSecond" in given, maintain=maintain)
 
 
 def _upkeep(command: object) -> Upkeep | None:

@@ -69,12 +69,10 @@ def after(state: LifecycleState, update: Update, retry: Retry, now: datetime) ->
         due = update.status == "EXPIRED" and state.expired(moment)
         return expire(state) if due else None
     failures = state.retries if update.attempt is None else update.attempt - 1
-    unknown_failures = failures > state.retries
-    if failures < state.retries or (unknown_failures and failures > retry.max_retries):
+    unseen = failures > state.retries
+    if failures < state.retries or (unseen and failures > retry.max_retries):
         return None
-    repeated = (
-        update.status == state.status and not unknown_failures and (update.attempt is None or state.status != "FAILED")
-    )
+    repeated = update.status == state.status and not unseen and (update.attempt is None or state.status != "FAILED")
     if update.status == "RECEIVED" or repeated:
         return None
     if update.status == "FAILED":

@@ -82,10 +82,8 @@ def days_to_cluster(files: pa.Table, today: date, compact_bytes: int) -> list[da
     small = pc.less(files["size_bytes"], compact_bytes).cast(pa.int64())
     written = files["modification_time"].cast(pa.timestamp("ms"))
     bound = files["max.global_position"]
-    without_bounds = pc.and_(pc.is_null(bound), pc.fill_null(pc.greater(files["num_records"], 0), True)).cast(
-        pa.int64()
-    )
-    facts = pa.table({"day": files[DAY], "written": written, "small": small, "untold": without_bounds}).group_by("day")
+    unbounded = pc.and_(pc.is_null(bound), pc.fill_null(pc.greater(files["num_records"], 0), True)).cast(pa.int64())
+    facts = pa.table({"day": files[DAY], "written": written, "small": small, "untold": unbounded}).group_by("day")
     days = facts.aggregate([("written", "min"), ("small", "sum"), ("untold", "sum")]).sort_by("day").to_pylist()
     return [one["day"] for one in days if one["day"] < today and _is_unordered(one)]
 

@@ -69,10 +69,8 @@ def _named_by(rule: Rule, erased: pa.Table) -> Iterable[tuple[str | None, str | 
     correlations = {*match.correlation_ids}
     if match.message_ids or not (streams or correlations):
         return ()
-    erased_values = [set(erased[name].to_pylist()) for name in NAME_COLUMNS[1:]]
-    return product(
-        streams & erased_values[0] if streams else [None], correlations & erased_values[1] if correlations else [None]
-    )
+    named = [set(erased[name].to_pylist()) for name in NAME_COLUMNS[1:]]
+    return product(streams & named[0] if streams else [None], correlations & named[1] if correlations else [None])
 
 
 def forget_copies(context: PurgeRun, named: pa.Table) -> None:

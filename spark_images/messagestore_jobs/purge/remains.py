@@ -100,17 +100,15 @@ def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], c
         top, slash, rest = name.partition("/")
         if not name.endswith("/"):
             below.setdefault(top if slash else "", []).append(rest if slash else top)
-    for top, names_below in below.items():
+    for top, inside in below.items():
         if top in tables:
-            left = not_needed(names_below, *tables[top])
+            left = not_needed(inside, *tables[top])
         elif top == CLAIM_CHECKS:
-            left = [name for name in names_below if sum_of(name) not in claim_checks]
+            left = [name for name in inside if sum_of(name) not in claim_checks]
         elif top == "":
-            left = [name for name in names_below if sum_of(name) not in (MARKER, KEY_OBJECT, TRANSLATORS)]
+            left = [name for name in inside if sum_of(name) not in (MARKER, KEY_OBJECT, TRANSLATORS)]
         else:
-            left = [
-                name for name in names_below if not _STATE.fullmatch(sum_of(f"{top}/{name}").removesuffix(".partial"))
-            ]
+            left = [name for name in inside if not _STATE.fullmatch(sum_of(f"{top}/{name}").removesuffix(".partial"))]
         yield from (f"{f'{top}/' if top else ''}{name} is nothing that a run needs" for name in left)
 
 

@@ -54,7 +54,7 @@ def says_nothing(rule: Rule) -> bool:
     return rule == empty or rule == empty.model_copy(update={"match": Match()})
 
 
-def rule_undecided(rule: Rule, as_of: datetime) -> Column:
+def unknown(rule: Rule, as_of: datetime) -> Column:
     """Whether ``where`` could not be evaluated on a message that matches all else in a rule; such a message stays."""
     if rule.match is None or rule.match.where is None:
         return F.lit(False)

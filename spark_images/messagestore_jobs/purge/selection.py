@@ -17,15 +17,7 @@ from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.folder import store_id
 from messagestore_core.store.statistics import complete
 from messagestore_jobs.purge.plan import PurgeRun
-from messagestore_jobs.purge.rules import (
-    any_of,
-    bytes_edge,
-    cap_floors,
-    held,
-    own_conditions,
-    rule_undecided,
-    says_nothing,
-)
+from messagestore_jobs.purge.rules import any_of, bytes_edge, cap_floors, held, own_conditions, says_nothing, unknown
 from messagestore_jobs.purge.scrub import is_due
 from messagestore_jobs.purge.whole_days import TIMES, count_days, whole_days
 from messagestore_jobs.rows.matching import all_of
@@ -146,7 +138,7 @@ def _candidates(context: PurgeRun, messages: DataFrame) -> DataFrame:
     for number, rule in enumerate(rules):
         rows, condition = _condition(rows, messages, rule, number, keeps, context)
         conditions.append(condition)
-    fails = any_of([rule_undecided(rule, context.as_of) for rule in rules])
+    fails = any_of([unknown(rule, context.as_of) for rule in rules])
     if context.task.action == "Scrub" and context.task.scrub is not None:
         # A preview doesn't upgrade the store, so the column may be missing.
         rows = rows.where(is_due(context.task.scrub) if "scrubs" in rows.columns else F.lit(True))

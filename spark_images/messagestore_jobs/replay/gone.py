@@ -44,10 +44,8 @@ def _with_gone(spark: SparkSession, store: Store) -> Iterator[tuple[str, Frozen,
         sequences = _sequences(frozen)
         if sequences and frozen.table == store.uri:
             ids = F.broadcast(spark.createDataFrame(pa.table({"sequence_id": sequences})))
-            remaining = (
-                read_messages(spark, store).select("sequence_id").join(ids, "sequence_id", "left_semi").distinct()
-            )
-            if gone := set(sequences).difference(remaining.toArrow()["sequence_id"].to_pylist()):
+            left = read_messages(spark, store).select("sequence_id").join(ids, "sequence_id", "left_semi").distinct()
+            if gone := set(sequences).difference(left.toArrow()["sequence_id"].to_pylist()):
                 yield name, frozen, gone
 
 

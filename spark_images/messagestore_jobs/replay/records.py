@@ -105,7 +105,7 @@ def marked_headers(marks: dict[str, str], values: dict[str, str]) -> Column:
     return F.map_concat(kept, F.create_map(*entries))
 
 
-def with_payloads(rows: DataFrame, source: Source, claim_checks: int) -> DataFrame:
+def with_payloads(rows: DataFrame, source: Source, count: int) -> DataFrame:
     """The rows with payloads of claim checks; null if the object is not in the store.
 
     If the object is gone, the newest row of the message is taken, if there is one: it was scrubbed since.
@@ -113,15 +113,12 @@ def with_payloads(rows: DataFrame, source: Source, claim_checks: int) -> DataFra
     Args:
         rows: of one chunk.
         source: of the replay.
-        claim_checks: about how many rows have a claim check.
+        count: about how many rows have a claim check.
     """
     uri = source.store.uri
-    filled = with_claim_check_payloads(rows, uri, claim_checks)
+    filled = with_claim_check_payloads(rows, uri, count)
     missing = (
-        spread(rows.where(is_own_claim_check(uri)), claim_checks)
-        .where(lacks_object(uri))
-        .select("global_position")
-        .toArrow()
+        spread(rows.where(is_own_claim_check(uri)), count).where(lacks_object(uri)).select("global_position").toArrow()
     )
     if not missing.num_rows:
         return filled

@@ -45,23 +45,23 @@ def lacks_object(uri: str) -> Column:
     return F.when(is_own_claim_check(uri), ~exists).otherwise(F.lit(False))
 
 
-def with_claim_check_payloads(rows: DataFrame, uri: str, claim_checks: int, unsized: int = 0) -> DataFrame:
+def with_claim_check_payloads(rows: DataFrame, uri: str, count: int, unsized: int = 0) -> DataFrame:
     """Rows of ``messages`` with the payloads of their own claim checks filled in.
 
     Args:
         rows: at least payload, payload_uri, payload_size and global_position.
         uri: of the store.
-        claim_checks: about how many of them have a claim check.
+        count: about how many of them have a claim check.
         unsized: see :func:`claim_check_payload`.
     """
     own = is_own_claim_check(uri)
-    filled = spread(rows.where(own), claim_checks).withColumn("payload", claim_check_payload(uri, unsized))
+    filled = spread(rows.where(own), count).withColumn("payload", claim_check_payload(uri, unsized))
     return rows.where(~own).unionByName(filled)
 
 
-def spread(rows: DataFrame, claim_checks: int) -> DataFrame:
+def spread(rows: DataFrame, count: int) -> DataFrame:
     """Rows with claim checks in enough partitions: they lie close together, and each waits for the object storage."""
-    return rows.repartition(min(_MOST_TASKS, 1 + claim_checks // _A_TASK), "global_position")
+    return rows.repartition(min(_MOST_TASKS, 1 + count // _A_TASK), "global_position")
 
 
 def write_claim_checks(rows: DataFrame) -> DataFrame:

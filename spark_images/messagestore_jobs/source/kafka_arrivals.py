@@ -76,11 +76,7 @@ class KafkaArrivals:
         assert isinstance(batch, OffsetBatch)
         own = [r for r in batch.ranges if self._has(r.partition.topic)]
         ranges = still_there(own, list_partitions(self._spark, self._source))
-        withdraw(
-            self._store,
-            batch_id(self._task.source_id, batch.number),
-            lambda position: _is_lost(position, batch, ranges),
-        )
+        withdraw(self._store, batch_id(self._task.source_id, batch.number), lambda at: _is_lost(at, batch, ranges))
         self._read.plan_anew(replace(batch, ranges=ranges, verdict_digest=verdict_digest(self._spark, self._task)))
         self._tell_losses([r for r in ranges if r not in batch.ranges])
         return self.uncommitted()
@@ -183,9 +179,9 @@ class KafkaArrivals:
                 )
 
 
-def _is_lost(position: SourcePosition, batch: OffsetBatch, ranges: Iterable[OffsetRange]) -> bool:
+def _is_lost(at: SourcePosition, batch: OffsetBatch, ranges: Iterable[OffsetRange]) -> bool:
     """Whether a record lies in a range that can't be read any more."""
     return any(
-        r.lost and position[:2] == (batch.uri(r.partition), r.partition.number) and r.start <= position.offset < r.end
+        r.lost and at[:2] == (batch.uri(r.partition), r.partition.number) and r.start <= at.offset < r.end
         for r in ranges
     )

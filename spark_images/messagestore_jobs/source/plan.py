@@ -169,14 +169,10 @@ def pending_offsets(
         read: how far each has been read; empty before the first batch.
         from_latest: whether a new source begins at the partitions' ends. Then empty ranges note where that is.
     """
-    partitions = list(listed)
+    parts = list(listed)
     if not read and from_latest:
-        return list(
-            offsets_in_order(OffsetRange(one.partition, one.latest, one.latest, one.latest) for one in partitions)
-        )
-    return list(
-        offsets_in_order([*_of_deleted(partitions, read), *(r for one in partitions for r in _of_partition(one, read))])
-    )
+        return list(offsets_in_order(OffsetRange(one.partition, one.latest, one.latest, one.latest) for one in parts))
+    return list(offsets_in_order([*_of_deleted(parts, read), *(r for one in parts for r in _of_partition(one, read))]))
 
 
 def next_offsets(waiting: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]:

@@ -69,13 +69,7 @@ def replay_of(table: Table, job: str, asked: str, what: Replay, at: datetime, fo
         statuses=(what.status,) if what.status else (),
         limit=what.limit,
     )
-    task: dict[str, Any] = {
-        "job_id": job,
-        "request_digest": asked,
-        "select": select,
-        "order": what.order,
-        "mark_headers": MARKS,
-    }
+    task: dict[str, Any] = {"job_id": job, "asked": asked, "select": select, "order": what.order, "mark_headers": MARKS}
     if what.to == "files":
         return files_replay(table, folder, **task).model_copy(update={"at": at})
     target = Table(uri=f"file://{folder}", owner=Owner(namespace="default", name=job))
