@@ -148,7 +148,9 @@ class RunSettings(Model):
         description="How long refused credentials, or a missing bucket, topic or Secret, may last until a resource is "
         "Stalled. Retries go on.",
     )
-    look_again: Duration = Field(default=Duration("PT5S"), description="How often runs in progress are checked.")
+    poll_interval: Duration = Field(
+        default=Duration("PT5S"), alias="lookAgain", description="How often runs in progress are checked."
+    )
     at_once: RunsAtOnce = Field(
         default=RunsAtOnce(), description="Maximum concurrent runs. A continuous run occupies a slot until it ends."
     )

@@ -128,7 +128,7 @@ class World:
     tables: dict[str, Stored] = field(default_factory=dict)
     events: list[tuple[Key, act.EmitEvent]] = field(default_factory=list)
     launched: list[str] = field(default_factory=list)
-    looks: dict[Key, datetime | None] = field(default_factory=dict)
+    requeue_at: dict[Key, datetime | None] = field(default_factory=dict)
     secrets: Uses | None = None
     can_run: bool = True
     invalid: dict[Key, str] = field(default_factory=dict)
@@ -174,7 +174,7 @@ class World:
         if status is not None:
             document["status"] = status.to_dict()
         self.resources[key] = parse_resource(document)
-        self.looks[key] = self.now
+        self.requeue_at[key] = self.now
         return key
 
     def annotate(self, key: Key, **annotations: str) -> None:
@@ -183,7 +183,7 @@ class World:
         known = dict(resource.metadata.annotations)
         known |= {f"messagestore.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
         self._put(resource, annotations=known)
-        self.looks[key] = self.now
+        self.requeue_at[key] = self.now
 
     def delete(self, key: Key) -> None:
         """Request a resource's deletion; without a finalizer it and its runs are deleted at once."""
@@ -192,7 +192,7 @@ class World:
             self._remove(key)
         elif resource.metadata.deletion_timestamp is None:
             self._put(resource, deletion_timestamp=_stamp(self.now))
-            self.looks[key] = self.now
+            self.requeue_at[key] = self.now
 
     def status(self, key: Key) -> Any:
         """The status of a resource."""
@@ -287,11 +287,11 @@ class World:
                     raise Killed
                 self.do(action, key)
         except (Conflict, Killed):
-            self.looks[key] = self.now
+            self.requeue_at[key] = self.now
             return decision
         if key in self.resources:
             wrote = any(isinstance(action, act.WriteStatus) for action in decision.actions)
-            self.looks[key] = self.now if wrote else decision.look_again
+            self.requeue_at[key] = self.now if wrote else decision.requeue_at
         return decision
 
     def carry_out(self, key: Key, decision: Decision) -> None:
@@ -337,7 +337,7 @@ class World:
         )
         app.state = AppState.FAILED if error else AppState.SUCCEEDED
         app.driver = DriverPod("Failed" if error else "Succeeded", exit_code=1 if error else 0)
-        self._look_at_all()
+        self._requeue_all()
 
     def die(self, app: App, **driver: Any) -> None:
         """Kill a run's driver, without a report."""
@@ -464,7 +464,7 @@ class World:
         if lease is not None and lease.holder == action.holder:
             free = replace(lease, holder=None, since=self.now, resource_version=self._next_version())
             self.leases[action.table] = free
-            self._look_at_all()
+            self._requeue_all()
 
     @do.register
     def _(self, action: act.AwaitRoom, key: Key) -> None:
@@ -487,7 +487,7 @@ class World:
             current = {run.name for run in current_runs(self.status(key)) if run.ending is None}
             assert not app.state.ended or app.name not in current, "what came of a run is recorded before it is deleted"
             self.lose(app)
-            self._look_at_all()
+            self._requeue_all()
 
     @do.register
     def _(self, action: act.SetControl, key: Key) -> None:
@@ -521,15 +521,15 @@ class World:
 
     def _remove(self, key: Key) -> None:
         self.resources.pop(key, None)
-        self.looks.pop(key, None)
+        self.requeue_at.pop(key, None)
         for app in self.apps.values():
             if app.owner == key:
                 self.lose(app)
-        self._look_at_all()
+        self._requeue_all()
 
-    def _look_at_all(self) -> None:
+    def _requeue_all(self) -> None:
         """Let the watches see all changes."""
-        self.looks = dict.fromkeys(self.looks, self.now)
+        self.requeue_at = dict.fromkeys(self.requeue_at, self.now)
 
     def _visible(self, app: App) -> bool:
         return app.there or app.driver is not None

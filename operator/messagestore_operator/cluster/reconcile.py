@@ -103,8 +103,8 @@ class Reconciler:
         for run in snapshot.runs:
             await self._applier.finish(run)
         await self._applier.carry_out(resource, decision.actions)
-        if decision.look_again is not None:
-            self._queue.add(key, (decision.look_again - datetime.now(UTC)).total_seconds())
+        if decision.requeue_at is not None:
+            self._queue.add(key, (decision.requeue_at - datetime.now(UTC)).total_seconds())
 
     async def _refresh(self, key: ResourceKey) -> None:
         """After a conflict, read again what the decision depended on."""

@@ -161,13 +161,13 @@ def need_newest_status(actions: Iterable[Action]) -> bool:
 class Decision:
     """What to do now, the status to write, and when to reconcile again if nothing changes.
 
-    `actions` include the write of `status` if it differs from the existing one. Without a time to look again, only a
-    change of the resource can make a difference.
+    `actions` include the write of `status` if it differs from the existing one. Without `requeue_at`, only a change
+    of the resource can make a difference.
     """
 
     actions: tuple[Action, ...]
     status: Status
-    look_again: datetime | None
+    requeue_at: datetime | None
 
     @property
     def events(self) -> tuple[EmitEvent, ...]:

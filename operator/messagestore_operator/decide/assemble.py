@@ -41,11 +41,11 @@ _ORDER: tuple[type, ...] = (
 
 
 def decision(
-    resource: Resource, before: Status | None, status: Status, actions: Iterable[Action], look_at: Iterable[datetime]
+    resource: Resource, before: Status | None, status: Status, actions: Iterable[Action], requeue_at: Iterable[datetime]
 ) -> Decision:
     """The actions in order, with a status write if the status has changed or must prove the snapshot current."""
     wanted = list(actions)
     if need_newest_status(wanted) or before is None or before.to_dict() != status.to_dict():
         wanted.append(WriteStatus(status, resource.metadata.resource_version))
     ordered = tuple(action for kind in _ORDER for action in wanted if type(action) is kind)
-    return Decision(ordered, status, min(look_at, default=None))
+    return Decision(ordered, status, min(requeue_at, default=None))

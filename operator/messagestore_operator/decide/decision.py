@@ -21,15 +21,15 @@ def decide(snapshot: Snapshot) -> Decision:
     decision = sparing(snapshot, _status(snapshot), _decide(snapshot))
     if not snapshot.can_run:
         # No watch shows when a deleted namespace exists again.
-        return _looking_again(decision, snapshot.now + snapshot.defaults.look_again)
+        return _requeued(decision, snapshot.now + snapshot.defaults.poll_interval)
     if snapshot.paused is not None or awaits_secrets(snapshot):
         # Neither namespaces nor Secrets are watched.
-        return _looking_again(decision, snapshot.now + _NOT_WATCHED_AGAIN)
+        return _requeued(decision, snapshot.now + _NOT_WATCHED_AGAIN)
     return decision
 
 
-def _looking_again(decision: Decision, at: datetime) -> Decision:
-    return replace(decision, look_again=min(at, decision.look_again or at))
+def _requeued(decision: Decision, at: datetime) -> Decision:
+    return replace(decision, requeue_at=min(at, decision.requeue_at or at))
 
 
 def _decide(snapshot: Snapshot) -> Decision:

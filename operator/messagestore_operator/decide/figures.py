@@ -24,7 +24,7 @@ def sparing(snapshot: Snapshot, before: Status | None, wanted: Decision) -> Deci
     if need_newest_status(wanted.actions) or not writes or due <= snapshot.now:
         return wanted
     left = tuple(action for action in wanted.actions if not isinstance(action, WriteStatus | EmitEvent))
-    return replace(wanted, actions=left, look_again=min(due, wanted.look_again or due))
+    return replace(wanted, actions=left, requeue_at=min(due, wanted.requeue_at or due))
 
 
 def _essence(status: Status) -> dict[str, Any]:

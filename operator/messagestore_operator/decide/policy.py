@@ -53,7 +53,7 @@ class StreamPurge:
     stream: MessageStream | None
     blocker: RunError | None = None
     retry: datetime | None = None
-    looks: tuple[datetime, ...] = ()
+    requeue_at: tuple[datetime, ...] = ()
     lasting: RunError | None = None
 
 
@@ -101,10 +101,10 @@ def _decided(
     over = {entry.current_run.name for entry in before.streams if entry.current_run} - current
     actions += old_runs(snapshot, current)
     actions += old_leases(snapshot, policy.metadata.namespace, current, over)
-    looks = [look for purge in purges for look in purge.looks]
-    looks += [now_round.next] if now_round.next else []
-    looks += [snapshot.now] if any(purge.stage.ended for purge in purges) else []
-    return decision(policy, policy.status, status, actions, looks)
+    requeue_at = [time for purge in purges for time in purge.requeue_at]
+    requeue_at += [now_round.next] if now_round.next else []
+    requeue_at += [snapshot.now] if any(purge.stage.ended for purge in purges) else []
+    return decision(policy, policy.status, status, actions, requeue_at)
 
 
 def _outlook(purge: StreamPurge) -> Outlook:
@@ -119,8 +119,8 @@ def _with_lasting(snapshot: PolicySnapshot, before: RetentionPolicyStatus, purge
     if not policy.spec.suspend:
         lasts = lasting_of_runs(snapshot, policy, earlier, entry, purge.blocker)
     entry = entry.model_copy(update={"lasting_failure": lasts.failure})
-    looks = (*purge.looks, *([lasts.stalls_at] if lasts.stalls_at else []))
-    return replace(purge, entry=entry, lasting=lasts.error, looks=looks)
+    requeue_at = (*purge.requeue_at, *([lasts.stalls_at] if lasts.stalls_at else []))
+    return replace(purge, entry=entry, lasting=lasts.error, requeue_at=requeue_at)
 
 
 def _too_many(snapshot: PolicySnapshot) -> RunError | None:
@@ -177,7 +177,7 @@ def _watched(snapshot: PolicySnapshot, entry: PolicyStreamStatus) -> StreamPurge
         abort = _LEFT
     desired = DesiredRun(generation(policy), wanted=not policy.spec.suspend, abort=abort)
     stage = follow(snapshot, entry.current_run, desired)
-    return StreamPurge(recorded(entry, stage), stage, stream, looks=stage.look_at)
+    return StreamPurge(recorded(entry, stage), stage, stream, requeue_at=stage.requeue_at)
 
 
 def _launched(
@@ -225,10 +225,10 @@ def _one(
     if blocker is not None and (due is not None or current is not None):
         return replace(idle, blocker=blocker)
     if (current is not None or isinstance(due, str)) and (held := held_back(snapshot)) is not None:
-        return replace(idle, blocker=held.error, looks=(held.until,) if held.until else ())
+        return replace(idle, blocker=held.error, requeue_at=(held.until,) if held.until else ())
     if current is None:
         if isinstance(due, datetime):
-            return replace(idle, looks=(due,), retry=due)
+            return replace(idle, requeue_at=(due,), retry=due)
         if due is None:
             return idle
         if not may_start:
@@ -243,7 +243,7 @@ def _one(
     make = partial(policy_run, policy, stream, run)
     stage = launch(snapshot, PlannedRun(policy, run, tables, make, [stream], readers=readers))
     entry = purge.entry.model_copy(update={"current_run": stage.current})
-    return StreamPurge(entry, stage, stream, looks=stage.look_at)
+    return StreamPurge(entry, stage, stream, requeue_at=stage.requeue_at)
 
 
 def _due(
@@ -266,7 +266,7 @@ def _idle(purge: StreamPurge, status: RetentionPolicyStatus) -> StreamPurge:
     current = purge.entry.current_run
     if current is not None and current.kind == "purge":
         changes["round"] = max(min(purge.entry.round, status.round - 1), 0)
-    return replace(purge, entry=purge.entry.model_copy(update=changes), stage=NO_RUN, looks=())
+    return replace(purge, entry=purge.entry.model_copy(update=changes), stage=NO_RUN, requeue_at=())
 
 
 def _owed_again(entry: PolicyStreamStatus, policy: RetentionPolicy) -> bool:

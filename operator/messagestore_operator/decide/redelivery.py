@@ -60,9 +60,14 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     actions += [action for action in stage.actions if action not in watched.actions]
     actions += old_runs(snapshot, current)
     actions += old_leases(snapshot, job.metadata.namespace, current, over)
-    looks = [*watched.look_at, *stage.look_at, *([wait] if wait else []), *([snapshot.now] if watched.ended else [])]
-    looks += [lasts.stalls_at] if lasts.stalls_at else []
-    return decision(job, job.status, status, actions, looks)
+    requeue_at = [
+        *watched.requeue_at,
+        *stage.requeue_at,
+        *([wait] if wait else []),
+        *([snapshot.now] if watched.ended else []),
+    ]
+    requeue_at += [lasts.stalls_at] if lasts.stalls_at else []
+    return decision(job, job.status, status, actions, requeue_at)
 
 
 def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
@@ -116,7 +121,7 @@ def _next(
         attempt = next_attempt(status.last_run, job, snapshot.defaults)
         current = reserve(snapshot, job, "replay", (status.run_number or 0) + 1, attempt)
     if erasure is not None:
-        return RunStage(trouble=erasure, look_at=(snapshot.now + snapshot.defaults.look_again,)), None
+        return RunStage(trouble=erasure, requeue_at=(snapshot.now + snapshot.defaults.poll_interval,)), None
     if (held := held_back(snapshot)) is not None:
         return RunStage(trouble=held.error), held.until
     return start(snapshot, current), None

@@ -74,10 +74,10 @@ def decide_replay(snapshot: ReplaySnapshot) -> Decision:
     status = with_view(job, before, status, outlook, snapshot.now)
     actions: list[Action] = [*run_events(before.current_run, watched), *condition_events(before, status)]
     actions += [*_end_event(status), *watched.actions, *replay.stage.actions]
-    looks = [*watched.look_at, *replay.stage.look_at, *([replay.wait] if replay.wait else [])]
-    looks += [lasts.stalls_at] if lasts.stalls_at else []
-    looks += [snapshot.now] if watched.ended or status.phase in ENDED else []
-    return decision(job, job.status, status, [*actions, *_cleanup(snapshot, before, status)], looks)
+    requeue_at = [*watched.requeue_at, *replay.stage.requeue_at, *([replay.wait] if replay.wait else [])]
+    requeue_at += [lasts.stalls_at] if lasts.stalls_at else []
+    requeue_at += [snapshot.now] if watched.ended or status.phase in ENDED else []
+    return decision(job, job.status, status, [*actions, *_cleanup(snapshot, before, status)], requeue_at)
 
 
 def _desired_run(snapshot: ReplaySnapshot, status: ReplayJobStatus, pauses: bool) -> DesiredRun:
@@ -106,9 +106,9 @@ def _stage(
     if (blocker := blocker_of(snapshot)) is not None:
         return ReplayStage(blocker=blocker)
     if erasure is not None:
-        return ReplayStage(blocker=erasure, wait=snapshot.now + snapshot.defaults.look_again)
+        return ReplayStage(blocker=erasure, wait=snapshot.now + snapshot.defaults.poll_interval)
     if status.selection is None and (beginning := beginning_of(snapshot)) is not None:
-        return ReplayStage(blocker=beginning, wait=snapshot.now + snapshot.defaults.look_again)
+        return ReplayStage(blocker=beginning, wait=snapshot.now + snapshot.defaults.poll_interval)
     if (retry := _retry_at(snapshot, status)) is not None and watched.current is None:
         return ReplayStage(wait=retry)
     if (held := held_back(snapshot)) is not None:

@@ -100,7 +100,7 @@ class RunStage:
     trouble: RunError | None = None
     live: RunReport | None = None
     actions: tuple[Action, ...] = ()
-    look_at: tuple[datetime, ...] = ()
+    requeue_at: tuple[datetime, ...] = ()
 
     @property
     def free(self) -> bool:
@@ -150,7 +150,7 @@ def follow(snapshot: Snapshot, current: CurrentRun | None, desired: DesiredRun) 
             f"run {seen.name} has ended, but its driver pod may still write; the next run starts when the pod is gone"
         )
         trouble = RunError(reason=Reason.WAITING_FOR_DRIVER, message=message)
-        return RunStage(seen, trouble=trouble, look_at=_soon(snapshot))
+        return RunStage(seen, trouble=trouble, requeue_at=_soon(snapshot))
     return _guide(snapshot, seen, run, desired)
 
 
@@ -160,7 +160,7 @@ def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:
     leases = [snapshot.lease(table) for table in planned.former_tables]
     if any(is_held(lease, snapshot.now, snapshot.defaults) for lease in leases):
         waits = "the table is in use: waiting for a run of the namespace that released it"
-        return RunStage(current, trouble=RunError(reason=Reason.TABLE_BUSY, message=waits), look_at=_soon(snapshot))
+        return RunStage(current, trouble=RunError(reason=Reason.TABLE_BUSY, message=waits), requeue_at=_soon(snapshot))
     after = max((lease.epoch for lease in leases), default=0)
     epochs: dict[TableKey, int] = {}
     taken: list[AcquireLease] = []
@@ -169,22 +169,22 @@ def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:
         if isinstance(answer, Busy):
             words = RunError(reason=Reason.TABLE_BUSY, message=f"{table.uri} is in use: waiting for {answer.who}")
             when = (answer.until,) if answer.until else ()
-            return RunStage(current, trouble=words, actions=tuple(taken), look_at=(*when, *_soon(snapshot)))
+            return RunStage(current, trouble=words, actions=tuple(taken), requeue_at=(*when, *_soon(snapshot)))
         epochs[table] = answer.epoch
         taken += [answer.acquire] if answer.acquire else []
     if planned.readers:
         # With the table it is their turn to stop, and their slots become free.
         waits = f"{planned.tables[0].uri} is being read: waiting for {few(planned.readers, ' and ')} to stop"
         words = RunError(reason=Reason.TABLE_BUSY, message=waits)
-        return RunStage(current, trouble=words, actions=tuple(taken), look_at=_soon(snapshot))
+        return RunStage(current, trouble=words, actions=tuple(taken), requeue_at=_soon(snapshot))
     slot = slot_of(resource, current, planned.streams)
     # A run must not keep a table from other runs while it waits for a slot.
     begun = len(taken) < len(epochs)
     if not begun and (wait := full(snapshot.run_queue, slot, snapshot.now)) is not None:
         words = RunError(reason=Reason.WAITING_FOR_ROOM, message=f"waiting for a free slot: {wait.why}")
-        return RunStage(current, trouble=words, actions=(AwaitRoom(slot),), look_at=(wait.until,))
+        return RunStage(current, trouble=words, actions=(AwaitRoom(slot),), requeue_at=(wait.until,))
     fresh = current.model_copy(update={"generation": generation(resource)})
-    return RunStage(fresh, actions=(*taken, replace(planned.make(epochs), slot=slot)), look_at=_soon(snapshot))
+    return RunStage(fresh, actions=(*taken, replace(planned.make(epochs), slot=slot)), requeue_at=_soon(snapshot))
 
 
 def run_ref(resource: Resource, current: CurrentRun, *, stream: str | None = None, continuous: bool = False) -> RunRef:
@@ -224,13 +224,13 @@ def _guide(snapshot: Snapshot, seen: CurrentRun, run: ObservedRun, desired: Desi
     if ending is not None:
         delete = () if run.deleting else (DeleteRun(run.ref.namespace, run.ref.name),)
         ended = seen.model_copy(update={"ending": seen.ending or api_error(ending)})
-        return RunStage(ended, trouble=trouble, live=run.report, actions=delete, look_at=_soon(snapshot))
+        return RunStage(ended, trouble=trouble, live=run.report, actions=delete, requeue_at=_soon(snapshot))
     control = DriverControl(run.control.stop or desired.stop, desired.messages_per_second, desired.maintain)
     if control.stop and seen.stop_requested_at is None:
         seen = seen.model_copy(update={"stop_requested_at": clock_time(snapshot.now)})
     outdated = run.config_map and control != run.control
     actions = (SetControl(run.ref.namespace, run.ref.name, control),) if outdated else ()
-    return RunStage(seen, trouble=trouble, live=run.report, actions=actions, look_at=_soon(snapshot))
+    return RunStage(seen, trouble=trouble, live=run.report, actions=actions, requeue_at=_soon(snapshot))
 
 
 def _end(
@@ -290,4 +290,4 @@ def _known_end(current: CurrentRun) -> RunError | None:
 
 
 def _soon(snapshot: Snapshot) -> tuple[datetime, ...]:
-    return (snapshot.now + snapshot.defaults.look_again,)
+    return (snapshot.now + snapshot.defaults.poll_interval,)

@@ -231,7 +231,7 @@ class Defaults:
     """How long a free table waits for the first in its queue before the others may take it."""
     stalled_after: timedelta = timedelta(minutes=15)
     """How long a failure that only somebody can end may last until its resource is stalled."""
-    look_again: timedelta = timedelta(seconds=5)
+    poll_interval: timedelta = timedelta(seconds=5)
     """Time between two reconciliations while a run is in progress."""
     streams_at_once: int = 2
     """Maximum concurrent runs of one policy."""

@@ -92,11 +92,11 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
         *old_runs(snapshot, current, stream.spec.run_history_limit),
         *old_leases(snapshot, stream.metadata.namespace, current, over),
     ]
-    look_at = [*watched.look_at, *stage.look_at, *([wait] if wait else [])]
-    look_at += [snapshot.now] if watched.ended and wait is None else []
-    look_at += [lasts.stalls_at] if lasts.stalls_at else []
+    requeue_at = [*watched.requeue_at, *stage.requeue_at, *([wait] if wait else [])]
+    requeue_at += [snapshot.now] if watched.ended and wait is None else []
+    requeue_at += [lasts.stalls_at] if lasts.stalls_at else []
     done: list[Action] = [*_finalizer(stream), *watched.actions, *actions, *events, *cleanup, *stage.actions]
-    return decision(stream, stream.status, status, _once(done), look_at)
+    return decision(stream, stream.status, status, _once(done), requeue_at)
 
 
 def _lasting(

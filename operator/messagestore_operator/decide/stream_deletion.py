@@ -39,7 +39,7 @@ class _Deletion:
     stage: RunStage = NO_RUN
     over: EmitEvent | None = None
     kept_by: RunError | None = None
-    look_at: tuple[datetime, ...] = ()
+    requeue_at: tuple[datetime, ...] = ()
 
 
 def decide_deletion(snapshot: StreamSnapshot, before: MessageStreamStatus) -> Decision:
@@ -60,8 +60,8 @@ def decide_deletion(snapshot: StreamSnapshot, before: MessageStreamStatus) -> De
     if current is not None and current.number is not None:
         changes["run_number"] = max(status.run_number or 0, current.number)
     status = _viewed(snapshot, before, status.model_copy(update=changes), deletion)
-    looks = [*deletion.look_at, *deletion.stage.look_at, *watched.look_at]
-    return decision(stream, stream.status, status, _actions(snapshot, before, status, watched, deletion), looks)
+    requeue_at = [*deletion.requeue_at, *deletion.stage.requeue_at, *watched.requeue_at]
+    return decision(stream, stream.status, status, _actions(snapshot, before, status, watched, deletion), requeue_at)
 
 
 def _deletion_of(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: RunStage) -> _Deletion:
@@ -69,7 +69,7 @@ def _deletion_of(snapshot: StreamSnapshot, status: MessageStreamStatus, watched:
     if watched.ended is not None:
         done = watched.ended.run.kind == "delete" and watched.ended.state == "Succeeded"
         over = EmitEvent("Normal", Reason.DATA_DELETED, f"the store at {uri} is deleted") if done else None
-        return _Deletion(over=over, look_at=() if done else (snapshot.now,))
+        return _Deletion(over=over, requeue_at=() if done else (snapshot.now,))
     if watched.current is not None and not watched.unlaunched:
         return _Deletion(RunStage(watched.current, trouble=watched.trouble))
     if not status.run_number:
@@ -80,7 +80,7 @@ def _deletion_of(snapshot: StreamSnapshot, status: MessageStreamStatus, watched:
         return impossible
     if (absent := uninstalled(snapshot)) is not None:
         words = f"{absent.message}; {_TO_KEEP_DATA}"
-        return _Deletion(kept_by=absent.model_copy(update={"message": words}), look_at=_soon(snapshot))
+        return _Deletion(kept_by=absent.model_copy(update={"message": words}), requeue_at=_soon(snapshot))
     if snapshot.paused is not None:
         words = f"{snapshot.paused}; {_TO_KEEP_DATA}"
         return _Deletion(kept_by=RunError(reason=Reason.PAUSED, message=words))
@@ -94,14 +94,14 @@ def _blocked(snapshot: StreamSnapshot) -> _Deletion | None:
         ends = [hold.until.datetime for hold in held if hold.until]
         words = f"hold {held[0].name} keeps the data; {_TO_KEEP_DATA}"
         return _Deletion(
-            kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), look_at=(*ends, *_soon(snapshot))
+            kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), requeue_at=(*ends, *_soon(snapshot))
         )
     # A stream of another namespace blocks nothing: the folder's marker names the owner, who alone may delete it.
     sharing = [other for other in snapshot.sharing if other.metadata.namespace == stream.metadata.namespace]
     if (other := next((one for one in sharing if _keeps(one, now)), None)) is not None:
         which = f"{other.metadata.namespace}/{other.metadata.name}"
         words = f"MessageStream {which} names {stream.spec.table.uri} too; {_TO_KEEP_DATA}"
-        return _Deletion(kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), look_at=_soon(snapshot))
+        return _Deletion(kept_by=RunError(reason=Reason.DELETION_BLOCKED, message=words), requeue_at=_soon(snapshot))
     return None
 
 
@@ -133,7 +133,7 @@ def _impossible(snapshot: StreamSnapshot) -> _Deletion | None:
     end = datetime.fromisoformat(asked) + snapshot.defaults.deletion_bound
     if snapshot.now < end:
         says = f"{why.message}; the resource goes at {clock_time(end)}, and its data stays"
-        return _Deletion(kept_by=RunError(reason=why.reason, message=says), look_at=(end,))
+        return _Deletion(kept_by=RunError(reason=why.reason, message=says), requeue_at=(end,))
     return _kept(snapshot.stream, why.message)
 
 
@@ -151,7 +151,7 @@ def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Ru
         error = last.error.message if last.error else "it failed"
         words = f"the data could not be deleted: {error}; the next try is at {clock_time(wait)}; {_TO_KEEP_DATA}"
         reason = last.error.reason if last.error else Reason.RUN_FAILED
-        return _Deletion(kept_by=RunError(reason=reason, message=words), look_at=(wait,))
+        return _Deletion(kept_by=RunError(reason=reason, message=words), requeue_at=(wait,))
     attempt = next_attempt(last, stream, snapshot.defaults)
     run = current or reserve(snapshot, stream, "delete", (status.run_number or 0) + 1, attempt)
     table = table_key(stream)

@@ -75,9 +75,9 @@ class Anything(RuleBasedStateMachine):
             self.world.look(key, cut_after=cut)
 
     @rule()
-    def look_at_all_that_is_due(self) -> None:
+    def reconcile_all_that_is_due(self) -> None:
         for _ in range(4):
-            for key, when in list(self.world.looks.items()):
+            for key, when in list(self.world.requeue_at.items()):
                 if when is not None and when <= self.world.now and key in self.world.resources:
                     self.world.look(key)
 
@@ -94,7 +94,7 @@ class Anything(RuleBasedStateMachine):
         try:
             self.world.carry_out(*decided)
         except Conflict:
-            self.world.looks[decided[0]] = self.world.now
+            self.world.requeue_at[decided[0]] = self.world.now
 
     # Time and the cluster.
 
@@ -207,7 +207,7 @@ class Anything(RuleBasedStateMachine):
     @invariant()
     def nothing_is_forgotten(self) -> None:
         if hasattr(self, "world"):
-            for key, when in self.world.looks.items():
+            for key, when in self.world.requeue_at.items():
                 assert when is not None or not current_runs(self.world.status(key)), key
 
     def teardown(self) -> None:
@@ -218,7 +218,7 @@ class Anything(RuleBasedStateMachine):
         world.lingers = False
         self.deleted_pods(lingers=False)
         for _ in range(60):
-            self.look_at_all_that_is_due()
+            self.reconcile_all_that_is_due()
             for app in [app for app in world.runs() if not app.state.ended]:
                 if app.control.stop or not app.create.run.continuous:
                     world.start(app)

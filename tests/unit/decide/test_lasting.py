@@ -103,7 +103,7 @@ def test_the_operator_looks_again_when_it_will_be_stalled(world: World, resource
     fail(world)
     first = world.now
     fail(world, minutes=13)
-    again = world.looks[key]
+    again = world.requeue_at[key]
     assert again is not None
     assert (again - first).total_seconds() <= 15 * 60
 

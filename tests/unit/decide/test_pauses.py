@@ -49,7 +49,7 @@ def test_while_paused_nothing_is_launched_and_everything_says_why(world: World) 
         status, reason, words = world.ready(key)
         assert (status, reason) == ("True", "Paused")
         assert words.endswith(PAUSED)
-    assert all(when is not None and when - world.now <= timedelta(seconds=30) for when in world.looks.values())
+    assert all(when is not None and when - world.now <= timedelta(seconds=30) for when in world.requeue_at.values())
     world.paused = None
     world.settle()
     assert "ingest" in {app.create.run.kind for app in world.runs()}
@@ -111,7 +111,7 @@ def test_outside_of_its_window_only_ingests_and_deletions_start(world: World) ->
     world.settle()
     assert [world.ready(one)[1] for one in rest] == ["WaitingForWindow"] * 3
     assert all(world.ready(one)[2].endswith(OPENS) for one in rest)
-    assert world.looks[rest[0]] == datetime.fromisoformat("2026-01-06T00:00:00Z")
+    assert world.requeue_at[rest[0]] == datetime.fromisoformat("2026-01-06T00:00:00Z")
     world.now = datetime.fromisoformat("2026-01-06T00:00:00Z")
     world.settle()
     assert {app.create.run.kind for app in world.runs()} >= {"purge", "replay"}

@@ -50,7 +50,7 @@ def test_a_replay_previews_runs_and_succeeds(world: World) -> None:
     world.wait(days=9)
     world.settle()
     assert len(world.launched) == 1
-    assert world.look(key).look_again is None
+    assert world.look(key).requeue_at is None
 
 
 def test_a_dry_run_ends_after_the_preview(world: World) -> None:

@@ -89,7 +89,7 @@ def test_a_run_whose_deletion_was_asked_for_is_not_deleted_again_and_is_looked_a
     ended = current(**RUNNING, ending=StatusError(reason="SpecChanged", message="m"))
     found = stage(ended, seen(deleting=True, report=report("Running")))
     assert (found.actions, ending(found)) == ((), "SpecChanged")
-    assert found.look_at == (NOW + Defaults().look_again,)
+    assert found.requeue_at == (NOW + Defaults().poll_interval,)
     assert found.live == report("Running")
 
 
@@ -184,7 +184,7 @@ def test_nothing_has_ended_whose_driver_may_write_still(state: AppState, driver:
     found = stage(current(**RUNNING), seen(state, driver, report=report("Succeeded")))
     assert found.ended is None
     assert found.trouble is not None
-    assert (found.trouble.reason, found.look_at) == ("WaitingForDriver", (NOW + Defaults().look_again,))
+    assert (found.trouble.reason, found.requeue_at) == ("WaitingForDriver", (NOW + Defaults().poll_interval,))
 
 
 def test_of_a_run_that_its_operator_did_not_see_launched_the_objects_tell_when_and_of_which_generation() -> None:
@@ -222,7 +222,7 @@ RESERVED = current(launched_at=None)
 OWNER = launches.stream()
 SLOT = slot_of(OWNER, RESERVED, [OWNER])
 CREATE = replace(launches.launch(name=REF.name).run, slot=SLOT)
-SOON = (NOW + Defaults().look_again,)
+SOON = (NOW + Defaults().poll_interval,)
 
 
 def launched(*held: TableKey, by: str = "default/other", most: int | None = None) -> RunStage:
@@ -238,13 +238,13 @@ def taken(table: TableKey) -> AcquireLease:
 
 
 def test_a_run_takes_its_tables_before_it_is_made_and_is_looked_at_soon() -> None:
-    assert launched() == RunStage(RESERVED, actions=(taken(ONE), taken(TWO), CREATE), look_at=SOON)
+    assert launched() == RunStage(RESERVED, actions=(taken(ONE), taken(TWO), CREATE), requeue_at=SOON)
 
 
 def test_one_that_waits_for_its_second_table_keeps_the_first_and_is_looked_at_soon() -> None:
     found = launched(TWO)
     assert found.trouble == RunError(reason="TableBusy", message="s3a://lake/two is in use: waiting for run other")
-    assert (found.current, found.actions, found.look_at) == (RESERVED, (taken(ONE),), SOON)
+    assert (found.current, found.actions, found.requeue_at) == (RESERVED, (taken(ONE),), SOON)
 
 
 def test_one_that_has_a_table_already_takes_the_other_only_and_waits_for_no_room() -> None:
@@ -256,4 +256,4 @@ def test_one_that_has_a_table_already_takes_the_other_only_and_waits_for_no_room
 def test_one_whose_table_still_has_a_run_of_who_gave_it_up_takes_none_and_is_looked_at_soon() -> None:
     found = launched(FORMER)
     assert found.trouble is not None
-    assert (found.trouble.reason, found.actions, found.look_at) == ("TableBusy", (), SOON)
+    assert (found.trouble.reason, found.actions, found.requeue_at) == ("TableBusy", (), SOON)

@@ -121,8 +121,8 @@ def test_starts_are_spread_and_each_is_looked_at_when_its_turn_comes(world: Worl
         "WaitingForRoom",
         f"{WAITS}2 runs may start each second (runs.startsPerSecond)",
     )
-    looks = [world.looks[key] for key in keys[1:]]
-    assert looks == [world.now + timedelta(seconds=0.5), world.now + timedelta(seconds=1)]
+    requeue_at = [world.requeue_at[key] for key in keys[1:]]
+    assert requeue_at == [world.now + timedelta(seconds=0.5), world.now + timedelta(seconds=1)]
     world.starts = 1
     world.look(keys[2])
     assert going(world) == ["default/a"], "the one that was reserved first comes first"

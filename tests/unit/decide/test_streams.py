@@ -49,7 +49,7 @@ def test_a_stream_in_a_namespace_that_can_not_take_runs_is_looked_at_again_soon(
     world.can_run = False
     stream = orders(world)
     world.settle()
-    again = world.looks[stream]
+    again = world.requeue_at[stream]
     assert again is not None
     assert again - world.now <= timedelta(seconds=5)
     world.can_run = True
@@ -331,7 +331,7 @@ def test_a_run_that_was_never_submitted_lets_its_table_go_and_is_tried_again_eve
         world.only_run().state = AppState.SUBMISSION_FAILED
         world.settle()
         assert (world.status(stream).run_number, world.held("s3a://lake/orders").holder) == (number, None)
-        again = world.looks[stream]
+        again = world.requeue_at[stream]
         assert again is not None
         waits.append(round((again - world.now).total_seconds()))
         world.now = again
@@ -564,8 +564,8 @@ def test_the_figures_of_a_continuous_stream_are_written_once_in_a_while(world: W
         app.report = world.report(app, "Running", world.outcome(app))
         decision = world.look(stream)
         writes += any(isinstance(action, act.WriteStatus) for action in decision.actions)
-        assert decision.look_again is not None
-        assert decision.look_again - world.written[stream] <= timedelta(minutes=1)
+        assert decision.requeue_at is not None
+        assert decision.requeue_at - world.written[stream] <= timedelta(minutes=1)
     assert 29 <= writes <= 32
     world.wait(minutes=1)
     world.look(stream)
@@ -726,7 +726,7 @@ def test_a_secret_that_is_not_labelled_for_its_use_is_named_and_waited_for(world
     world.settle()
     words = "Secret lake may not be used for storage: its owner must label it messagestore.dev/use=ca.kafka.storage"
     assert (world.ready(stream), world.launched) == (("False", "NotAllowed", words), [])
-    assert world.looks[stream] is not None
+    assert world.requeue_at[stream] is not None
     world.secrets = {**world.secrets, "lake": frozenset({"kafka", "storage"})}
     run_once(world)
     assert world.ready(stream)[0] == "True"
