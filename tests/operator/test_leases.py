@@ -19,7 +19,7 @@ from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.old_leases import OldLeases
 from messagestore_operator.cluster.predicates import Predicates
-from messagestore_operator.cluster.starts import Starts
+from messagestore_operator.cluster.run_admission import RunAdmission
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import Defaults, TableKey
 from messagestore_operator.predicates.process import PredicateProcess
@@ -150,8 +150,8 @@ def test_the_leases_of_tables_that_are_gone_are_removed_and_no_others(apiserver:
         return [name for name, table in tables.items() if await leases.read(table) is not None]
 
     def old_leases(cache: Cache, leases: TableLeases, client: KubeClient) -> OldLeases:
-        backend, starts = KubeflowBackend(client), Starts(cache, RunBounds())
-        cluster = Cluster(client, backend, cache, leases, Namespaces(client), starts, lambda: now)
+        backend, admission = KubeflowBackend(client), RunAdmission(cache, RunBounds())
+        cluster = Cluster(client, backend, cache, leases, Namespaces(client), admission, lambda: now)
         gatherer = Gatherer(cluster, Predicates(PredicateProcess(), list), Defaults())
         return OldLeases(cluster, gatherer, ["default"], Defaults())
 
@@ -168,7 +168,7 @@ def test_the_lease_of_a_deleted_stream_names_no_run_that_is_gone(apiserver: ApiS
             cache,
             leases,
             Namespaces(client),
-            Starts(cache, RunBounds()),
+            RunAdmission(cache, RunBounds()),
             lambda: NOW + timedelta(hours=1),
         )
         gatherer = Gatherer(cluster, Predicates(PredicateProcess(), list), Defaults())

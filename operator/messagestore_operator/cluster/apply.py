@@ -97,7 +97,7 @@ class Applier:
 
     @_do.register
     async def _(self, action: actions.AwaitRoom, resource: Resource) -> None:
-        self._cluster.starts.wait(action.slot)
+        self._cluster.admission.wait(action.slot)
 
     @_do.register
     async def _(self, action: actions.CreateRun, resource: Resource) -> None:

@@ -11,7 +11,7 @@ from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.client import KubeClient
 from messagestore_operator.cluster.lease import TableLeases
 from messagestore_operator.cluster.namespaces import Namespaces
-from messagestore_operator.cluster.starts import Starts
+from messagestore_operator.cluster.run_admission import RunAdmission
 from messagestore_operator.decide.run_queue import RunBounds
 
 
@@ -34,7 +34,7 @@ class Cluster:
     cache: Cache
     leases: TableLeases
     namespaces: Namespaces
-    starts: Starts
+    admission: RunAdmission
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @classmethod
@@ -47,4 +47,4 @@ class Cluster:
         """
         cache = Cache(backend.kind.name)
         leases, namespaces = TableLeases(client, own_namespace), Namespaces(client)
-        return cls(client, backend, cache, leases, namespaces, Starts(cache, bounds))
+        return cls(client, backend, cache, leases, namespaces, RunAdmission(cache, bounds))

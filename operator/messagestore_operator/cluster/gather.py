@@ -105,7 +105,7 @@ class Gatherer:
             "defaults": self._defaults,
             "overlapping": self._cache.overlapping(resource),
             "paused": self._paused(resource.metadata.namespace),
-            "run_queue": self._cluster.starts.run_queue(),
+            "run_queue": self._cluster.admission.run_queue(),
             # Last, so that nothing in the snapshot is newer than its clock.
             "now": self._cluster.now(),
         }
@@ -232,7 +232,7 @@ class Gatherer:
 
     def _is_nothing(self, key: RunKey) -> bool:
         """Whether a run has no objects: it waits for a slot, or the API server said so a moment ago."""
-        if self._cluster.starts.waits("/".join(key)):
+        if self._cluster.admission.waits("/".join(key)):
             return True
         now = self._cluster.now()
         self._nothing = {known: since for known, since in self._nothing.items() if now - since < _NOTHING_LASTS}

@@ -36,7 +36,7 @@ class Reconciler:
         telemetry: Telemetry,
     ) -> None:
         self._cache = cluster.cache
-        self._starts = cluster.starts
+        self._admission = cluster.admission
         self._gatherer = gatherer
         self._decide = decide
         self._applier = applier
@@ -61,7 +61,7 @@ class Reconciler:
                 self._health.end(key)
                 self._metrics.reconciled.labels(key[0]).observe(perf_counter() - started)
                 self._queue.done(key, failed=failed)
-                for other in self._starts.next():
+                for other in self._admission.next():
                     self._queue.add(other)
 
     async def _try(self, key: ResourceKey) -> bool:
@@ -99,7 +99,7 @@ class Reconciler:
             return
         # There is no await between the snapshot and this, so two decisions never take the same slot.
         decision = self._decide(snapshot)
-        self._starts.let_start(decision)
+        self._admission.let_start(decision)
         for run in snapshot.runs:
             await self._applier.finish(run)
         await self._applier.carry_out(resource, decision.actions)

@@ -19,8 +19,8 @@ from messagestore_operator.cluster.kinds import CONFIG_MAPS
 from messagestore_operator.cluster.lease import TableLeases, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.predicates import Predicates
+from messagestore_operator.cluster.run_admission import RunAdmission
 from messagestore_operator.cluster.runref import run_annotations, run_labels
-from messagestore_operator.cluster.starts import Starts
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import (
@@ -58,8 +58,8 @@ def replay(name: str, source: str = "orders", namespace: str = "default", **stat
 def gatherer_of(
     cache: Cache, client: Any, namespaces: Namespaces, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Gatherer:
-    leases, starts = TableLeases(client, "op"), Starts(cache, RunBounds())
-    cluster = Cluster(client, KubeflowBackend(client), cache, leases, namespaces, starts, now)
+    leases, admission = TableLeases(client, "op"), RunAdmission(cache, RunBounds())
+    cluster = Cluster(client, KubeflowBackend(client), cache, leases, namespaces, admission, now)
     return Gatherer(cluster, Predicates(PredicateProcess(), list), UNASKED)
 
 

@@ -16,8 +16,8 @@ _SEEN_SECONDS = 60.0
 """After this time a run that no status shows as launched loses its slot."""
 
 
-class Starts:
-    """Keeps the run queue of all resources.
+class RunAdmission:
+    """Admits reserved runs within the limits; keeps the run queue of all resources.
 
     Args:
         cache: knows all resources' current runs.

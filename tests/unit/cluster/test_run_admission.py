@@ -1,11 +1,11 @@
-"""The operator's RunQueue of runs, as its process counts it between two looks."""
+"""The queue of runs, as the operator counts it between two reconciliations."""
 
 from typing import Any
 
 import pytest
 
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.starts import Starts
+from messagestore_operator.cluster.run_admission import RunAdmission
 from messagestore_operator.decide.actions import CreateRun, Decision
 from messagestore_operator.decide.run_queue import RunBounds, RunSlot
 from support.launches import stream
@@ -46,35 +46,35 @@ def clock() -> list[float]:
 
 def test_a_run_that_was_let_start_counts_before_its_status_says_so_and_once_afterwards(clock: list[float]) -> None:
     cache = cache_with(launched=False)
-    starts = Starts(cache, RunBounds(starts_per_second=2), lambda: clock[0])
+    admission = RunAdmission(cache, RunBounds(starts_per_second=2), lambda: clock[0])
     (slot,) = cache.slots()
-    starts.let_start(decision_of(slot))
-    starts.let_start(decision_of(slot))
-    queue = starts.run_queue()
+    admission.let_start(decision_of(slot))
+    admission.let_start(decision_of(slot))
+    queue = admission.run_queue()
     assert (holders(queue.under_way), queue.starts) == ([RUN], 1)
     put(cache, True, "2")
-    assert holders(starts.run_queue().under_way) == [RUN]
+    assert holders(admission.run_queue().under_way) == [RUN]
     put(cache, None, "3")
-    assert starts.run_queue().under_way == ()
+    assert admission.run_queue().under_way == ()
 
 
 def test_a_run_that_never_came_has_no_room_for_ever(clock: list[float]) -> None:
     cache = cache_with(launched=False)
-    starts = Starts(cache, RunBounds(), lambda: clock[0])
-    starts.let_start(decision_of(next(cache.slots())))
+    admission = RunAdmission(cache, RunBounds(), lambda: clock[0])
+    admission.let_start(decision_of(next(cache.slots())))
     clock[0] = 61
-    assert starts.run_queue().under_way == ()
+    assert admission.run_queue().under_way == ()
 
 
 def test_what_waits_is_next_as_soon_as_there_is_room_and_in_line_as_long_as_it_is_wanted(clock: list[float]) -> None:
     cache = cache_with(launched=False)
-    starts = Starts(cache, RunBounds(starts_per_second=1), lambda: clock[0])
+    admission = RunAdmission(cache, RunBounds(starts_per_second=1), lambda: clock[0])
     (slot,) = cache.slots()
     other = RunSlot("default/other", ("MessageStream", "default", "other"), frozenset(), slot.since)
-    starts.let_start(decision_of(other))
-    starts.wait(slot)
-    assert (starts.next(), starts.waits(RUN)) == ([], True)
+    admission.let_start(decision_of(other))
+    admission.wait(slot)
+    assert (admission.next(), admission.waits(RUN)) == ([], True)
     clock[0] = 1
-    assert starts.next() == [("MessageStream", "default", "orders")]
+    assert admission.next() == [("MessageStream", "default", "orders")]
     put(cache, None, "2")
-    assert (starts.next(), starts.waits(RUN)) == ([], False)
+    assert (admission.next(), admission.waits(RUN)) == ([], False)
