@@ -31,15 +31,15 @@ from messagestore_operator.cluster.references import References
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.decision import decide
-from messagestore_operator.decide.leases import claimed
+from messagestore_operator.decide.leases import with_requests
 from messagestore_operator.decide.needs import Uses
 from messagestore_operator.decide.run_queue import RunQueue, RunSlot
 from messagestore_operator.decide.snapshot import (
     AppState,
-    Claim,
     Defaults,
     DriverControl,
     DriverPod,
+    LeaseRequest,
     ObservedRun,
     PolicySnapshot,
     ReplaySnapshot,
@@ -49,7 +49,7 @@ from messagestore_operator.decide.snapshot import (
     TableLease,
     Waiting,
 )
-from messagestore_operator.decide.tables import claims_of, former_tables, reader, slots_of, table_key, tables_of
+from messagestore_operator.decide.tables import former_tables, lease_requests_of, reader, slots_of, table_key, tables_of
 from messagestore_operator.manifests.predicates import predicate_problems
 from messagestore_operator.tenancy import StorageBounds, Tenancy
 
@@ -561,14 +561,14 @@ class World:
         others = (other for other in self.resources.values() if isinstance(other, MessageStream))
         return tuple(other for other in others if other.identity != stream.identity and folder(other) == folder(stream))
 
-    def _claims(self, wanted: TableKey) -> Iterator[tuple[Claim, bool]]:
+    def _lease_requests(self, wanted: TableKey) -> Iterator[tuple[LeaseRequest, bool]]:
         for resource in self.resources.values():
-            for table, claim, waits in claims_of(resource, self._streams(resource)):
+            for table, request, waits in lease_requests_of(resource, self._streams(resource)):
                 if table == wanted:
-                    yield claim, waits
+                    yield request, waits
 
     def _lease(self, table: TableKey) -> TableLease:
-        lease = claimed(self.leases.get(table, TableLease(table)), list(self._claims(table)))
+        lease = with_requests(self.leases.get(table, TableLease(table)), list(self._lease_requests(table)))
         where = tuple((lease.holder or "/").split("/"))
         app = self.apps.get((where[0], where[1]))
         return replace(

@@ -32,8 +32,8 @@ from messagestore_operator.cluster.resources import read
 from messagestore_operator.cluster.run_objects import RunKey, RunObjects, reduced, run_key, shared
 from messagestore_operator.cluster.runref import owner_key, run_ref
 from messagestore_operator.decide.run_queue import RunSlot
-from messagestore_operator.decide.snapshot import AppState, Claim, ObservedRun, RunRef, TableKey
-from messagestore_operator.decide.tables import claims_of, current_runs, slots_of, table_key
+from messagestore_operator.decide.snapshot import AppState, LeaseRequest, ObservedRun, RunRef, TableKey
+from messagestore_operator.decide.tables import current_runs, lease_requests_of, slots_of, table_key
 from messagestore_operator.translate import numbered_run_name
 
 _log = logging.getLogger(__name__)
@@ -125,13 +125,13 @@ class Cache:
         found = [one for one in map(self._resources.get, sorted(keys)) if isinstance(one, RetentionPolicy)]
         return tuple(policy for policy in found if refers_to(policy, stream))
 
-    def claims(self, table: TableKey) -> Iterator[tuple[Claim, bool]]:
-        """The claims of all current runs on a table, each with whether it waits."""
+    def lease_requests(self, table: TableKey) -> Iterator[tuple[LeaseRequest, bool]]:
+        """The requests of all current runs for a table, each with whether it waits."""
         for key in sorted(self.interested(table)):
             resource = self._resources[key]
-            for claimed, claim, waits in claims_of(resource, self.streams_of(resource)):
-                if claimed == table:
-                    yield claim, waits
+            for requested, request, waits in lease_requests_of(resource, self.streams_of(resource)):
+                if requested == table:
+                    yield request, waits
 
     def slots(self) -> Iterator[RunSlot]:
         """The slots of the current runs of all resources, including waiting ones."""

@@ -24,7 +24,7 @@ from messagestore_operator.cluster.references import ResourceKey
 from messagestore_operator.cluster.reports import Reading, Reports
 from messagestore_operator.cluster.run_objects import RunKey, RunObjects
 from messagestore_operator.cluster.secrets import Secrets
-from messagestore_operator.decide.leases import claimed
+from messagestore_operator.decide.leases import with_requests
 from messagestore_operator.decide.needs import Uses, secrets_of
 from messagestore_operator.decide.snapshot import (
     AppState,
@@ -298,16 +298,16 @@ class Gatherer:
             self._cache.put({**whole, "kind": kind})
 
     async def lease(self, table: TableKey) -> TableLease:
-        """A table's Lease, with the claims of the runs that have it or wait for it."""
+        """A table's Lease, with the requests of the runs that have it or wait for it."""
         document = self._cache.lease(lease_name(table))
         now = self._cluster.now()
         written = TableLease(table, epoch=first_epoch(now)) if document is None else _written(table, document)
-        lease = claimed(written, list(self._cache.claims(table)))
+        lease = with_requests(written, list(self._cache.lease_requests(table)))
         return lease if lease.holder is None else await self._with_holder(lease)
 
     async def _with_holder(self, lease: TableLease) -> TableLease:
         namespace, _, name = (lease.holder or "").partition("/")
-        if lease.holder_claim is not None:
+        if lease.holder_request is not None:
             # The run's own resource decides about it; until then no other run may acquire the table.
             return replace(lease, holder_run=self._observed((namespace, name)))
         try:

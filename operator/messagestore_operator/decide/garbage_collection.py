@@ -49,5 +49,5 @@ def old_leases(
         if where != namespace or name in current:
             continue
         run = snapshot.run(name)
-        if name in over or (lease.holder_claim is None and run is not None and run.over):
+        if name in over or (lease.holder_request is None and run is not None and run.over):
             yield ReleaseLease(table, lease.holder, lease.resource_version)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from messagestore_operator.decide.actions import AcquireLease
-from messagestore_operator.decide.snapshot import Claim, Defaults, TableLease
+from messagestore_operator.decide.snapshot import Defaults, LeaseRequest, TableLease
 
 _KEPT = timedelta(days=1)
 _EPOCHS_START = datetime(2020, 1, 1, tzinfo=UTC)
@@ -15,7 +15,7 @@ _EPOCHS_START = datetime(2020, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Granted:
-    """The claim has the table, or gets it by the acquisition."""
+    """The run has the table, or gets it by the acquisition."""
 
     epoch: int
     acquire: AcquireLease | None = None
@@ -29,36 +29,38 @@ class Busy:
     until: datetime | None = None
 
 
-def grant(lease: TableLease, claim: Claim, now: datetime, defaults: Defaults, after: int = 0) -> Granted | Busy:
-    """Whether a claim may have the table now; its epoch must be higher than `after`."""
-    if lease.holder == claim.holder:
+def grant(
+    lease: TableLease, request: LeaseRequest, now: datetime, defaults: Defaults, after: int = 0
+) -> Granted | Busy:
+    """Whether a run may have the table now; its epoch must be higher than `after`."""
+    if lease.holder == request.holder:
         return Granted(lease.epoch)
     if is_held(lease, now, defaults):
         return Busy(_holder(lease))
-    ahead = min((other for other in lease.queue if _turn(other) < _turn(claim)), key=_turn, default=None)
+    ahead = min((other for other in lease.queue if _turn(other) < _turn(request)), key=_turn, default=None)
     if ahead is not None and lease.resource_version is not None:
         turn = max(lease.since or ahead.since, ahead.since) + defaults.turn_after
         if now < turn:
             return Busy(f"{ahead.kind} run {_run(ahead.holder)} of {ahead.resource}, which comes first", turn)
     epoch = next_epoch(max(lease.epoch, after), now)
-    return Granted(epoch, AcquireLease(lease.table, claim.holder, epoch, lease.resource_version))
+    return Granted(epoch, AcquireLease(lease.table, request.holder, epoch, lease.resource_version))
 
 
-def claimed(lease: TableLease, claims: Collection[tuple[Claim, bool]]) -> TableLease:
-    """A lease with its holder's claim and its queue, from the statuses of resources.
+def with_requests(lease: TableLease, requests: Collection[tuple[LeaseRequest, bool]]) -> TableLease:
+    """A lease with its holder's request and its queue, from the statuses of resources.
 
     A run that was launched has its table, whatever the Lease says: the Lease may have been deleted, or may have had
     another name in an earlier release or with an earlier endpoint of the stream.
 
     Args:
         lease: as it is in the cluster.
-        claims: of all resources on the table; each with whether it waits.
+        requests: of all resources for the table; each with whether it waits.
     """
-    launched = {claim.holder: claim for claim, waits in claims if not waits}
-    queue = tuple(claim for claim, waits in claims if waits)
+    launched = {request.holder: request for request, waits in requests if not waits}
+    queue = tuple(request for request, waits in requests if waits)
     holder = lease.holder or next(iter(launched), None)
-    known = {**{claim.holder: claim for claim in queue}, **launched}
-    return replace(lease, holder=holder, holder_claim=known.get(holder or ""), queue=queue)
+    known = {**{request.holder: request for request in queue}, **launched}
+    return replace(lease, holder=holder, holder_request=known.get(holder or ""), queue=queue)
 
 
 def is_held(lease: TableLease, now: datetime, defaults: Defaults) -> bool:
@@ -72,7 +74,7 @@ def is_abandoned(lease: TableLease, now: datetime, defaults: Defaults) -> bool:
     No status names the run, and none of its pods can write any more. A lease that was taken just now doesn't count as
     abandoned: the data about its holder may be older than the lease.
     """
-    if not lease.holder or lease.holder_claim is not None:
+    if not lease.holder or lease.holder_request is not None:
         return False
     if lease.since is not None and now - lease.since < defaults.turn_after:
         return False
@@ -94,15 +96,15 @@ def next_epoch(before: int, now: datetime) -> int:
     return max(before + 1, int((now - _EPOCHS_START).total_seconds()))
 
 
-def longest_wait(queue: Sequence[Claim], holder: str) -> datetime | None:
+def longest_wait(queue: Sequence[LeaseRequest], holder: str) -> datetime | None:
     """Since when other runs have waited for a table that `holder` has."""
-    return min((claim.since for claim in queue if claim.holder != holder), default=None)
+    return min((request.since for request in queue if request.holder != holder), default=None)
 
 
 def _holder(lease: TableLease) -> str:
     name = _run(lease.holder or "")
-    if lease.holder_claim is not None:
-        return f"{lease.holder_claim.kind} run {name} of {lease.holder_claim.resource}"
+    if lease.holder_request is not None:
+        return f"{lease.holder_request.kind} run {name} of {lease.holder_request.resource}"
     if lease.holder_run is not None:
         return f"{lease.holder_run.ref.kind} run {name} of namespace {lease.holder_run.ref.namespace}"
     return f"run {name}"
@@ -112,5 +114,5 @@ def _run(holder: str) -> str:
     return holder.rpartition("/")[2]
 
 
-def _turn(claim: Claim) -> tuple[datetime, str]:
-    return claim.since, claim.holder
+def _turn(request: LeaseRequest) -> tuple[datetime, str]:
+    return request.since, request.holder

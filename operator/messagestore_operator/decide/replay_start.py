@@ -41,8 +41,8 @@ def erasure_of(snapshot: ReplaySnapshot) -> RunError | None:
     current = job.status.current_run if job.status else None
     own = f"{job.metadata.namespace}/{current.name}" if current else None
     for lease in snapshot.read:
-        claims = lease.queue if own is not None and lease.holder == own else (lease.holder_claim,)
-        if who := next((claim.resource for claim in claims if claim is not None and claim.kind == "erase"), None):
+        requests = lease.queue if own is not None and lease.holder == own else (lease.holder_request,)
+        if who := next((one.resource for one in requests if one is not None and one.kind == "erase"), None):
             words = f"the replay pauses for an erasure of {lease.table.uri} by {who}, and goes on afterwards"
             return RunError(reason=Reason.ERASING, message=words)
     return None

@@ -31,7 +31,7 @@ from messagestore_operator.decide.snapshot import (
     Snapshot,
     TableKey,
 )
-from messagestore_operator.decide.tables import claim_of, slot_of
+from messagestore_operator.decide.tables import lease_request_of, slot_of
 from messagestore_operator.reasons import CANCELLED, Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.runs import api_error
@@ -165,7 +165,9 @@ def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:
     epochs: dict[TableKey, int] = {}
     taken: list[AcquireLease] = []
     for table in planned.tables:
-        answer = grant(snapshot.lease(table), claim_of(resource, current), snapshot.now, snapshot.defaults, after)
+        answer = grant(
+            snapshot.lease(table), lease_request_of(resource, current), snapshot.now, snapshot.defaults, after
+        )
         if isinstance(answer, Busy):
             words = RunError(reason=Reason.TABLE_BUSY, message=f"{table.uri} is in use: waiting for {answer.who}")
             when = (answer.until,) if answer.until else ()

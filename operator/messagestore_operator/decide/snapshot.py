@@ -147,8 +147,8 @@ class ObservedRun:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A current run that has, or waits for, the right to write a table."""
+class LeaseRequest:
+    """A current run that has, or waits for, the Lease of a table."""
 
     holder: str
     kind: RunKind
@@ -195,15 +195,15 @@ class TableLease:
     since: datetime | None = None
     """When it was acquired or, if it is free, released."""
     resource_version: str | None = None
-    holder_claim: Claim | None = None
-    """The claim of the resource whose status names the holder as its current run; None: no status does."""
+    holder_request: LeaseRequest | None = None
+    """The request of the resource whose status names the holder as its current run; None: no status does."""
     holder_run: ObservedRun | None = None
     """The holder as observed; None: it has no application, no ConfigMap and no pod.
 
-    If no resource claims the table, this comes from the API server itself.
+    If no resource requests the table, this comes from the API server itself.
     """
-    queue: tuple[Claim, ...] = ()
-    """Claims on this table by runs that have not been launched, of all resources and this one, in any order."""
+    queue: tuple[LeaseRequest, ...] = ()
+    """Requests for this table by runs that have not been launched, of all resources and this one, in any order."""
 
 
 @dataclass(frozen=True)

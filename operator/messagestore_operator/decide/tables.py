@@ -1,4 +1,4 @@
-"""Which tables a resource's runs write, their keys, and who claims them."""
+"""Which tables a resource's runs write, their keys, and who requests them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.run_queue import RunSlot
-from messagestore_operator.decide.snapshot import Claim, Defaults, RunKind, TableKey
+from messagestore_operator.decide.snapshot import Defaults, LeaseRequest, RunKind, TableKey
 from messagestore_operator.tenancy.adoption import givers
 from messagestore_operator.translate.storage import endpoint_key, job_uri
 
@@ -54,27 +54,29 @@ def replay_tables(job: ReplayJob, streams: Mapping[str, MessageStream]) -> list[
     return sorted({table_key(streams[name]) for name in names if name in streams})
 
 
-def claims_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[tuple[TableKey, Claim, bool]]:
+def lease_requests_of(
+    resource: Resource, streams: Iterable[MessageStream]
+) -> Iterator[tuple[TableKey, LeaseRequest, bool]]:
     """The tables that a resource's current runs have or wait for.
 
-    A snapshot has the claims of all resources on a table: waiting ones are the lease's queue, and the holder's claim is
-    found by its name.
+    A snapshot has the requests of all resources for a table: waiting ones are the lease's queue, and the holder's
+    is found by its name.
 
     Returns:
-        The table, the claim, and whether it waits: its run has not been launched.
+        The table, the request, and whether it waits: its run has not been launched.
     """
     found = list(streams)
     known = {stream.metadata.name: stream for stream in found}
     for run, stream in _requested_runs(resource):
         for table in _written(resource, run, stream, known):
-            yield table, claim_of(resource, run), run.launched_at is None
+            yield table, lease_request_of(resource, run), run.launched_at is None
 
 
-def claim_of(resource: Resource, run: CurrentRun) -> Claim:
-    """The claim of a current run."""
+def lease_request_of(resource: Resource, run: CurrentRun) -> LeaseRequest:
+    """The request of a current run for the tables that it writes."""
     kind, namespace, name = resource.identity
     assert run.requested_at is not None
-    return Claim(
+    return LeaseRequest(
         holder=f"{namespace}/{run.name}",
         kind=_kind(run),
         resource=f"{kind} {namespace}/{name}",

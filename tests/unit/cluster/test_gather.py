@@ -196,7 +196,7 @@ def test_an_erasure_and_the_replays_of_its_folder_see_each_other_in_whichever_na
     for key in (("ReplayJob", "default", "reserved"), ("ReplayJob", "billing", "elsewhere")):
         found = asyncio.run(gatherer.snapshot(key))
         assert isinstance(found, ReplaySnapshot)
-        assert [lease.holder_claim.kind for lease in found.read if lease.holder_claim] == ["erase"]
+        assert [lease.holder_request.kind for lease in found.read if lease.holder_request] == ["erase"]
 
 
 class _Empty:

@@ -173,7 +173,7 @@ def test_whatever_happens_while_everything_is_read_the_resource_of_each_tables_h
 
     def unknown_holders() -> set[str | None]:
         return {holder_of(lease) for lease in kept.cache.leases()} - {
-            claim.holder for claim, _ in kept.cache.claims(table)
+            request.holder for request, _ in kept.cache.lease_requests(table)
         }
 
     kept.server.meanwhile = another_leader_launches

@@ -16,9 +16,9 @@ from messagestore_operator.decide.leases import Busy, Granted, grant, is_abandon
 from messagestore_operator.decide.schedule import is_too_late, latest_time, next_time
 from messagestore_operator.decide.snapshot import (
     AppState,
-    Claim,
     Defaults,
     DriverPod,
+    LeaseRequest,
     ObservedRun,
     RunRef,
     TableKey,
@@ -141,8 +141,8 @@ def test_jitter_is_a_function_of_its_key() -> None:
     assert 0.9 < max(jitters) <= 1
 
 
-def claim(name: str, seconds: int = 0) -> Claim:
-    return Claim(f"default/{name}", "ingest", f"MessageStream default/{name}", NOW + timedelta(seconds=seconds))
+def lease_request(name: str, seconds: int = 0) -> LeaseRequest:
+    return LeaseRequest(f"default/{name}", "ingest", f"MessageStream default/{name}", NOW + timedelta(seconds=seconds))
 
 
 def lease(**given: object) -> TableLease:
@@ -150,7 +150,7 @@ def lease(**given: object) -> TableLease:
 
 
 def test_the_holder_keeps_its_epoch() -> None:
-    assert grant(lease(holder="default/a"), claim("a"), NOW, Defaults()) == Granted(7)
+    assert grant(lease(holder="default/a"), lease_request("a"), NOW, Defaults()) == Granted(7)
 
 
 def holder(state: AppState, phase: str | None) -> ObservedRun:
@@ -169,7 +169,7 @@ def holder(state: AppState, phase: str | None) -> ObservedRun:
         ({"holder_run": holder(AppState.MISSING, "Running")}, False),
         ({"holder_run": holder(AppState.FAILED, "Unknown")}, False),
         # A status names it, and may be newer than the observation.
-        ({"holder_run": None, "holder_claim": claim("a")}, False),
+        ({"holder_run": None, "holder_request": lease_request("a")}, False),
         ({"holder_run": None, "since": NOW - timedelta(seconds=1)}, False),
         ({"holder_run": None, "since": NOW - Defaults().turn_after}, True),
     ],
@@ -177,7 +177,10 @@ def holder(state: AppState, phase: str | None) -> ObservedRun:
 def test_a_table_is_taken_only_from_a_holder_that_writes_no_more(given: dict[str, Any], gone: bool) -> None:
     held = lease(**{"holder": "default/a", "since": NOW - timedelta(days=1), **given})
     assert is_abandoned(held, NOW, Defaults()) is gone
-    assert isinstance(grant(replace(held, queue=(claim("b"),)), claim("b"), NOW, Defaults()), Granted if gone else Busy)
+    assert isinstance(
+        grant(replace(held, queue=(lease_request("b"),)), lease_request("b"), NOW, Defaults()),
+        Granted if gone else Busy,
+    )
 
 
 DAY = timedelta(days=1)
@@ -199,7 +202,7 @@ def test_a_lease_goes_a_day_after_it_was_of_use_to_anybody(given: dict[str, Any]
 
 
 def test_the_first_in_the_queue_comes_first_and_does_not_block_it_for_ever() -> None:
-    second, first, third = (claim("b", 2), claim("a", 1), claim("c", 3))
+    second, first, third = (lease_request("b", 2), lease_request("a", 1), lease_request("c", 3))
     free = lease(since=NOW + timedelta(seconds=5), queue=(second, first, third))
     turn = NOW + timedelta(seconds=5) + Defaults().turn_after
     assert isinstance(grant(free, first, NOW + timedelta(seconds=6), Defaults()), Granted)
