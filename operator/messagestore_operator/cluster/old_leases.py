@@ -52,11 +52,11 @@ class OldLeases:
             if table is None or (self._namespaces and table.namespace not in self._namespaces):
                 continue
             try:
-                await self._judge(table, document)
+                await self._release_if_unused(table, document)
             except ApiError as error:
                 _log.info("the Lease of %s stays for now: %s", table, error)
 
-    async def _judge(self, table: TableKey, document: ApiObject) -> None:
+    async def _release_if_unused(self, table: TableKey, document: ApiObject) -> None:
         lease = await self._gatherer.lease(table)
         named = bool(self._cache.interested(table))
         if is_left_over(lease, named, self._now(), self._defaults):

@@ -150,7 +150,7 @@ async def _answer(request: web.BaseRequest, page: Page, visitors: Visitors | Non
         return web.Response(status=405, headers={"Allow": "GET, HEAD"})
     if visitors is not None:
         try:
-            status = await visitors.judge(request.headers.get("Authorization"), request.path)
+            status = await visitors.authorize(request.headers.get("Authorization"), request.path)
         except ApiError:
             return web.Response(text="the API server can't be asked", status=503)
         if status != OK:

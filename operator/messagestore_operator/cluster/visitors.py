@@ -30,11 +30,11 @@ class Visitors:
     def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client.unlimited(_ANSWER_SECONDS)
         self._clock = clock
-        self._judged: dict[bytes, tuple[float, int]] = {}
+        self._remembered: dict[bytes, tuple[float, int]] = {}
         self._strangers = TokenBucket(_STRANGERS_PER_SECOND, _BURST, clock)
         self._asking = 0
 
-    async def judge(self, authorization: str | None, path: str) -> int:
+    async def authorize(self, authorization: str | None, path: str) -> int:
         """The HTTP status of a GET request for a path, by the bearer token in its header.
 
         It is TOO_MANY if too many unknown tokens came.
@@ -47,8 +47,8 @@ class Visitors:
             return UNAUTHORIZED
         key = hashlib.sha256(f"{path} {token.strip()}".encode()).digest()
         now = self._clock()
-        judged_at, status = self._judged.get(key, (-_REMEMBERED_SECONDS, UNAUTHORIZED))
-        if now - judged_at < _REMEMBERED_SECONDS:
+        checked_at, status = self._remembered.get(key, (-_REMEMBERED_SECONDS, UNAUTHORIZED))
+        if now - checked_at < _REMEMBERED_SECONDS:
             return status
         if status != OK and (self._asking >= _STRANGERS_AT_ONCE or not self._strangers.take()):
             return TOO_MANY
@@ -61,27 +61,27 @@ class Visitors:
         return status
 
     def _remember(self, key: bytes, now: float, status: int) -> None:
-        if len(self._judged) >= _MOST_REMEMBERED:
-            self._judged = {one: found for one, found in self._judged.items() if found[1] == OK}
-        if len(self._judged) >= _MOST_REMEMBERED:
-            self._judged.clear()
-        self._judged[key] = now, status
+        if len(self._remembered) >= _MOST_REMEMBERED:
+            self._remembered = {one: answer for one, answer in self._remembered.items() if answer[1] == OK}
+        if len(self._remembered) >= _MOST_REMEMBERED:
+            self._remembered.clear()
+        self._remembered[key] = now, status
 
     async def _ask(self, token: str, path: str) -> int:
-        found = await self._client.create(
+        review = await self._client.create(
             _REVIEWS, {**_kind("authentication", "TokenReview"), "spec": {"token": token}}
         )
-        if at(found, "status", "authenticated") is not True:
+        if at(review, "status", "authenticated") is not True:
             return UNAUTHORIZED
-        who = at(found, "status", "user") or {}
-        asked = {
+        who = at(review, "status", "user") or {}
+        attributes = {
             "user": who.get("username"),
             "uid": who.get("uid"),
             "groups": who.get("groups"),
             "extra": who.get("extra"),
             "nonResourceAttributes": {"path": path, "verb": "get"},
         }
-        spec = {name: value for name, value in asked.items() if value}
+        spec = {name: value for name, value in attributes.items() if value}
         answer = await self._client.create(
             _ACCESS_REVIEWS, {**_kind("authorization", "SubjectAccessReview"), "spec": spec}
         )

@@ -47,7 +47,7 @@ def visitors(allowed: bool = True) -> tuple[Visitors, Reviews, list[float]]:
 )
 def test_a_token_is_judged_by_the_api_server(authorization: str | None, allowed: bool, status: int) -> None:
     found, reviews, _ = visitors(allowed)
-    assert asyncio.run(found.judge(authorization, "/metrics")) == status
+    assert asyncio.run(found.authorize(authorization, "/metrics")) == status
     if status in (200, 403):
         path = {"path": "/metrics", "verb": "get"}
         assert reviews.asked[1]["spec"] == {"user": "prometheus", "groups": ["scrapers"], "nonResourceAttributes": path}
@@ -57,22 +57,22 @@ def test_what_came_of_it_is_remembered_for_a_minute() -> None:
     found, reviews, clock = visitors()
     asked = []
     for clock[0] in (0.0, 59.0, 61.0):
-        asyncio.run(found.judge("Bearer known", "/metrics"))
+        asyncio.run(found.authorize("Bearer known", "/metrics"))
         asked.append(len(reviews.asked))
     assert asked == [2, 2, 4]
 
 
 def test_strangers_have_few_reviews_and_hold_up_nobody_who_was_allowed() -> None:
     found, reviews, clock = visitors()
-    assert asyncio.run(found.judge("Bearer known", "/metrics")) == 200
+    assert asyncio.run(found.authorize("Bearer known", "/metrics")) == 200
     clock[0] = 61
     asked = len(reviews.asked)
-    answers = [asyncio.run(found.judge(f"Bearer {number}", "/metrics")) for number in range(2000)]
+    answers = [asyncio.run(found.authorize(f"Bearer {number}", "/metrics")) for number in range(2000)]
     assert (answers[0], answers[-1]) == (401, 429)
     assert len(reviews.asked) - asked <= 20
-    assert asyncio.run(found.judge("Bearer known", "/metrics")) == 200
+    assert asyncio.run(found.authorize("Bearer known", "/metrics")) == 200
     clock[0] = 63
-    assert asyncio.run(found.judge("Bearer other", "/metrics")) == 401, "the rate lets the next strangers ask"
+    assert asyncio.run(found.authorize("Bearer other", "/metrics")) == 401, "the rate lets the next strangers ask"
 
 
 def test_only_a_few_strangers_are_asked_about_at_once() -> None:
@@ -85,7 +85,7 @@ def test_only_a_few_strangers_are_asked_about_at_once() -> None:
         return {"status": {"authenticated": False}}
 
     async def all_at_once() -> list[int]:
-        asking = [asyncio.create_task(found.judge(f"Bearer {number}", "/metrics")) for number in range(9)]
+        asking = [asyncio.create_task(found.authorize(f"Bearer {number}", "/metrics")) for number in range(9)]
         await asyncio.sleep(0)
         answered.set()
         return await asyncio.gather(*asking)
@@ -96,10 +96,10 @@ def test_only_a_few_strangers_are_asked_about_at_once() -> None:
 
 def test_tokens_of_strangers_push_no_allowed_one_out_of_memory() -> None:
     found, _, clock = visitors()
-    assert asyncio.run(found.judge("Bearer known", "/metrics")) == 200
+    assert asyncio.run(found.authorize("Bearer known", "/metrics")) == 200
     for number in range(1100):
         clock[0] += 0.2
-        assert asyncio.run(found.judge(f"Bearer {number}", "/metrics")) == 401
-    while asyncio.run(found.judge(f"Bearer more-{(number := number + 1)}", "/metrics")) != 429:
+        assert asyncio.run(found.authorize(f"Bearer {number}", "/metrics")) == 401
+    while asyncio.run(found.authorize(f"Bearer more-{(number := number + 1)}", "/metrics")) != 429:
         pass
-    assert asyncio.run(found.judge("Bearer known", "/metrics")) == 200
+    assert asyncio.run(found.authorize("Bearer known", "/metrics")) == 200
