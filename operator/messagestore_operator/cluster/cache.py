@@ -188,13 +188,13 @@ class Cache:
         """The Leases of all tables."""
         yield from list(self._leases.values())
 
-    def settle(self, key: RunKey) -> None:
+    def trim(self, key: RunKey) -> None:
         """Reduce the objects of a run that is over and is no resource's current run.
 
         Some runs of each resource are kept for people; the only decision left is which of them are deleted.
         """
         if run := self._runs.get(key):
-            run.settle(self._application_kind)
+            run.trim(self._application_kind)
 
     # Updates.
 
@@ -402,7 +402,7 @@ class Cache:
         run.put(kind, document)
         if self._is_past(key, run):
             # At its start an operator finds thousands of these: reduce them before their resources are reconciled.
-            run.settle(self._application_kind)
+            run.trim(self._application_kind)
         return self._owner(key, document)
 
     def _is_past(self, key: RunKey, run: RunObjects) -> bool:

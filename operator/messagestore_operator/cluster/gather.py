@@ -196,7 +196,7 @@ class Gatherer:
         found = [await self._observe(key, sure=key in current, waits=key in waiting) for key in keys]
         for key, run in zip(keys, found, strict=True):
             if run is not None and run.state.ended and run.driver_gone and key not in current:
-                self._cache.settle(key)
+                self._cache.trim(key)
         return tuple(run for run in found if run is not None)
 
     async def _observe(self, key: RunKey, *, sure: bool, waits: bool = False) -> ObservedRun | None:
@@ -262,7 +262,7 @@ class Gatherer:
             driver=objects.driver,
             executors=tuple(objects.executors.values()),
             lost_executors=dict(objects.lost_executors),
-            reading=Reading() if objects.settled else self._reports.of(objects.config_map, key[1]),
+            reading=Reading() if objects.trimmed else self._reports.of(objects.config_map, key[1]),
         )
 
     async def _look_for(self, key: RunKey) -> None:

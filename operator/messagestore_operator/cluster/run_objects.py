@@ -36,8 +36,8 @@ _LONGEST = 253
 """Characters of a label or annotation that identifies a run; a longer one is not the operator's."""
 _OWNERS = 10
 """Owners of an object that are kept: the operator gives it one."""
-_SETTLED_METADATA = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
-_SETTLED_STATUS = (*ENDED_BY, "phase")
+_TRIMMED_METADATA = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
+_TRIMMED_STATUS = (*ENDED_BY, "phase")
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class RunObjects:
     driver: ApiObject | None = None
     executors: dict[str, ApiObject] = field(default_factory=dict)
     lost_executors: dict[str, str] = field(default_factory=dict)
-    settled: bool = False
+    trimmed: bool = False
     """Whether its objects are reduced to their names, times and end."""
 
     @property
@@ -92,7 +92,7 @@ class RunObjects:
             (kind, part)
             for kind in (PODS.name, CONFIG_MAPS.name)
             for part in self.parts(kind)
-            if part is not None and (self.settled or not self.owns(kind, part, application))
+            if part is not None and (self.trimmed or not self.owns(kind, part, application))
         ]
         for kind, part in dropped:
             self.remove(kind, part)
@@ -100,7 +100,7 @@ class RunObjects:
 
     def put(self, kind: str, document: ApiObject) -> None:
         """Replace an object by a newer one."""
-        self.settled = False
+        self.trimmed = False
         if kind == CONFIG_MAPS.name:
             self.config_map = _config_map(document, self.config_map or {})
         elif kind == PODS.name:
@@ -136,20 +136,20 @@ class RunObjects:
             return False
         return self.driver is None or driver_of(self.driver).gone
 
-    def settle(self, application_kind: str) -> None:
+    def trim(self, application_kind: str) -> None:
         """Reduce the objects to their names, times and end, once the application owns the ConfigMap.
 
         An interrupted launch is finished first.
         """
-        if self.settled or (self.application and self.config_map and not belongs_to(self.config_map, application_kind)):
+        if self.trimmed or (self.application and self.config_map and not belongs_to(self.config_map, application_kind)):
             return
         like = self.application or self.config_map or self.driver or {}
-        self.application = _settled(self.application, like)
-        self.config_map = _settled(self.config_map, like, _alike({"ownerReferences": [{"kind": application_kind}]}))
-        self.driver = _settled(self.driver, like)
-        self.executors = {name: _settled(pod, like) or pod for name, pod in self.executors.items()}
+        self.application = _trimmed(self.application, like)
+        self.config_map = _trimmed(self.config_map, like, _alike({"ownerReferences": [{"kind": application_kind}]}))
+        self.driver = _trimmed(self.driver, like)
+        self.executors = {name: _trimmed(pod, like) or pod for name, pod in self.executors.items()}
         self.lost_executors = {}
-        self.settled = True
+        self.trimmed = True
 
 
 def is_driver(pod: ApiObject) -> bool:
@@ -219,17 +219,17 @@ def shared(value: Any) -> Any:
     return value
 
 
-def _settled(document: ApiObject | None, like: ApiObject, more: ApiObject | None = None) -> ApiObject | None:
-    """An object of a settled run, reduced to its name, its times, and how it ended.
+def _trimmed(document: ApiObject | None, like: ApiObject, more: ApiObject | None = None) -> ApiObject | None:
+    """An object of a trimmed run, reduced to its name, its times, and how it ended.
 
     Labels and annotations identify the run; all objects of a run share those of one.
     """
     if document is None:
         return None
-    kept = {key: value for key, value in metadata(document).items() if key in _SETTLED_METADATA}
+    kept = {key: value for key, value in metadata(document).items() if key in _TRIMMED_METADATA}
     kept |= {"labels": labels_of(like), "annotations": _alike(metadata(like).get("annotations") or {})}
     kept |= more or {}
-    status = {key: value for key, value in (document.get("status") or {}).items() if key in _SETTLED_STATUS}
+    status = {key: value for key, value in (document.get("status") or {}).items() if key in _TRIMMED_STATUS}
     return {"metadata": kept, "status": _alike(status)} if status else {"metadata": kept}
 
 

@@ -411,7 +411,7 @@ def test_what_the_objects_of_a_run_have_in_common_is_held_once(cache: Cache) -> 
     assert next(key for key in labels[0] if key == UID) is next(key for key in labels[1] if key == UID)
 
 
-def test_of_a_run_that_is_settled_no_more_is_kept_than_which_it_is_and_how_it_ended(cache: Cache) -> None:
+def test_a_trimmed_run_keeps_its_identity_and_its_end(cache: Cache) -> None:
     cache.put(_stream())
     terminated = {"name": "spark-kubernetes-driver", "state": {"terminated": {"message": "x" * 4000}}}
     config_map = {**_config_map(owner=APPLICATION), "data": {"report.json": "y" * 1000}}
@@ -422,7 +422,7 @@ def test_of_a_run_that_is_settled_no_more_is_kept_than_which_it_is_and_how_it_en
         _pod("exec-1", "executor", phase="Failed", containerStatuses=[terminated]),
     ):
         cache.put(json.loads(json.dumps(seen)))
-    cache.settle(RUN)
+    cache.trim(RUN)
 
     run = cache.run(RUN)
     assert "xxx" not in str(run)
@@ -449,7 +449,7 @@ def test_little_is_kept_of_a_run_that_was_over_when_it_was_found(cache: Cache, o
     for place in order:
         cache.put(_ended_run()[place])
     run = cache.run(RUN)
-    assert (run.settled, "xxx" in str(run)) == (True, False)
+    assert (run.trimmed, "xxx" in str(run)) == (True, False)
     assert app_state(run.application) is AppState.SUCCEEDED
     assert cache.runs_of(stream()) == [RUN]
 
@@ -482,32 +482,32 @@ def test_all_is_kept_of_a_run_that_may_not_be_over_for_its_resource(
     cache.put(_lease(f"default/{NAME}"))
     for seen in found:
         cache.put(seen)
-    assert (cache.run(RUN).settled, "xxx" in str(cache.run(RUN))) == (False, True)
+    assert (cache.run(RUN).trimmed, "xxx" in str(cache.run(RUN))) == (False, True)
 
 
-@pytest.mark.parametrize(("owner", "settled"), [("SparkApplication", True), ("MessageStream", False)])
-def test_a_run_that_a_killed_operator_left_half_made_is_settled_once_it_is_whole(
-    cache: Cache, owner: str, settled: bool
+@pytest.mark.parametrize(("owner", "trimmed"), [("SparkApplication", True), ("MessageStream", False)])
+def test_a_half_made_run_of_a_killed_operator_is_trimmed_once_it_is_whole(
+    cache: Cache, owner: str, trimmed: bool
 ) -> None:
     cache.put(_stream())
     for seen in (_config_map(owner), _application(state="COMPLETED"), _pod(DRIVER, "driver", phase="Succeeded")):
         cache.put(seen)
-    cache.settle(RUN)
+    cache.trim(RUN)
     cache.put(_pod(DRIVER, "driver", version=2, phase="Succeeded"))
     run = cache.run(RUN)
     assert run.application is not None
-    assert ("apiVersion" in run.application) is not settled
+    assert ("apiVersion" in run.application) is not trimmed
     assert at(run.config_map, "metadata", "ownerReferences", 0, "kind") == owner
 
 
-def test_a_settled_run_whose_objects_change_or_go_is_told_as_any_other(cache: Cache) -> None:
+def test_changes_of_a_trimmed_run_affect_its_resource_as_those_of_any_other(cache: Cache) -> None:
     cache.put(_stream())
     cache.put(_application(state="COMPLETED"))
     cache.put(_pod("exec-1", "executor", phase="Succeeded"))
-    cache.settle(RUN)
+    cache.trim(RUN)
     assert cache.put(_application(version=2, state="SUBMISSION_FAILED")) == {ORDERS}
     assert app_state(cache.run(RUN).application) is AppState.SUBMISSION_FAILED
-    cache.settle(RUN)
+    cache.trim(RUN)
     before = cache.versions()
     assert cache.forget_others("Pod", [], before) == {ORDERS}
     assert cache.remove(_application(version=3)) == {ORDERS}
