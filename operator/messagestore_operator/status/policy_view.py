@@ -220,10 +220,10 @@ def _summary(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatus]) -> 
     verb = "be scrubbed" if policy.spec.action == "Scrub" else "be removed"
     if policy.spec.mode == "DryRun":
         return Reason.PREVIEWED, f"{count(selected, 'message')} would {verb}{kept}; mode is DryRun"
-    return _done([stream.last_purge for stream in streams if stream.last_purge], kept)
+    return _summary_of_purges([stream.last_purge for stream in streams if stream.last_purge], kept)
 
 
-def _done(purges: list[LastPurge], kept: str) -> tuple[Reason, str]:
+def _summary_of_purges(purges: list[LastPurge], kept: str) -> tuple[Reason, str]:
     purged = sum(purge.purged for purge in purges)
     scrubbed = sum(purge.scrubbed for purge in purges)
     dead_letters = sum(purge.dead_letters for purge in purges)
@@ -233,7 +233,7 @@ def _done(purges: list[LastPurge], kept: str) -> tuple[Reason, str]:
         f"{count(scrubbed, 'message')} scrubbed" if scrubbed else "",
         f"{count(dead_letters, 'dead letter')} removed" if dead_letters else "",
     ]
-    done = ", ".join(part for part in parts if part)
-    if not done:
+    words = ", ".join(part for part in parts if part)
+    if not words:
         return Reason.NOTHING_TO_REMOVE, f"nothing to remove{kept}"
-    return (Reason.SCRUBBED if scrubbed and not purged else Reason.PURGED), f"{done}{kept}"
+    return (Reason.SCRUBBED if scrubbed and not purged else Reason.PURGED), f"{words}{kept}"
