@@ -141,8 +141,10 @@ class MaintenanceStatus(StatusModel):
     table_version: Count | None = Field(default=None, description="Version of the messages table after it.")
     small_files: Count | None = Field(default=None, description="Small files left by it.")
     last_run: FinishedRun | None = Field(default=None, description="The last maintenance run that ended.")
-    asked: Count | None = Field(
-        default=None, description="Table version at which a continuous run was last asked to maintain the tables."
+    requested: Count | None = Field(
+        default=None,
+        alias="asked",
+        description="Table version at which a continuous run was last asked to maintain the tables.",
     )
 
 

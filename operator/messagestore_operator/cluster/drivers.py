@@ -103,12 +103,12 @@ class Drivers:
             ApiError: the Role can't be written.
         """
         reporting = self._reporting[namespace]
-        asked, known = set(reporting.wanted), reporting.named or self._runs_in(namespace)
-        names = {name for name in asked | known if self._is_under_way(namespace, name)}
+        wanted, known = set(reporting.wanted), reporting.named or self._runs_in(namespace)
+        names = {name for name in wanted | known if self._is_under_way(namespace, name)}
         if names - reporting.named:
             await self._name(namespace, names)
             reporting.named = names
-        reporting.wanted -= asked
+        reporting.wanted -= wanted
 
     async def _prepare(self, namespace: str) -> None:
         driver = self._settings

@@ -54,7 +54,7 @@ class Predicates:
         self._known: dict[ResourceKey, tuple[_Version, str | None]] = {}
         self._questions: dict[str, dict[ResourceKey, _Question]] = {}
         """By namespace, in the order of their turns."""
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
 
     def knows(self, resource: Resource, asker: ResourceKey) -> bool:
         """Whether the result is known; if not, the predicates are checked, and then `notify` gets the asker."""
@@ -67,7 +67,7 @@ class Predicates:
         question = self._questions.setdefault(resource.metadata.namespace, {}).setdefault(key, _Question(resource))
         question.resource = resource
         question.askers.add(asker)
-        self._asked.set()
+        self._requested.set()
         return False
 
     def problem(self, resource: Resource) -> str | None:
@@ -97,12 +97,12 @@ class Predicates:
     async def _wait(self) -> None:
         """Wait for work; an idle reader is ended to free its memory."""
         if not self._questions:
-            self._asked.clear()
+            self._requested.clear()
             try:
-                await asyncio.wait_for(self._asked.wait(), _IDLE_SECONDS)
+                await asyncio.wait_for(self._requested.wait(), _IDLE_SECONDS)
             except TimeoutError:
                 await self._reader.end()
-                await self._asked.wait()
+                await self._requested.wait()
 
     def _next(self) -> _Question:
         namespace, questions = next(iter(self._questions.items()))

@@ -35,11 +35,11 @@ def maintenance_due(snapshot: StreamSnapshot, status: MessageStreamStatus) -> bo
 
 def upkeep_of(snapshot: StreamSnapshot, status: MessageStreamStatus, run: ObservedRun) -> Upkeep | None:
     """The maintenance that a continuous run shall do between batches; an earlier request stays until it has ended."""
-    asked, last = run.control.maintain, status.maintenance or MaintenanceStatus()
+    requested, last = run.control.maintain, status.maintenance or MaintenanceStatus()
     # The status decides: until it records the end, maintenance still looks due.
-    through = asked is None or asked.asked == last.asked
+    through = requested is None or requested.asked == last.requested
     if not through or not maintenance_due(snapshot, status) or status.table is None:
-        return asked
+        return requested
     return Upkeep(asked=status.table.version or 0, oldest_replay=oldest_replay(snapshot))
 
 

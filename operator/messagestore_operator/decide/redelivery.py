@@ -130,10 +130,10 @@ def _next(
 def _due_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | None:
     """When the next run is due; None if only a change of the resource can start one."""
     job, last, now = snapshot.job, status.last_run, snapshot.now
-    asked = new_request(job, status) is not None
-    if last is not None and broke_off_as_it_is(last, job) and not asked:
+    requested = new_request(job, status) is not None
+    if last is not None and broke_off_as_it_is(last, job) and not requested:
         return retry_at(last, job, snapshot.defaults, now)
-    if asked or failed(last) or (last is not None and last.state == "Cancelled") or _is_cut_short(status):
+    if requested or failed(last) or (last is not None and last.state == "Cancelled") or _is_cut_short(status):
         return now
     trigger = job.spec.trigger
     assert trigger is not None

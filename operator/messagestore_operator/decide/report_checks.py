@@ -77,5 +77,5 @@ def _plain_error(error: RunError | None) -> RunError | None:
     if error is None:
         return None
     reason = error.reason if _REASON.fullmatch(error.reason) else Reason.RUN_FAILED
-    words = " ".join("".join(letter if letter.isprintable() else " " for letter in error.message).split())
+    words = " ".join("".join(character if character.isprintable() else " " for character in error.message).split())
     return error.model_copy(update={"reason": reason, "message": words[:_LONGEST_MESSAGE]})

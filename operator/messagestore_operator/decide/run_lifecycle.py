@@ -247,8 +247,8 @@ def _end(
     begun = _waits_since(seen, run)
     if begun is not None and now - begun >= defaults.start_deadline:
         return start_deadline(run, int(defaults.start_deadline / timedelta(minutes=1)))
-    asked = seen.stop_requested_at
-    if asked is not None and now - asked.datetime >= defaults.stop_deadline:
+    stop_requested_at = seen.stop_requested_at
+    if stop_requested_at is not None and now - stop_requested_at.datetime >= defaults.stop_deadline:
         minutes = int(defaults.stop_deadline / timedelta(minutes=1))
         return RunError(
             reason=Reason.STOP_DEADLINE_EXCEEDED, message=f"it was asked to stop and still runs after {minutes} min"

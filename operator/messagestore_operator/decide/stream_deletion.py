@@ -127,13 +127,13 @@ def _impossible(snapshot: StreamSnapshot) -> _Deletion | None:
     if not snapshot.can_run:
         return _kept(snapshot.stream, "the namespace is being deleted, and nothing can run in it")
     why = barred(snapshot.stream, snapshot) or unreachable(snapshot, lambda: table_access(snapshot.stream))
-    asked = snapshot.stream.metadata.deletion_timestamp
-    if why is None or asked is None:
+    deleted_at = snapshot.stream.metadata.deletion_timestamp
+    if why is None or deleted_at is None:
         return None
-    end = datetime.fromisoformat(asked) + snapshot.defaults.deletion_bound
+    end = datetime.fromisoformat(deleted_at) + snapshot.defaults.deletion_bound
     if snapshot.now < end:
-        says = f"{why.message}; the resource goes at {clock_time(end)}, and its data stays"
-        return _Deletion(kept_by=RunError(reason=why.reason, message=says), requeue_at=(end,))
+        words = f"{why.message}; the resource goes at {clock_time(end)}, and its data stays"
+        return _Deletion(kept_by=RunError(reason=why.reason, message=words), requeue_at=(end,))
     return _kept(snapshot.stream, why.message)
 
 

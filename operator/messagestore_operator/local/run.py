@@ -217,8 +217,8 @@ def _absent_sources(resource: Resource) -> Iterator[str]:
 
 def _by_user(document: RunDocument) -> RunDocument:
     """The document with the present user as its requester."""
-    asked = document.resource.model_copy(update={"requested_by": f"user:{user()}"})
-    return document.model_copy(update={"resource": asked})
+    resource = document.resource.model_copy(update={"requested_by": f"user:{user()}"})
+    return document.model_copy(update={"resource": resource})
 
 
 def user() -> str:

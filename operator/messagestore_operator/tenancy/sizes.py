@@ -52,9 +52,9 @@ def too_large(
     """The fields of sizes that exceed their limits, and why they are refused."""
     for name, size, bound in (("driver", driver, bounds.driver), ("executor", executor, bounds.executor)):
         for field, most in bound.given().items():
-            asked = getattr(size, field, None)
-            if asked is not None and _amount(asked) > _amount(most):
-                yield (name, field), _more(asked, most, f"{name}.{field}")
+            value = getattr(size, field, None)
+            if value is not None and _amount(value) > _amount(most):
+                yield (name, field), _more(value, most, f"{name}.{field}")
 
 
 def _conf_too_large(conf: dict[str, str], bounds: SizeBounds) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -73,8 +73,8 @@ def _conf_too_large(conf: dict[str, str], bounds: SizeBounds) -> Iterator[tuple[
         yield ("conf", "spark.dynamicAllocation.enabled"), why
 
 
-def _more(asked: object, most: object, setting: str) -> str:
-    return f"{asked} is more than {most}, which the operator's settings allow ({_SETTING}.{setting})"
+def _more(value: object, most: object, setting: str) -> str:
+    return f"{value} is more than {most}, which the operator's settings allow ({_SETTING}.{setting})"
 
 
 def _amount(size: int | str) -> int:

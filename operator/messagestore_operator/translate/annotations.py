@@ -16,8 +16,8 @@ RUN_REQUESTED = f"{GROUP}/run-requested"
 
 def adopts(stream: MessageStream) -> bool:
     """Whether the stream adopts its folder from another owner; the annotation must name exactly that folder."""
-    asked = stream.metadata.annotations.get(ADOPT_TABLE, "")
-    return asked.rstrip("/") == stream.spec.table.uri.rstrip("/")
+    uri = stream.metadata.annotations.get(ADOPT_TABLE, "")
+    return uri.rstrip("/") == stream.spec.table.uri.rstrip("/")
 
 
 def adopts_from(stream: MessageStream) -> tuple[FormerOwner, ...]:

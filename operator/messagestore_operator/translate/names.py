@@ -27,8 +27,8 @@ def numbered_run_name(resource: Resource, kind: str, number: int) -> str:
     known = [resource.metadata.namespace, resource.metadata.name, resource.metadata.uid or "", str(number)]
     ending = f"-{kind}-{number}-{_digest(known)[:8]}"
     name = re.sub("[^a-z0-9]+", "-", resource.metadata.name)
-    letters = name if name[:1].isalpha() else f"x-{name}"
-    return letters[: MAX_RUN_NAME - len(ending)].rstrip("-") + ending
+    prefix = name if name[:1].isalpha() else f"x-{name}"
+    return prefix[: MAX_RUN_NAME - len(ending)].rstrip("-") + ending
 
 
 def source_id(stream: MessageStream) -> str:
@@ -48,7 +48,7 @@ def job_id(job: ReplayJob) -> str:
     return ".".join(parts)
 
 
-def asked(job: ReplayJob) -> str | None:
+def replay_digest(job: ReplayJob) -> str | None:
     """A digest of what a job sends where, as a job may be made again under its name; None in a cluster, with other ids.
 
     Fields that have their defaults don't count, so that it stays the same in later releases.

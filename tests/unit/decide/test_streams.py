@@ -911,7 +911,7 @@ def test_a_continuous_run_is_maintained_between_its_batches_and_not_stopped_for_
     assert app.control.maintain == Upkeep(asked=asked), "it is under way"
     report_upkeep(world, app, UpkeepDone(asked=asked, table_version=asked + 3, small_files=0))
     found = world.status(stream).maintenance
-    assert (found.asked, found.table_version, found.last_run.kind) == (asked, asked + 3, "maintain")
+    assert (found.requested, found.table_version, found.last_run.kind) == (asked, asked + 3, "maintain")
     assert (found.at, found.last_run.state) == (clock_time(world.now), "Succeeded")
     world.wait(minutes=1)
     report_upkeep(world, app, UpkeepDone(asked=asked, table_version=asked + 3, small_files=0))
@@ -933,7 +933,7 @@ def test_maintenance_that_fails_within_a_run_is_left_alone_for_an_hour(world: Wo
         world.finish(app, error=DENIED)
         world.settle()
     failed = world.status(stream).maintenance
-    assert (failed.asked, failed.last_run.state, failed.at) == (asked, "Failed", None)
+    assert (failed.requested, failed.last_run.state, failed.at) == (asked, "Failed", None)
     if told:
         world.tables["s3a://lake/orders"].version = 400
         world.wait(minutes=59)
