@@ -245,10 +245,10 @@ class Cache:
             listed: namespace and name of each.
             before: the result of `versions` before the list was requested.
         """
-        there = set(listed)
+        existing = set(listed)
         affected: set[ResourceKey] = set()
         for identity, version in before.items():
-            gone = identity[0] == kind and (identity[1], identity[2]) not in there
+            gone = identity[0] == kind and (identity[1], identity[2]) not in existing
             if gone and self._versions.get(identity) == version:
                 affected |= self.remove(self._stub(identity, _uid(version)))
         now = self._clock()

@@ -107,8 +107,9 @@ def _after(
         assert since is not None
         return LastingFailure(reason=cause.reason, since=since, tries=int(tried))
     # A lost node, for example, says nothing about what the resource is stalled by.
-    stays = before is not None and cause.reason not in OUTAGES and _is_stalled(before, snapshot.defaults, snapshot.now)
-    return before if stays else None
+    is_outage = cause.reason in OUTAGES
+    was_stalled = before is not None and not is_outage and _is_stalled(before, snapshot.defaults, snapshot.now)
+    return before if was_stalled else None
 
 
 def _is_stalled(failure: LastingFailure, defaults: Defaults, now: datetime) -> bool:

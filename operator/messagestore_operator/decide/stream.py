@@ -213,8 +213,8 @@ def _reserved(snapshot: StreamSnapshot, status: MessageStreamStatus, stage: RunS
 
 def _finalizer(stream: MessageStream) -> list[Action]:
     """Add or remove the finalizer: only data to be deleted keeps a resource."""
-    wanted, there = stream.spec.table.deletion_policy == "Delete", FINALIZER in stream.metadata.finalizers
-    if wanted == there:
+    wanted, has_finalizer = stream.spec.table.deletion_policy == "Delete", FINALIZER in stream.metadata.finalizers
+    if wanted == has_finalizer:
         return []
     return [AddFinalizer() if wanted else RemoveFinalizer()]
 
