@@ -64,15 +64,17 @@ def print_rows(messages: Iterable[Message], form: Output, *, header: bool) -> No
         print_table(columns, rows, header=header)
 
 
-def print_dead_letters(letters: Iterable[DeadLetter], form: Output) -> None:
+def print_dead_letters(dead_letters: Iterable[DeadLetter], form: Output) -> None:
     """Print dead letters: a table, a JSON array, or a YAML list."""
     if form is Output.JSON:
-        _print_array(plain_json(json.dumps(_letter(letter), ensure_ascii=False)) for letter in letters)
+        _print_array(
+            plain_json(json.dumps(_dead_letter(dead_letter), ensure_ascii=False)) for dead_letter in dead_letters
+        )
     elif form is Output.YAML:
-        typer.echo(yaml_text({"deadLetters": [_letter(letter) for letter in letters]}), nl=False)
+        typer.echo(yaml_text({"deadLetters": [_dead_letter(dead_letter) for dead_letter in dead_letters]}), nl=False)
     else:
         wide = form is Output.WIDE
-        rows = [_letter_cells(letter, wide=wide) for letter in letters]
+        rows = [_dead_letter_cells(dead_letter, wide=wide) for dead_letter in dead_letters]
         if not rows:
             typer.echo("no dead letters", err=True)
             return
@@ -86,10 +88,14 @@ def _cells(message: Message, *, wide: bool) -> tuple[object, ...]:
     return (*narrow, *more, shown_bytes(m.payload))
 
 
-def _letter_cells(letter: DeadLetter, *, wide: bool) -> tuple[object, ...]:
-    origin = f"{letter.source['uri']}#{letter.source['offset']}"
-    narrow = (letter.failed_at, letter.reason, origin, letter.detail)
-    more = (shown_bytes(letter.raw), letter.redriven_at, letter.message_id, letter.stream_name) if wide else ()
+def _dead_letter_cells(dead_letter: DeadLetter, *, wide: bool) -> tuple[object, ...]:
+    origin = f"{dead_letter.source['uri']}#{dead_letter.source['offset']}"
+    narrow = (dead_letter.failed_at, dead_letter.reason, origin, dead_letter.detail)
+    more = (
+        (shown_bytes(dead_letter.raw), dead_letter.redriven_at, dead_letter.message_id, dead_letter.stream_name)
+        if wide
+        else ()
+    )
     return (*narrow, *more)
 
 
@@ -118,25 +124,25 @@ def _documents_as_text(message: Message) -> dict[str, Any]:
     }
 
 
-def _letter(letter: DeadLetter) -> dict[str, Any]:
+def _dead_letter(dead_letter: DeadLetter) -> dict[str, Any]:
     from messagestore.native import rfc3339
 
     return {
-        "reason": letter.reason,
-        "detail": letter.detail,
-        "failedAt": rfc3339(letter.failed_at),
-        "source": dict(letter.source),
-        "messageId": letter.message_id,
-        "streamName": letter.stream_name,
-        "correlationId": letter.correlation_id,
-        "redrivenAt": letter.redriven_at and rfc3339(letter.redriven_at),
-        "redrivenBy": letter.redriven_by,
-        "tries": letter.tries,
+        "reason": dead_letter.reason,
+        "detail": dead_letter.detail,
+        "failedAt": rfc3339(dead_letter.failed_at),
+        "source": dict(dead_letter.source),
+        "messageId": dead_letter.message_id,
+        "streamName": dead_letter.stream_name,
+        "correlationId": dead_letter.correlation_id,
+        "redrivenAt": dead_letter.redriven_at and rfc3339(dead_letter.redriven_at),
+        "redrivenBy": dead_letter.redriven_by,
+        "tries": dead_letter.tries,
         "earlier": [
             {"reason": one["reason"], "detail": one["detail"], "failedAt": rfc3339(one["failed_at"])}
-            for one in letter.earlier
+            for one in dead_letter.earlier
         ],
-        **({} if letter.raw is None else _text("raw", letter.raw)),
+        **({} if dead_letter.raw is None else _text("raw", dead_letter.raw)),
     }
 
 
