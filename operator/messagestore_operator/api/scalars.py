@@ -224,8 +224,8 @@ def _fires(expression: str) -> bool:
 
 
 def _why_never(expression: str) -> str:
-    for place, (value, (field, values)) in enumerate(zip(expression.split(), _CRON_FIELDS.items(), strict=True)):
-        if not _fires(" ".join(value if at == place else "*" for at in range(len(_CRON_FIELDS)))):
+    for index, (value, (field, values)) in enumerate(zip(expression.split(), _CRON_FIELDS.items(), strict=True)):
+        if not _fires(" ".join(value if at == index else "*" for at in range(len(_CRON_FIELDS)))):
             return f"{value} is no {field}, of which there are {values}"
     return "there is no such day, so it never fires"
 

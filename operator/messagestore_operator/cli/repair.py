@@ -85,10 +85,10 @@ def _held(uri: str) -> Iterator[HeldStore]:
     from messagestore_jobs.lock import writing
 
     try:
-        with closing(Location(uri)) as place, refusals(uri, "repaired"):
-            locked = writing(place.uri, None, 0, lambda text: None)
-            with reaching(entries_of(place.uri, os.environ)) as storage, locked:
-                yield HeldStore(place.uri, storage)
+        with closing(Location(uri)) as location, refusals(uri, "repaired"):
+            locked = writing(location.uri, None, 0, lambda text: None)
+            with reaching(entries_of(location.uri, os.environ)) as storage, locked:
+                yield HeldStore(location.uri, storage)
     except MessageStoreError as error:
         echo(f"error: {error}", err=True)
         raise typer.Exit(FAILED) from None

@@ -104,8 +104,8 @@ async def served(
     try:
         await runner.setup()
         await web.TCPSite(runner, settings.listen, settings.health_port).start()
-        place = (settings.listen, settings.metrics_port)
-        async with scrapes.served(figures, place, _tls(settings), allowed) as metrics_port:
+        address = (settings.listen, settings.metrics_port)
+        async with scrapes.served(figures, address, _tls(settings), allowed) as metrics_port:
             yield int(runner.addresses[0][1]), metrics_port
     finally:
         await runner.cleanup()

@@ -101,7 +101,7 @@ def _rest(document: ApiObject, refused: Iterable[tuple[int | str, ...]], before:
     """The resource without refused fields; of a trigger or a list's item, all is removed if a part is refused."""
     legible = {**document, "spec": deepcopy(document["spec"])}
     # From a list's end, so that the other items keep their indexes.
-    for path in sorted({_whole(path) for path in refused if len(path) > 1}, key=_place_in_list, reverse=True):
+    for path in sorted({_whole(path) for path in refused if len(path) > 1}, key=_index_in_list, reverse=True):
         if path == _TRIGGER:
             legible["spec"]["trigger"] = _NO_TRIGGER
         else:
@@ -118,11 +118,11 @@ def _whole(path: tuple[int | str, ...]) -> tuple[int | str, ...]:
     """The path that is removed because of a refused field."""
     if path[:2] == _TRIGGER:
         return _TRIGGER
-    item = next((place for place, step in enumerate(path) if isinstance(step, int)), len(path))
+    item = next((index for index, step in enumerate(path) if isinstance(step, int)), len(path))
     return path[: item + 1]
 
 
-def _place_in_list(path: tuple[int | str, ...]) -> int:
+def _index_in_list(path: tuple[int | str, ...]) -> int:
     last = path[-1]
     return last if isinstance(last, int) else -1
 
@@ -131,6 +131,6 @@ def _remove(holder: Any, path: tuple[int | str, ...]) -> None:
     for step in path[:-1]:
         holder = holder.get(step) if isinstance(holder, Mapping) else None
     if isinstance(holder, list):
-        del holder[_place_in_list(path)]
+        del holder[_index_in_list(path)]
     elif isinstance(holder, dict):
         holder.pop(path[-1], None)

@@ -64,7 +64,7 @@ class _Collector:
     secrets: list[Secret] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
-    places: dict[tuple[str, ...], str] = field(default_factory=dict)
+    locations: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def texts(self, path: str) -> Iterator[tuple[str, str]]:
         """The files of a path, with their contents."""
@@ -139,9 +139,10 @@ class _Collector:
             self.loaded.append(Loaded(resource, document, prefix))
 
     def _is_first(self, document: YamlDocument, prefix: Path, identity: tuple[str, str, str]) -> bool:
-        place = document.problem(prefix, "")
-        earlier = self.places.setdefault(identity, f"{place.file}:{place.line}")
-        if earlier == f"{place.file}:{place.line}":
+        start = document.problem(prefix, "")
+        location = f"{start.file}:{start.line}"
+        earlier = self.locations.setdefault(identity, location)
+        if earlier == location:
             return True
         kind, _, name = identity
         self.problems.append(document.problem((*prefix, "metadata", "name"), f"{kind} {name} is in {earlier} already"))

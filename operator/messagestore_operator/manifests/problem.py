@@ -26,5 +26,5 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}"
-        return f"{place}: {self.path}: {self.message}" if self.path else f"{place}: {self.message}"
+        location = f"{self.file}:{self.line}"
+        return f"{location}: {self.path}: {self.message}" if self.path else f"{location}: {self.message}"
