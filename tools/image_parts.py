@@ -37,17 +37,19 @@ def with_parts_of(bom: dict[str, Any], root: Path) -> dict[str, Any]:
 def _debian(root: Path) -> Iterator[Component]:
     status = root / _STATUS
     for paragraph in status.read_text(encoding="utf-8").split("\n\n") if status.exists() else ():
-        told = dict(re.findall(r"^(Package|Status|Version|Architecture): (.*)$", paragraph, re.MULTILINE))
-        if told.get("Status", "").endswith(" installed"):
-            name, version, machine = told["Package"], told["Version"], told["Architecture"]
+        fields = dict(re.findall(r"^(Package|Status|Version|Architecture): (.*)$", paragraph, re.MULTILINE))
+        if fields.get("Status", "").endswith(" installed"):
+            name, version, machine = fields["Package"], fields["Version"], fields["Architecture"]
             purl = f"pkg:deb/debian/{quote(name)}@{quote(version)}?arch={machine}"
             yield {"type": "library", "name": name, "version": version, "purl": purl}
 
 
 def _python(root: Path) -> Iterator[Component]:
     for file in sorted(root.glob("usr/**/*.dist-info/METADATA")):
-        told = dict(re.findall(r"^(Name|Version): (.*)$", file.read_text(encoding="utf-8").partition("\n\n")[0], re.M))
-        name, version = re.sub(r"[-_.]+", "-", told["Name"]).lower(), told["Version"]
+        fields = dict(
+            re.findall(r"^(Name|Version): (.*)$", file.read_text(encoding="utf-8").partition("\n\n")[0], re.M)
+        )
+        name, version = re.sub(r"[-_.]+", "-", fields["Name"]).lower(), fields["Version"]
         yield {"type": "library", "name": name, "version": version, "purl": f"pkg:pypi/{name}@{quote(version)}"}
 
 
@@ -75,8 +77,8 @@ def _jar(file: Path) -> Component:
     return {"type": "library", **group, "name": name, "version": version, "purl": purl, "hashes": hashes}
 
 
-def _begins(told: dict[str, str]) -> str:
-    return f"{told['artifactId']}-{told['version']}-"
+def _begins(fields: dict[str, str]) -> str:
+    return f"{fields['artifactId']}-{fields['version']}-"
 
 
 def _coordinates(file: Path) -> Iterator[dict[str, str]]:
@@ -84,9 +86,9 @@ def _coordinates(file: Path) -> Iterator[dict[str, str]]:
         for name in jar.namelist():
             if re.fullmatch(r"META-INF/maven/[^/]+/[^/]+/pom\.properties", name):
                 text = jar.read(name).decode(errors="replace")
-                told = dict(re.findall(r"^(\w+)\s*=\s*(.*?)\s*$", text, re.MULTILINE))
-                if {"groupId", "artifactId", "version"} <= told.keys():
-                    yield told
+                fields = dict(re.findall(r"^(\w+)\s*=\s*(.*?)\s*$", text, re.MULTILINE))
+                if {"groupId", "artifactId", "version"} <= fields.keys():
+                    yield fields
 
 
 def main() -> None:
