@@ -64,21 +64,21 @@ def settings(foreign: Iterable[Kind]) -> kopf.OperatorSettings:
     Args:
         foreign: kinds that are not the project's own: only objects that the operator created are watched.
     """
-    found = kopf.OperatorSettings()
-    found.posting.enabled = False
-    found.scanning.disabled = True
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
     # Not the operator's finalizer: kopf removes this one from objects where no handler needs it.
-    found.persistence.finalizer = f"{GROUP}/watches"
-    found.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
-    found.persistence.diffbase_storage = _NoDiffs()
-    found.watching.connect_timeout = 30
-    found.watching.server_timeout = 300
+    settings.persistence.finalizer = f"{GROUP}/watches"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
+    settings.persistence.diffbase_storage = _NoDiffs()
+    settings.watching.connect_timeout = 30
+    settings.watching.server_timeout = 300
     # Lists are paged, and kopf's workers drop the last version of an object as soon as they can: an operator that
     # finds thousands of applications would otherwise hold them all in memory.
-    found.watching.chunk_size = _PAGE
-    found.queueing.idle_timeout = 0.2
+    settings.watching.chunk_size = _PAGE
+    settings.queueing.idle_timeout = 0.2
     # The operator's own shutdown ends the process, after requests in progress.
-    found.process.ultimate_exiting_timeout = None
+    settings.process.ultimate_exiting_timeout = None
     for kind in foreign:
-        found.watching.label_selectors[kind.group, kind.version, kind.plural] = SELECTOR
-    return found
+        settings.watching.label_selectors[kind.group, kind.version, kind.plural] = SELECTOR
+    return settings

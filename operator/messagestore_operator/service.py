@@ -72,12 +72,12 @@ async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = Ku
     telemetry = Telemetry(metrics, health)
     stop = _stop_signal()
     try:
-        found = await connection.configuration()
+        configuration = await connection.configuration()
     except connection.ConnectionProblemError as error:
         raise ServiceError(str(error)) from error
     limit = TokenBucket(settings.requests_per_second, settings.request_burst)
     async with (
-        connect(found, limit, metrics.observe_request) as client,
+        connect(configuration, limit, metrics.observe_request) as client,
         served(health, metrics.registry, settings, Visitors(client)),
     ):
         identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"

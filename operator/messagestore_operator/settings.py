@@ -237,8 +237,8 @@ class Settings(Model):
     @model_validator(mode="after")
     def _own_sizes_are_allowed(self) -> Self:
         """Check that the defaults for runs keep within the limits of tenancy."""
-        found = too_large(self.spark.driver, self.spark.executor, self.tenancy.sizes)
-        if lines := [f"spark.{'.'.join(path)}: {why}" for path, why in found]:
+        problems = too_large(self.spark.driver, self.spark.executor, self.tenancy.sizes)
+        if lines := [f"spark.{'.'.join(path)}: {why}" for path, why in problems]:
             raise ValueError("; ".join(lines))
         return self
 
@@ -258,13 +258,13 @@ def load(file: Path | None, environment: Mapping[str, str], options: Mapping[str
     Raises:
         SettingsProblemError: a value is wrong, or its name is unknown.
     """
-    found = _namespace(environment) | _of_file(file)
+    values = _namespace(environment) | _of_file(file)
     for name, text in environment.items():
         if name.startswith(PREFIX):
-            _put(found, name, text)
-    found |= {name: value for name, value in (options or {}).items() if value is not None}
+            _put(values, name, text)
+    values |= {name: value for name, value in (options or {}).items() if value is not None}
     try:
-        return Settings.model_validate(found)
+        return Settings.model_validate(values)
     except ValidationError as error:
         raise SettingsProblemError("; ".join(map(_line, error.errors(include_url=False)))) from None
 
@@ -286,12 +286,12 @@ def _of_file(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
     try:
-        found = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8")) or {}
+        document = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8")) or {}
     except (OSError, YAMLError) as error:
         raise SettingsProblemError(f"{file}: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise SettingsProblemError(f"{file}: must hold settings by their names")
-    return found
+    return document
 
 
 def _put(settings: dict[str, Any], variable: str, text: str) -> None:

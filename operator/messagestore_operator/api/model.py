@@ -43,14 +43,14 @@ class Model(BaseModel):
     def given(self) -> dict[str, Any]:
         """The fields that are given, by their names in manifests."""
         fields = type(self).model_fields
-        found = {str(field.alias): getattr(self, name) for name, field in fields.items()}
-        return {name: value for name, value in found.items() if value is not None}
+        values = {str(field.alias): getattr(self, name) for name, field in fields.items()}
+        return {name: value for name, value in values.items() if value is not None}
 
     @model_validator(mode="wrap")
     @classmethod
     def _with_rules(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Check the fields and then the rules, and report all problems together."""
-        found: list[InitErrorDetails] = []
+        problems: list[InitErrorDetails] = []
         if isinstance(data, dict):
             data = _without_nulls(cls, data)
         try:
@@ -58,11 +58,11 @@ class Model(BaseModel):
         except ValidationError as error:
             if not isinstance(data, dict):
                 raise
-            found = [_as_details(cls, line) for line in error.errors(include_url=False)]
-            subject = _partial(cls, data, {line["loc"][0] for line in found if line["loc"]})
-        found += _broken_rules(cls, subject, data)
-        if found:
-            raise ValidationError.from_exception_data(cls.__name__, found)
+            problems = [_as_details(cls, line) for line in error.errors(include_url=False)]
+            subject = _partial(cls, data, {line["loc"][0] for line in problems if line["loc"]})
+        problems += _broken_rules(cls, subject, data)
+        if problems:
+            raise ValidationError.from_exception_data(cls.__name__, problems)
         _share_fields_set(subject)
         return subject  # type: ignore[no-any-return]
 

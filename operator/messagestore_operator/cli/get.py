@@ -71,12 +71,12 @@ def get(
         raise typer.Exit(BAD_INPUT)
     with opened(store, version, at) as reader:
         if message_id is not None:
-            found = _only(reader.get_message(message_id))
+            messages = _only(reader.get_message(message_id))
         elif last and name is not None:
-            found = _only(reader.get_last_stream_message(name, type_))
+            messages = _only(reader.get_last_stream_message(name, type_))
         else:
-            found = _batch(reader, name, position, batch_size, of_category)
-        print_messages(found, output)
+            messages = _batch(reader, name, position, batch_size, of_category)
+        print_messages(messages, output)
 
 
 def _problem(name: str | None, last: bool, type_: str | None, message_id: str | None, of_category: bool) -> str | None:

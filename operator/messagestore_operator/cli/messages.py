@@ -37,10 +37,10 @@ def print_messages(messages: Iterable[Message], form: Output) -> None:
     elif form is Output.YAML:
         typer.echo(yaml_text({"messages": [_documents_as_text(message) for message in messages]}), nl=False)
     else:
-        found = list(messages)
-        if not found:
+        rows = list(messages)
+        if not rows:
             typer.echo("no messages", err=True)
-        print_rows(found, form, header=bool(found))
+        print_rows(rows, form, header=bool(rows))
 
 
 def print_more(messages: Iterable[Message], form: Output) -> None:

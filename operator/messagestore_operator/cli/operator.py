@@ -34,19 +34,19 @@ def operator(
     MESSAGESTORE_OPERATOR_SPARK__IMAGE.
     """
     try:
-        found = load(settings, os.environ, {"watchNamespaces": namespace or None, "logFormat": log_format})
-        if not found.spark.image:
+        loaded = load(settings, os.environ, {"watchNamespaces": namespace or None, "logFormat": log_format})
+        if not loaded.spark.image:
             raise SettingsProblemError("spark.image: must name the image of driver and executors; there is no default")
     except SettingsProblemError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
     lines = logging.StreamHandler()
-    lines.setFormatter(LineFormatter(found.log_format))
+    lines.setFormatter(LineFormatter(loaded.log_format))
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[lines])
     if not verbose:
         # Kopf logs each event that it passes on.
         logging.getLogger("kopf").setLevel(logging.WARNING)
-    raise typer.Exit(_serve(found))
+    raise typer.Exit(_serve(loaded))
 
 
 def _serve(settings: Settings) -> int:

@@ -74,8 +74,8 @@ def _tail(reader: Reader, name: str | None, lines: int, interval: float | None, 
 def _print_since(reader: Reader, name: str | None, last: int, output: Output) -> int:
     """Print the messages after a global position; returns the position of the last."""
     while True:
-        found = list(reader.since(name, last))
-        if not found:
+        messages = list(reader.since(name, last))
+        if not messages:
             return last
-        print_more(found, output)
-        last = found[-1].global_position
+        print_more(messages, output)
+        last = messages[-1].global_position

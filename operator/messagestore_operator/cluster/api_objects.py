@@ -10,8 +10,8 @@ ApiObject: TypeAlias = Mapping[str, Any]
 
 def metadata(document: ApiObject) -> Mapping[str, Any]:
     """The object's metadata; empty if there is none."""
-    found = document.get("metadata")
-    return found if isinstance(found, Mapping) else {}
+    about = document.get("metadata")
+    return about if isinstance(about, Mapping) else {}
 
 
 def name_of(document: ApiObject) -> str:

@@ -105,8 +105,8 @@ class Cache:
 
     def sharing(self, stream: MessageStream) -> tuple[MessageStream, ...]:
         """Other streams, of any namespace, with the same table folder."""
-        found = (self._resources.get(key) for key in sorted(self._references.sharing(stream)))
-        return tuple(other for other in found if isinstance(other, MessageStream))
+        resources = (self._resources.get(key) for key in sorted(self._references.sharing(stream)))
+        return tuple(other for other in resources if isinstance(other, MessageStream))
 
     def overlapping(self, resource: Resource) -> tuple[Resource, ...]:
         """Other resources of its namespace with a folder that is, is in, or contains one of its own."""
@@ -115,15 +115,15 @@ class Cache:
     def replays_of(self, stream: MessageStream) -> tuple[ReplayJob, ...]:
         """The replays of its namespace that read a stream, ended ones too."""
         _, namespace, name = stream.identity
-        found = (self._resources[key] for key in sorted(self._references.naming(namespace, name)))
-        return tuple(job for job in found if isinstance(job, ReplayJob) and job.spec.stream_ref.name == name)
+        resources = (self._resources[key] for key in sorted(self._references.naming(namespace, name)))
+        return tuple(job for job in resources if isinstance(job, ReplayJob) and job.spec.stream_ref.name == name)
 
     def policies_of(self, stream: MessageStream) -> tuple[RetentionPolicy, ...]:
         """The policies that name or select a stream."""
         _, namespace, name = stream.identity
         keys = self._references.naming(namespace, name) | self._references.selecting(namespace)
-        found = [one for one in map(self._resources.get, sorted(keys)) if isinstance(one, RetentionPolicy)]
-        return tuple(policy for policy in found if refers_to(policy, stream))
+        policies = [one for one in map(self._resources.get, sorted(keys)) if isinstance(one, RetentionPolicy)]
+        return tuple(policy for policy in policies if refers_to(policy, stream))
 
     def lease_requests(self, table: TableKey) -> Iterator[tuple[LeaseRequest, bool]]:
         """The requests of all current runs for a table, each with whether it waits."""
@@ -141,14 +141,14 @@ class Cache:
     def interested(self, table: TableKey) -> set[ResourceKey]:
         """Resources whose runs may write to a table."""
         streams = self._references.streams_of(table)
-        found = set(streams)
+        keys = set(streams)
         for _, namespace, name in streams:
             stream = self._streams[namespace].get(name)
             if stream is not None:
                 selecting = self._references.selecting(namespace)
-                found |= self._references.naming(namespace, name)
-                found |= {key for key in selecting if refers_to(self._resources[key], stream)}
-        return found
+                keys |= self._references.naming(namespace, name)
+                keys |= {key for key in selecting if refers_to(self._resources[key], stream)}
+        return keys
 
     def run(self, key: RunKey) -> RunObjects:
         """The objects of a run."""
@@ -347,10 +347,10 @@ class Cache:
 
     def _dependents(self, resource: Resource) -> set[ResourceKey]:
         """The resources whose decisions depend on a resource."""
-        found = set(self._references.overlapping(resource))
+        keys = set(self._references.overlapping(resource))
         for stream in self.streams_of(resource):
-            found |= self.interested(table_key(stream))
-        return found - {resource.identity}
+            keys |= self.interested(table_key(stream))
+        return keys - {resource.identity}
 
     # Runs.
 
@@ -436,10 +436,10 @@ class Cache:
 
     def _owner(self, run: RunKey, document: ApiObject) -> set[ResourceKey]:
         """The resource of a run, and those that wait for the tables that it holds."""
-        found = {key for key in (self._named.get(run), owner_key(document)) if key is not None}
+        keys = {key for key in (self._named.get(run), owner_key(document)) if key is not None}
         for name in self._held.get("/".join(run), ()):
-            found |= self._of_lease(self._leases[name])
-        return {key for key in found if key in self._resources}
+            keys |= self._of_lease(self._leases[name])
+        return {key for key in keys if key in self._resources}
 
     def _put_lease(self, document: ApiObject) -> set[ResourceKey]:
         name = name_of(document)

@@ -386,10 +386,10 @@ def _refusal(method: str, path: str, status: int, text: str) -> ApiError:
 
 def _parse(text: str) -> ApiObject:
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 @asynccontextmanager

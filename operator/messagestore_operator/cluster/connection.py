@@ -23,20 +23,20 @@ async def configuration() -> Configuration:
     Raises:
         ConnectionProblemError: this is no pod, and there is no kubeconfig or it can't be read.
     """
-    found, loader = Configuration(), _untyped(official)
+    configuration, loader = Configuration(), _untyped(official)
     # The client's own rate limits requests, not its number of connections.
-    found.connection_pool_maxsize = 64
+    configuration.connection_pool_maxsize = 64
     try:
         if _has_kubeconfig():
-            await loader.load_kube_config(client_configuration=found, persist_config=False)
+            await loader.load_kube_config(client_configuration=configuration, persist_config=False)
         else:
-            loader.load_incluster_config(client_configuration=found)
+            loader.load_incluster_config(client_configuration=configuration)
     except (official.ConfigException, OSError) as error:
         raise ConnectionProblemError(f"can't reach the API server: {error}; set KUBECONFIG, or run in a pod") from error
     # Otherwise the session would read the environment and .netrc for each request, in a thread.
-    found.client_session_kwargs = {"trust_env": False}
-    found.proxy = found.proxy or proxy_to(found.host)
-    return found
+    configuration.client_session_kwargs = {"trust_env": False}
+    configuration.proxy = configuration.proxy or proxy_to(configuration.host)
+    return configuration
 
 
 def login(**arguments: object) -> kopf.ConnectionInfo | None:

@@ -108,19 +108,19 @@ async def last_warning(client: KubeClient, namespace: str, pod: str) -> str:
     """The last Warning about a pod; empty if there is none or the operator may not read Events."""
     query = urlencode({"fieldSelector": f"involvedObject.kind=Pod,involvedObject.name={pod},type=Warning"})
     try:
-        found = await client.get(f"{EVENTS.path(namespace)}?{query}")
+        listed = await client.get(f"{EVENTS.path(namespace)}?{query}")
     except ForbiddenError:
         return ""
-    events = sorted(found.get("items") or [], key=lambda event: str(event.get("lastTimestamp") or ""))
+    events = sorted(listed.get("items") or [], key=lambda event: str(event.get("lastTimestamp") or ""))
     return str(events[-1].get("message") or "")[:_MAX_MESSAGE] if events else ""
 
 
 def _kept(of: OrderedDict[K, V], key: K, new: Callable[[], V]) -> V:
     """The value of a key in a cache of the most recently used."""
-    found = of[key] = of.pop(key, None) or new()
+    value = of[key] = of.pop(key, None) or new()
     while len(of) > _REMEMBERED:
         of.popitem(last=False)
-    return found
+    return value
 
 
 def _name(resource: Resource, event: NewEvent) -> str:

@@ -193,11 +193,11 @@ class Gatherer:
         current = {(namespace, run.name): run for run, _ in current_runs(resource)}
         waiting = {key for key, run in current.items() if run.launched_at is None}
         keys = sorted({*self._cache.runs_of(resource), *current})
-        found = [await self._observe(key, sure=key in current, waits=key in waiting) for key in keys]
-        for key, run in zip(keys, found, strict=True):
+        runs = [await self._observe(key, sure=key in current, waits=key in waiting) for key in keys]
+        for key, run in zip(keys, runs, strict=True):
             if run is not None and run.state.ended and run.driver_gone and key not in current:
                 self._cache.trim(key)
-        return tuple(run for run in found if run is not None)
+        return tuple(run for run in runs if run is not None)
 
     async def _observe(self, key: RunKey, *, sure: bool, waits: bool = False) -> ObservedRun | None:
         """A run; None if it has no objects.

@@ -64,17 +64,17 @@ class Health:
         """
         if self.waiting_to_lead or self._synced is None:
             return []
-        now, found = self._clock(), list[str]()
+        now, problems = self._clock(), list[str]()
         if (late := self.lateness()) > self._stalled_after:
-            found.append(f"a resource has been due for {late:.0f} s")
+            problems.append(f"a resource has been due for {late:.0f} s")
         longest = max((now - since for since in list(self._busy.values())), default=0.0)
         if longest > self._stalled_after:
-            found.append(f"reconciling a resource has lasted {longest:.0f} s")
+            problems.append(f"reconciling a resource has lasted {longest:.0f} s")
         if now - self._synced > 2 * self._resync + self._stalled_after:
-            found.append(f"everything was last read {now - self._synced:.0f} s ago")
+            problems.append(f"everything was last read {now - self._synced:.0f} s ago")
         if self._misses > 1:
-            found.append("watches have missed changes, twice in a row")
-        return found
+            problems.append("watches have missed changes, twice in a row")
+        return problems
 
     def unready(self) -> list[str]:
         """Why the replica is not ready, in words."""
@@ -91,8 +91,8 @@ async def served(
 
     def answer(problems: Callable[[], list[str]]) -> Callable[[web.Request], web.Response]:
         def respond(_: web.Request) -> web.Response:
-            found = problems()
-            return web.Response(text="; ".join(found) or "ok", status=503 if found else 200)
+            words = problems()
+            return web.Response(text="; ".join(words) or "ok", status=503 if words else 200)
 
         return respond
 

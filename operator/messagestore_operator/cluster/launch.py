@@ -134,11 +134,11 @@ class Launcher:
         return await self._client.merge_patch(path, {"metadata": {"uid": at(known, "metadata", "uid")}, "data": data})
 
 
-def _check_owner(found: ApiObject, kind: str, launch: Launch, application: ApiObject | None = None) -> None:
+def _check_owner(document: ApiObject, kind: str, launch: Launch, application: ApiObject | None = None) -> None:
     """Raise LaunchRefusedError if an object that has the run's name is not the run's, by the uid of its owner."""
-    if not owner_uids(found) & {launch.owner.metadata.uid or "", str(at(application, "metadata", "uid"))}:
+    if not owner_uids(document) & {launch.owner.metadata.uid or "", str(at(application, "metadata", "uid"))}:
         raise LaunchRefusedError(
-            f"there is a {kind} {name_of(found)} that this run did not make: delete it, or ask whoever made it"
+            f"there is a {kind} {name_of(document)} that this run did not make: delete it, or ask whoever made it"
         )
 
 

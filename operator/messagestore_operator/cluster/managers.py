@@ -14,15 +14,15 @@ def managers(managed_fields: Any) -> dict[str, str]:
     Args:
         managed_fields: metadata.managedFields, unchecked.
     """
-    found: dict[str, str] = {}
+    writers: dict[str, str] = {}
     for entry in sorted(_entries(managed_fields), key=lambda entry: str(entry.get("time"))):
         fields, manager = entry.get("fieldsV1"), entry.get("manager")
         if entry.get("subresource") or not isinstance(fields, dict) or not isinstance(manager, str):
             continue
         if "f:spec" in fields:
-            found["spec"] = manager
-        found |= dict.fromkeys(_annotations(fields), manager)
-    return found
+            writers["spec"] = manager
+        writers |= dict.fromkeys(_annotations(fields), manager)
+    return writers
 
 
 def _entries(managed_fields: Any) -> Sequence[dict[str, Any]]:

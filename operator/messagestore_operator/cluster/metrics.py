@@ -88,7 +88,7 @@ class _ClusterCollector(Collector):
         yield from self._streams()
 
     def _runs(self) -> Metric:
-        found = GaugeMetricFamily(
+        family = GaugeMetricFamily(
             "messagestore_runs", "Runs that have an application, a ConfigMap or a pod.", labels=["kind", "state"]
         )
         tally: Tally[tuple[str, str]] = Tally()
@@ -99,8 +99,8 @@ class _ClusterCollector(Collector):
             if kind in _RUN_KINDS:
                 tally[kind, app_state(run.application).value] += 1
         for labels, number in sorted(tally.items()):
-            found.add_metric(labels, number)
-        return found
+            family.add_metric(labels, number)
+        return family
 
     def _streams(self) -> Iterator[Metric]:
         labels = ["namespace", "stream"]

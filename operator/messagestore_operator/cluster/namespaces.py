@@ -31,14 +31,14 @@ class Namespaces:
             return False
         try:
             namespace = await self._client.find(f"/api/v1/namespaces/{name}")
-            found = namespace is None or at(namespace, "status", "phase") == "Terminating"
+            is_terminating = namespace is None or at(namespace, "status", "phase") == "Terminating"
             is_paused = at(namespace, "metadata", "annotations", PAUSED) == "true"
             (self._paused.add if is_paused else self._paused.discard)(name)
         except ForbiddenError:
             # The operator may not read namespaces: the launch will fail instead.
-            found = False
-        self.note(name, found or name in self._paused)
-        return found
+            is_terminating = False
+        self.note(name, is_terminating or name in self._paused)
+        return is_terminating
 
     def paused(self, name: str) -> bool:
         """Whether a namespace was paused by annotation when it was last read."""

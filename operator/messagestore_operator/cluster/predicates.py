@@ -114,10 +114,10 @@ class Predicates:
 
     async def _read(self, resource: Resource) -> tuple[_Version, str | None]:
         predicates = _predicates(resource)
-        found = await self._reader.first_refused([predicate for _, predicate in predicates])
-        if found is None:
+        first_refused = await self._reader.first_refused([predicate for _, predicate in predicates])
+        if first_refused is None:
             return _version(resource), None
-        index, words = found
+        index, words = first_refused
         return _version(resource), f"{'.'.join(map(str, predicates[index][0]))}: {words}"
 
 

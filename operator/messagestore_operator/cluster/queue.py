@@ -132,8 +132,8 @@ class WorkQueue(Generic[K]):
 
     def _take(self, first: bool) -> K | None:
         """The first due key that no worker has."""
-        blocked, found = list[_Due[K]](), None
-        while self._ready and found is None:
+        blocked, key = list[_Due[K]](), None
+        while self._ready and key is None:
             entry = heapq.heappop(self._ready)
             if self._is_old(entry):
                 continue
@@ -143,14 +143,14 @@ class WorkQueue(Generic[K]):
             if entry.key in self._taken:
                 blocked.append(entry)
             else:
-                found = entry.key
+                key = entry.key
         for entry in blocked:
             heapq.heappush(self._ready, entry)
-        if found is not None:
-            del self._due[found]
-            self._first.discard(found)
-            self._taken.add(found)
-        return found
+        if key is not None:
+            del self._due[key]
+            self._first.discard(key)
+            self._taken.add(key)
+        return key
 
     def _is_old(self, entry: _Due[K]) -> bool:
         return self._due.get(entry.key) != entry.when

@@ -31,12 +31,12 @@ class References:
 
     def overlapping(self, resource: Resource) -> Set[ResourceKey]:
         """Other resources of its namespace with a folder that is, is in, or contains one of its own."""
-        found: set[ResourceKey] = set()
+        keys: set[ResourceKey] = set()
         for folder in _places(resource):
-            found |= self._above.get(folder, set())
+            keys |= self._above.get(folder, set())
             for length in range(2, len(folder) + 1):
-                found |= self._with_folder.get(folder[:length], set())
-        return found - {resource.identity}
+                keys |= self._with_folder.get(folder[:length], set())
+        return keys - {resource.identity}
 
     def streams_of(self, table: TableKey) -> Set[ResourceKey]:
         """The streams of a table, all of one namespace."""

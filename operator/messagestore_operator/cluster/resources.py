@@ -50,14 +50,14 @@ def read(document: ApiObject, known: Resource | None, problem: str | None) -> tu
     spec, left_out = _bounded(document.get("spec") or {})
     document, words = {**document, "metadata": about, "spec": spec}, words + left_out
     try:
-        found = parse_stored(document)
+        resource = parse_stored(document)
     except ValidationError as error:
         refused = [line for line in error.errors(include_url=False) if line["loc"][:1] == ("spec",)]
         if not refused:
             raise
         words += [f"{path_text(line['loc'])}: {message_of(line)}" for line in refused]
-        found = _rest(document, [line["loc"] for line in refused], before)
-    return found, clipped("; ".join(words), _LONGEST) if words else None
+        resource = _rest(document, [line["loc"] for line in refused], before)
+    return resource, clipped("; ".join(words), _LONGEST) if words else None
 
 
 def _about(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

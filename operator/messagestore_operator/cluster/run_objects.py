@@ -204,8 +204,8 @@ def reduced(document: ApiObject, *keys: str) -> ApiObject:
     """The needed part of an object's metadata, and the values of some keys."""
     kept = {key: value for key, value in metadata(document).items() if key in _METADATA}
     parts = {key: document[key] for key in keys if key in document}
-    found = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "metadata": kept, **parts}
-    return cast(ApiObject, shared(found))
+    needed = {"apiVersion": document.get("apiVersion"), "kind": document.get("kind"), "metadata": kept, **parts}
+    return cast(ApiObject, shared(needed))
 
 
 def shared(value: Any) -> Any:

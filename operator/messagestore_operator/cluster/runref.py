@@ -51,8 +51,8 @@ def run_ref(document: ApiObject, name: str) -> RunRef | None:
         document: one of its objects.
         name: of the run, as the names of its objects give it: a label may name anything.
     """
-    found, notes = labels_of(document), metadata(document).get("annotations") or {}
-    kind: Any = found.get(RUN_KIND)
+    labels, notes = labels_of(document), metadata(document).get("annotations") or {}
+    kind: Any = labels.get(RUN_KIND)
     if kind not in get_args(RunKind):
         return None
     try:
@@ -63,7 +63,7 @@ def run_ref(document: ApiObject, name: str) -> RunRef | None:
             kind=kind,
             generation=int(notes.get(_GENERATION, 1)),
             attempt=int(notes.get(_ATTEMPT, 1)),
-            stream=found.get(_OF_STREAM) if RESOURCE_LABELS["RetentionPolicy"] in found else None,
+            stream=labels.get(_OF_STREAM) if RESOURCE_LABELS["RetentionPolicy"] in labels else None,
             continuous=notes.get(_CONTINUOUS) == "true",
         )
     except (KeyError, ValueError):
@@ -75,8 +75,8 @@ def owner_key(document: ApiObject) -> tuple[str, str, str] | None:
 
     Objects of a policy or a replay may name a stream, too, so the stream's label counts last.
     """
-    found = labels_of(document)
+    labels = labels_of(document)
     for kind in ("RetentionPolicy", "ReplayJob", "MessageStream"):
-        if name := found.get(RESOURCE_LABELS[kind]):
+        if name := labels.get(RESOURCE_LABELS[kind]):
             return kind, namespace_of(document), name
     return None

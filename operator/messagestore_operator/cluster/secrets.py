@@ -34,8 +34,8 @@ class Secrets:
         Raises:
             ApiError: the API server could not be asked, or has only just begun to forbid it.
         """
-        found = {need.secret: await self._uses(namespace, need) for need in sorted(needs)}
-        return {name: uses for name, uses in found.items() if uses is not None}
+        uses_by_secret = {need.secret: await self._uses(namespace, need) for need in sorted(needs)}
+        return {name: uses for name, uses in uses_by_secret.items() if uses is not None}
 
     async def _uses(self, namespace: str, need: Need) -> frozenset[str] | None:
         now, key = self._clock(), (namespace, need.secret)

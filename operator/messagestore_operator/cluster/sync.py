@@ -105,8 +105,8 @@ class Sync:
 
     async def _check_discovery(self) -> None:
         """Raise NotFoundError if the API server does not list a watched kind."""
-        found = await self._client.get("/apis")
-        groups = {"", *(group["name"] for group in found.get("groups") or [])}
+        listed = await self._client.get("/apis")
+        groups = {"", *(group["name"] for group in listed.get("groups") or [])}
         served: dict[str, set[str]] = {}
         for kind in self.kinds:
             if kind.resources not in served:

@@ -29,8 +29,8 @@ def refused(resource: MessageStream | RetentionPolicy | ReplayJob, snapshot: Sna
     """Why no run can do what the resource asks for, in any cluster with these settings; None if one can."""
     if problem := snapshot.spec_problems.get(resource.identity):
         return RunError(reason=Reason.INVALID_SPEC, message=problem)
-    if found := (*refusals(resource), *beyond_pods(resource)):
-        return RunError(reason=Reason.NOT_SUPPORTED, message=few(found))
+    if unsupported := (*refusals(resource), *beyond_pods(resource)):
+        return RunError(reason=Reason.NOT_SUPPORTED, message=few(unsupported))
     if beyond := not_allowed(resource, snapshot.defaults.tenancy):
         return RunError(reason=Reason.NOT_ALLOWED, message=few(beyond))
     if isinstance(resource, MessageStream) and (gone := released(resource, snapshot.defaults.tenancy)) is not None:
@@ -57,8 +57,8 @@ def overlapping(resource: Resource, snapshot: Snapshot) -> RunError | None:
     before = [
         one for one in snapshot.overlapping if _uses_folders(one, tenancy) and _seniority(one) < _seniority(resource)
     ]
-    found = tuple(overlaps(resource, before))
-    return RunError(reason=Reason.FOLDERS_OVERLAP, message=few(found)) if found else None
+    problems = tuple(overlaps(resource, before))
+    return RunError(reason=Reason.FOLDERS_OVERLAP, message=few(problems)) if problems else None
 
 
 def _uses_folders(resource: Resource, tenancy: Tenancy) -> bool:

@@ -29,10 +29,10 @@ def sparing(snapshot: Snapshot, before: Status | None, wanted: Decision) -> Deci
 
 def _essence(status: Status) -> dict[str, Any]:
     """A status without its figures, and without the messages that contain them."""
-    found = {name: value for name, value in status.to_dict().items() if name not in _FIGURES}
-    for run in (found, *found.get("streams", ())):
+    compared = {name: value for name, value in status.to_dict().items() if name not in _FIGURES}
+    for run in (compared, *compared.get("streams", ())):
         run.get("currentRun", {}).pop("progress", None)
-    for condition in found.get("conditions", ()):
+    for condition in compared.get("conditions", ()):
         if condition["reason"] == Reason.INGESTING:
             del condition["message"]
-    return found
+    return compared

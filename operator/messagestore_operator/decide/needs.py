@@ -41,15 +41,15 @@ def secrets_of(resource: Resource, streams: Iterable[MessageStream]) -> frozense
         resource: any of the kinds.
         streams: those of its namespace that it refers to and that exist.
     """
-    found = list(streams)
+    existing = list(streams)
     try:
         if isinstance(resource, MessageStream):
             return needed(ingest_access(resource))
         if isinstance(resource, RetentionPolicy):
-            accesses = [needed(purge_access(resource, stream), scrub_keys(resource)) for stream in found]
+            accesses = [needed(purge_access(resource, stream), scrub_keys(resource)) for stream in existing]
             return frozenset[Need]().union(*accesses)
         assert isinstance(resource, ReplayJob)
-        named = {stream.metadata.name: stream for stream in found}
+        named = {stream.metadata.name: stream for stream in existing}
         source = named.get(resource.spec.stream_ref.name)
         to = resource.spec.destination.stream
         return needed(replay_access(resource, source, named.get(to.name) if to else None)) if source else frozenset()

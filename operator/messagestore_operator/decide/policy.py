@@ -124,10 +124,12 @@ def _with_lasting(snapshot: PolicySnapshot, before: RetentionPolicyStatus, purge
 
 
 def _too_many(snapshot: PolicySnapshot) -> RunError | None:
-    found = len(snapshot.streams)
-    if found <= MOST_STREAMS:
+    selected = len(snapshot.streams)
+    if selected <= MOST_STREAMS:
         return None
-    words = f"{found} MessageStreams have the labels of spec.streamSelector; a policy can select at most {MOST_STREAMS}"
+    words = (
+        f"{selected} MessageStreams have the labels of spec.streamSelector; a policy can select at most {MOST_STREAMS}"
+    )
     return RunError(reason=Reason.TOO_MANY_STREAMS, message=words)
 
 
@@ -186,10 +188,10 @@ def _launched(
     """Launch the streams' next runs, up to the limit of concurrent runs; also returns the last run number."""
     number = status.run_number or 0
     busy = sum(purge.stage.current is not None and not purge.stage.unlaunched for purge in purges)
-    found: list[StreamPurge] = []
+    launched: list[StreamPurge] = []
     for purge in purges:
         if purge.stage.ended is not None or (purge.stage.current is not None and not purge.stage.unlaunched):
-            found.append(purge)
+            launched.append(purge)
             continue
         after = _one(snapshot, purge, status, refusal, number, may_start=busy < snapshot.defaults.streams_at_once)
         current = after.entry.current_run
@@ -198,8 +200,8 @@ def _launched(
             number = max(number, current.number or 0)
         for slot in (action.slot for action in after.stage.actions if isinstance(action, CreateRun)):
             snapshot = replace(snapshot, run_queue=snapshot.run_queue.taken(slot)) if slot else snapshot
-        found.append(after)
-    return found, number
+        launched.append(after)
+    return launched, number
 
 
 def _one(

@@ -12,11 +12,11 @@ from messagestore_operator.api.common import Schedule
 
 def latest_time(schedule: Schedule, after: datetime, until: datetime) -> datetime | None:
     """The latest scheduled time after `after` and not after `until`; one run makes up for all before it."""
-    found = _step(schedule, until.astimezone(ZoneInfo(schedule.time_zone)), forward=False)
+    latest = _step(schedule, until.astimezone(ZoneInfo(schedule.time_zone)), forward=False)
     # Backwards, croniter may miss times just before the clock goes back, and never returns `until` itself.
-    while (upcoming := next_time(schedule, found)) <= until:
-        found = upcoming
-    return found if found > after else None
+    while (upcoming := next_time(schedule, latest)) <= until:
+        latest = upcoming
+    return latest if latest > after else None
 
 
 def next_time(schedule: Schedule, after: datetime) -> datetime:
@@ -33,10 +33,10 @@ def _step(schedule: Schedule, local: datetime, *, forward: bool) -> datetime:
     """The next scheduled time after `local`, or the last one before it."""
     times = croniter(schedule.cron, local)
     step = times.get_next if forward else times.get_prev
-    found: datetime = step(datetime)
-    while _is_repeated(schedule, found):
-        found = step(datetime)
-    return found.astimezone(UTC)
+    time: datetime = step(datetime)
+    while _is_repeated(schedule, time):
+        time = step(datetime)
+    return time.astimezone(UTC)
 
 
 def _is_repeated(schedule: Schedule, moment: datetime) -> bool:

@@ -27,11 +27,11 @@ def tables_of(resource: Resource, streams: Iterable[MessageStream]) -> frozenset
     """
     if isinstance(resource, MessageStream):
         return frozenset({table_key(resource)})
-    found = list(streams)
+    existing = list(streams)
     if isinstance(resource, RetentionPolicy):
-        return frozenset(map(table_key, found))
+        return frozenset(map(table_key, existing))
     assert isinstance(resource, ReplayJob)
-    named = {stream.metadata.name: stream for stream in found}
+    named = {stream.metadata.name: stream for stream in existing}
     return frozenset(replay_tables(resource, named))
 
 
@@ -65,8 +65,7 @@ def lease_requests_of(
     Returns:
         The table, the request, and whether it waits: its run has not been launched.
     """
-    found = list(streams)
-    known = {stream.metadata.name: stream for stream in found}
+    known = {stream.metadata.name: stream for stream in streams}
     for run, stream in _requested_runs(resource):
         for table in _written(resource, run, stream, known):
             yield table, lease_request_of(resource, run), run.launched_at is None

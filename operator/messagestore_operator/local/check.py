@@ -16,7 +16,7 @@ def local_problems(result: LoadResult) -> list[Problem]:
         problems += item.unsupported()
         words = f"must be {LOCAL}… in a local run, which can't reach object storage"
         problems += [item.problem(one.path, words) for one in folders(resource) if not one.uri.startswith(LOCAL)]
-        if (found := key_problem(resource, result.secrets)) is not None:
-            problems.append(item.problem(*found))
-        problems += [item.problem(*found) for found in kafka_problems(resource, result.secrets)]
+        if (problem := key_problem(resource, result.secrets)) is not None:
+            problems.append(item.problem(*problem))
+        problems += [item.problem(*problem) for problem in kafka_problems(resource, result.secrets)]
     return problems

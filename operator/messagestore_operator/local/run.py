@@ -159,12 +159,12 @@ class LocalRun:
 
     def _sharing(self, stream: MessageStream) -> Sequence[MessageStream]:
         uri = stream.spec.table.uri.rstrip("/")
-        found = [resource for resource in self.result.resources if isinstance(resource, MessageStream)]
-        return [other for other in found if other is not stream and other.spec.table.uri.rstrip("/") == uri]
+        streams = [resource for resource in self.result.resources if isinstance(resource, MessageStream)]
+        return [other for other in streams if other is not stream and other.spec.table.uri.rstrip("/") == uri]
 
     def _streams(self, like: Resource) -> Sequence[MessageStream]:
-        found = [resource for resource in self.result.resources if isinstance(resource, MessageStream)]
-        return [stream for stream in found if stream.metadata.namespace == like.metadata.namespace]
+        streams = [resource for resource in self.result.resources if isinstance(resource, MessageStream)]
+        return [stream for stream in streams if stream.metadata.namespace == like.metadata.namespace]
 
     def _stream(self, like: Resource, name: str) -> MessageStream:
         return next(stream for stream in self._streams(like) if stream.metadata.name == name)

@@ -36,8 +36,8 @@ def key_problem(resource: Resource, secrets: Sequence[Secret]) -> _Problem | Non
 
 def keys(resources: Sequence[Resource], secrets: Sequence[Secret]) -> dict[str, str]:
     """The keys that runs of the resources need, by environment variable."""
-    found = [(resource, _key(resource)[1]) for resource in resources]
-    return {key.variable: value(resource, key, secrets) for resource, key in found if key is not None}
+    needed = [(resource, _key(resource)[1]) for resource in resources]
+    return {key.variable: value(resource, key, secrets) for resource, key in needed if key is not None}
 
 
 def value(resource: Resource, wanted: SecretVariable, secrets: Sequence[Secret]) -> str:

@@ -119,9 +119,9 @@ class _Collector:
             self.add(document, item, (*prefix, "items", index))
 
     def _add_secret(self, document: YamlDocument, data: Mapping[str, Any], prefix: Path) -> None:
-        found = [document.problem((*prefix, *path), message) for path, message in secret_problems(data)]
-        self.problems += found
-        if not found:
+        problems = [document.problem((*prefix, *path), message) for path, message in secret_problems(data)]
+        self.problems += problems
+        if not problems:
             secret = secret_of(data)
             if self._is_first(document, prefix, ("Secret", secret.namespace, secret.name)):
                 self.secrets.append(secret)

@@ -11,10 +11,10 @@ from messagestore_operator.predicates.bounded import Predicate, refused
 
 def predicate_problems(document: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
     """The path of each refused predicate, and why. The document may be invalid otherwise."""
-    found = list(predicates_of(document))
-    if found:
-        for index, words in refused([predicate for _, predicate in found]):
-            yield found[index][0], words
+    predicates = list(predicates_of(document))
+    if predicates:
+        for index, words in refused([predicate for _, predicate in predicates]):
+            yield predicates[index][0], words
 
 
 def predicates_of(document: Mapping[str, Any]) -> Iterator[tuple[Path, Predicate]]:

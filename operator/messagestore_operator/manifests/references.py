@@ -27,7 +27,7 @@ class Loaded:
 
     def unsupported(self) -> list[Problem]:
         """Problems with fields that this release supports nowhere."""
-        return [self.problem(found.path, found.message) for found in refusals(self.resource)]
+        return [self.problem(refused.path, refused.message) for refused in refusals(self.resource)]
 
 
 def reference_problems(loaded: Sequence[Loaded]) -> list[Problem]:
@@ -53,7 +53,7 @@ def overlap_problems(loaded: Sequence[Loaded]) -> list[Problem]:
     for item in loaded:
         if isinstance(item.resource, MessageStream) and is_released(item.resource):
             continue
-        problems += [item.problem(found.path, found.message) for found in overlaps(item.resource, earlier)]
+        problems += [item.problem(refused.path, refused.message) for refused in overlaps(item.resource, earlier)]
         earlier.append(item.resource)
     return problems
 

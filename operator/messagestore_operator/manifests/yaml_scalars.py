@@ -65,10 +65,10 @@ def _of_kubectl(text: str) -> Any:
     if text in _NULLS:
         return None
     plain = text.replace("_", "") if text[0] in "+-0123456789" else text
-    found = _INTEGER.fullmatch(plain)
-    if found:
-        kind = next(name for name in _BASES if found[name])
-        number = int(f"{found['sign'] or ''}{found[kind]}", _BASES[kind])
+    integer = _INTEGER.fullmatch(plain)
+    if integer:
+        kind = next(name for name in _BASES if integer[name])
+        number = int(f"{integer['sign'] or ''}{integer[kind]}", _BASES[kind])
         if -(1 << 63) <= number < 1 << 63:
             return number
     if _FLOAT.fullmatch(plain) and math.isfinite(float(plain)):

@@ -42,10 +42,10 @@ class YamlDocument:
     def _place(self, path: Path) -> tuple[int, int]:
         node, mark = self.root, self.root.start_mark
         for step in path:
-            found = _child(node, step)
-            if found is None:
+            child = _child(node, step)
+            if child is None:
                 break
-            mark, node = found
+            mark, node = child
         return int(mark.line) + 1, int(mark.column) + 1
 
 

@@ -31,7 +31,7 @@ class _OutOfTimeError(BaseException):
 
 def refused(predicates: Sequence[Predicate]) -> list[Refused]:
     """The refused predicates, up to the first that exceeds time or memory. Only for the main thread."""
-    found: list[Refused] = []
+    problems: list[Refused] = []
     at = 0
     try:
         with _time_limit():
@@ -39,12 +39,12 @@ def refused(predicates: Sequence[Predicate]) -> list[Refused]:
                 try:
                     language.compile_predicate(text, getattr(language, columns))
                 except language.PredicateError as error:
-                    found.append((at, str(error)))
+                    problems.append((at, str(error)))
     except _OutOfTimeError:
-        found.append((at, TOO_LONG))
+        problems.append((at, TOO_LONG))
     except MemoryError:
-        found.append((at, TOO_LARGE))
-    return found
+        problems.append((at, TOO_LARGE))
+    return problems
 
 
 @contextmanager

@@ -74,8 +74,8 @@ class PredicateProcess:
         assert process.stdin is not None
         process.stdin.write(json.dumps(predicates).encode() + b"\n")
         await process.stdin.drain()
-        found = json.loads(await _line(process))
-        return None if found is None else (int(found[0]), str(found[1]))
+        answer = json.loads(await _line(process))
+        return None if answer is None else (int(answer[0]), str(answer[1]))
 
 
 async def _line(process: asyncio.subprocess.Process) -> bytes:

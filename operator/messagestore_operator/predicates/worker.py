@@ -23,9 +23,9 @@ def main() -> None:
     sys.stdout.buffer.write(READY)
     sys.stdout.buffer.flush()
     for line in sys.stdin.buffer:
-        found = refused([(columns, text) for columns, text in json.loads(line)])
-        print(json.dumps(found[0] if found else None), flush=True)  # noqa: T201 - that is the answer
-        if found and found[-1][1] == TOO_LARGE:
+        problems = refused([(columns, text) for columns, text in json.loads(line)])
+        print(json.dumps(problems[0] if problems else None), flush=True)  # noqa: T201 - that is the answer
+        if problems and problems[-1][1] == TOO_LARGE:
             return
 
 

@@ -116,8 +116,11 @@ def with_conditions(
     resource: Resource, before: AnyStatus, status: AnyStatus, values: Iterable[ConditionValue], now: datetime
 ) -> AnyStatus:
     """The status with conditions, for the resource's present generation."""
-    found = conditions(resource, before, values, now)
-    return status.model_copy(update={"observed_generation": generation(resource), "conditions": found})
+    changes = {
+        "observed_generation": generation(resource),
+        "conditions": conditions(resource, before, values, now),
+    }
+    return status.model_copy(update=changes)
 
 
 def conditions(

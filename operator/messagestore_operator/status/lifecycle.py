@@ -12,19 +12,19 @@ def lifecycle_status(before: LifecycleStatus | None, report: RunReport | None) -
     outcome = report.outcome if report else None
     if not isinstance(outcome, IngestOutcome) or outcome.lifecycle is None:
         return before
-    found = outcome.lifecycle
+    lifecycle = outcome.lifecycle
     return LifecycleStatus(
-        **found.totals.model_dump(),
-        pending=found.pending,
-        unfinished=_unfinished(found) or (before.unfinished if before else None),
-        lag=_lag(found.lag) or (before.lag if before else None),
+        **lifecycle.totals.model_dump(),
+        pending=lifecycle.pending,
+        unfinished=_unfinished(lifecycle) or (before.unfinished if before else None),
+        lag=_lag(lifecycle.lag) or (before.lag if before else None),
     )
 
 
-def _unfinished(found: LifecycleOutcome) -> UnfinishedMessages | None:
-    if found.unfinished is None:
+def _unfinished(lifecycle: LifecycleOutcome) -> UnfinishedMessages | None:
+    if lifecycle.unfinished is None:
         return None
-    return UnfinishedMessages(**{status.lower(): messages for status, messages in found.unfinished.items()})
+    return UnfinishedMessages(**{status.lower(): messages for status, messages in lifecycle.unfinished.items()})
 
 
 def _lag(lag: Lag | None) -> str | None:

@@ -80,8 +80,8 @@ def replay_status(
         error: why no run started.
     """
     before = job.status or ReplayJobStatus()
-    outcome, found = replay_outcome(report), error_of(report, error)
-    changes: dict[str, object] = {"error": api_error(found)}
+    outcome, failure = replay_outcome(report), error_of(report, error)
+    changes: dict[str, object] = {"error": api_error(failure)}
     if report is not None:
         changes |= {
             "last_run": finished_run(report, "replay"),
@@ -92,10 +92,10 @@ def replay_status(
         changes |= {"round": outcome.round, "redelivered": outcome.redelivered}
     status = with_progress(before, report).model_copy(update=changes)
     if job.spec.trigger is not None:
-        return redelivery_view.with_view(job, before, status, Outlook(found), now)
+        return redelivery_view.with_view(job, before, status, Outlook(failure), now)
     outlook = ReplayOutlook(
         blocker=error,
-        complete=report is not None and found is None and outcome is not None and outcome.complete,
+        complete=report is not None and failure is None and outcome is not None and outcome.complete,
         given_up=report.error if report else None,
     )
     ended = report.finished_at if report and (outlook.complete or outlook.given_up) else None

@@ -97,14 +97,14 @@ def _is_stalled(streams: Sequence[StreamView], problems: Sequence[tuple[str, Run
     """Whether no retry helps any stream with a problem, or a failure lasts on each stream of the policy."""
     lasting = {stream.entry.name for stream in streams if stream.outlook.lasting}
     final = {name for name, error, _ in problems if error.reason in TERMINAL}
-    found = {name for name, _, _ in problems}
-    return found == final or {stream.entry.name for stream in streams} == final | lasting
+    names = {name for name, _, _ in problems}
+    return names == final or {stream.entry.name for stream in streams} == final | lasting
 
 
 def _problems(policy: RetentionPolicy, streams: Sequence[StreamView]) -> list[tuple[str, RunError, bool]]:
     """The streams that the policy can't be applied to, why, and whether they only wait; those that wait come last."""
-    found = [(stream, _problem(policy, stream)) for stream in streams]
-    problems = [(stream.entry.name, error, _waits(stream, error)) for stream, error in found if error is not None]
+    errors = [(stream, _problem(policy, stream)) for stream in streams]
+    problems = [(stream.entry.name, error, _waits(stream, error)) for stream, error in errors if error is not None]
     return sorted(problems, key=lambda problem: problem[2])
 
 

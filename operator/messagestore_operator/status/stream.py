@@ -137,14 +137,14 @@ def _epoch(table: TableStatus) -> int:
 def _sequences(report: RunReport | None, before: MessageStreamStatus) -> SequencesStatus | None:
     if report is None or not isinstance(report.outcome, IngestOutcome):
         return before.sequences
-    found = report.outcome.sequences
-    if found is None:
+    sequences = report.outcome.sequences
+    if sequences is None:
         return None
     return SequencesStatus(
-        incomplete=found.incomplete,
-        overdue=found.overdue,
-        oldest_time=message_time(found.oldest_time),
-        oldest_id=found.oldest_id,
+        incomplete=sequences.incomplete,
+        overdue=sequences.overdue,
+        oldest_time=message_time(sequences.oldest_time),
+        oldest_id=sequences.oldest_id,
     )
 
 

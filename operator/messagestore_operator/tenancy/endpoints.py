@@ -95,7 +95,7 @@ def _embedded(address: IPv6Address) -> Iterator[IPv4Address]:
         yield IPv4Address(bits & 0xFFFFFFFF)
     if address in _LOCAL_NAT64:
         # Only one of these is meant; the others are mostly 0.0.0.0, which no gateway forwards to.
-        yield from (found for found in _translated(bits) if found not in _THIS_HOST)
+        yield from (one for one in _translated(bits) if one not in _THIS_HOST)
 
 
 def _translated(bits: int) -> Iterator[IPv4Address]:

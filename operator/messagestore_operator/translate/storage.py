@@ -134,9 +134,9 @@ def _of(stream: MessageStream, path: tuple[str | int, ...], files: FilesSource) 
         yield StorageLocation((*path, "archiveUri"), files.archive_uri, storage, _name(stream))
 
 
-def _with_keys(found: StorageAccess, *sealing: MessageStream) -> StorageAccess:
+def _with_keys(access: StorageAccess, *sealing: MessageStream) -> StorageAccess:
     """Each key once, as two streams may have the same."""
-    return replace(found, variables=(*found.variables, *dict.fromkeys(seal_keys(*sealing))))
+    return replace(access, variables=(*access.variables, *dict.fromkeys(seal_keys(*sealing))))
 
 
 def access(locations: Sequence[StorageLocation]) -> StorageAccess:

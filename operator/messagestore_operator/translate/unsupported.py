@@ -23,8 +23,8 @@ def refusals(resource: Resource) -> tuple[RefusedField, ...]:
 
 def ensure_supported(resource: Resource) -> None:
     """Raise NotSupportedError if the resource asks for something that this release doesn't support."""
-    if found := refusals(resource):
-        raise NotSupportedError(found)
+    if refused := refusals(resource):
+        raise NotSupportedError(refused)
 
 
 def _of_envelope(stream: MessageStream) -> Iterator[RefusedField]:

@@ -122,9 +122,9 @@ def _executors_waiting(executors: tuple[ApiObject, ...]) -> Waiting | None:
         return None
     # The oldest pod has waited the longest.
     oldest = sorted(executors, key=lambda pod: str(at(pod, "metadata", "creationTimestamp") or ""))
-    found = next((waiting for pod in oldest if (waiting := waiting_of(pod))), None)
+    problem = next((waiting for pod in oldest if (waiting := waiting_of(pod))), None)
     made = (Waiting(CREATING, since=_time(at(pod, "metadata", "creationTimestamp"))) for pod in oldest if _is_made(pod))
-    return found or next(made, None)
+    return problem or next(made, None)
 
 
 def _is_made(pod: ApiObject) -> bool:
@@ -142,11 +142,11 @@ def _message(parts: RunParts) -> str:
 
 def _control(config_map: ApiObject | None) -> DriverControl:
     try:
-        found = json.loads(at(config_map, "data", CONTROL) or "{}")
-        rate = found.get("messagesPerSecond")
-        maintain = found.get("maintain")
+        fields = json.loads(at(config_map, "data", CONTROL) or "{}")
+        rate = fields.get("messagesPerSecond")
+        maintain = fields.get("maintain")
         return DriverControl(
-            found.get("stop") is True,
+            fields.get("stop") is True,
             float(rate) if rate is not None else None,
             Upkeep.model_validate(maintain) if maintain is not None else None,
         )
