@@ -25,10 +25,10 @@ def with_parts_of(bom: dict[str, Any], root: Path) -> dict[str, Any]:
     """The list with the Debian packages, Python packages and jars below ``root``; what it names already stays."""
     named = {one["purl"] for one in bom["components"]}
     digests = {digest["content"] for one in bom["components"] for digest in one.get("hashes", ())}
-    found = [*_debian(root), *_python(root), *_jars(root)]
+    parts = [*_debian(root), *_python(root), *_jars(root)]
     added = {
         one["purl"]: one
-        for one in found
+        for one in parts
         if one["purl"] not in named and not digests & {digest["content"] for digest in one.get("hashes", ())}
     }
     return {**bom, "components": sorted([*bom["components"], *added.values()], key=lambda one: str(one["purl"]))}

@@ -130,10 +130,10 @@ def _of_program(builder: Builder, image: str, name: str, arguments: Mapping[str,
 
 def project_version() -> str:
     """The project's version, which is the tag of its images."""
-    found = re.search(r'^version = "(.+)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE)
-    if found is None:
+    match = re.search(r'^version = "(.+)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE)
+    if match is None:
         raise SystemExit("pyproject.toml names no version")
-    return found[1]
+    return match[1]
 
 
 def _install_packages(requirements: Path, folder: Path, unused: Path | None = None) -> None:
@@ -169,10 +169,10 @@ def _install_project(folder: Path) -> None:
 def _remove(site: Path, unused: Path) -> None:
     patterns = [line for line in unused.read_text().splitlines() if line and not line.startswith("#")]
     for pattern in patterns:
-        found = list(site.glob(pattern))
-        if not found:
+        paths = list(site.glob(pattern))
+        if not paths:
             raise SystemExit(f"{unused}: {pattern} is nowhere to be found")
-        for path in found:
+        for path in paths:
             if path.is_dir():
                 shutil.rmtree(path)
             else:
@@ -199,10 +199,10 @@ def _digest(files: list[Path]) -> str:
 
 def _uv() -> str:
     installed = sorted(cache_folder().glob("uv-*/bin/uv"))
-    found = os.environ.get("UV") or shutil.which("uv") or (installed and str(installed[-1]))
-    if not found:
+    uv = os.environ.get("UV") or shutil.which("uv") or (installed and str(installed[-1]))
+    if not uv:
         raise SystemExit("no uv: run this through make, which installs it")
-    return found
+    return uv
 
 
 def main() -> None:

@@ -21,13 +21,13 @@ _INSTALLED = Path("/usr/lib/postgresql")
 
 def postgresql_programs() -> Path:
     """The folder of the newest PostgreSQL's programs; if there is none, Debian's package is installed."""
-    found = _installed()
-    if found is None:
+    programs = _installed()
+    if programs is None:
         debian.need({"initdb": "postgresql"})
-        found = _installed()
-    if found is None:
+        programs = _installed()
+    if programs is None:
         raise SystemExit(f"Debian's package postgresql has put no initdb under {_INSTALLED}")
-    return found
+    return programs
 
 
 def message_db() -> Path:
@@ -36,8 +36,8 @@ def message_db() -> Path:
 
 
 def _installed() -> Path | None:
-    found = sorted(_INSTALLED.glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
-    return found[-1].parent if found else None
+    initdbs = sorted(_INSTALLED.glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
+    return initdbs[-1].parent if initdbs else None
 
 
 def main() -> None:

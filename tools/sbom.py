@@ -36,8 +36,8 @@ def jars(pom: Path) -> list[Component]:
     with tempfile.TemporaryDirectory() as folder:
         options = ["-DoutputFormat=json", f"-DoutputDirectory={folder}", "-DoutputName=bom"]
         run(["mvn", "-q", "-B", "-C", "-f", pom, _MAVEN_PLUGIN, *options])
-        found = _components((Path(folder) / "bom.json").read_text())
-    return [{**one, "hashes": [h for h in one["hashes"] if h["alg"] == "SHA-256"]} for one in found]
+        components = _components((Path(folder) / "bom.json").read_text())
+    return [{**one, "hashes": [h for h in one["hashes"] if h["alg"] == "SHA-256"]} for one in components]
 
 
 def document(name: str, components: list[Component]) -> str:

@@ -47,8 +47,8 @@ def down() -> None:
         # A killed daemon leaves containers behind; a new one can end them.
         daemon = docker.start()
         kind.delete(daemon)
-    elif (found := docker.running()) is not None:
-        kind.delete(found)
+    elif (running := docker.running()) is not None:
+        kind.delete(running)
     docker.stop()
 
 

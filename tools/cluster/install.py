@@ -75,8 +75,8 @@ def message_store_operator(image_id: str, values: Sequence[Path] = ()) -> None:
 
 def _established() -> bool:
     # Neither `kubectl wait` nor a condition by jsonpath: both fail for a CRD so new that it has no conditions.
-    found = json.loads(kubectl("get", "crd", "sparkapplications.sparkoperator.k8s.io", "--output", "json"))
-    conditions = found.get("status", {}).get("conditions") or []
+    definition = json.loads(kubectl("get", "crd", "sparkapplications.sparkoperator.k8s.io", "--output", "json"))
+    conditions = definition.get("status", {}).get("conditions") or []
     return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 

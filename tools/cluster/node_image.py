@@ -263,7 +263,7 @@ def _libraries(root: Path, of: list[str]) -> set[Path]:
     answer = subprocess.run(
         ["chroot", root, "ldd", *(f"/{file}" for file in of)], capture_output=True, text=True, check=False
     )
-    return {Path(found.lstrip("/")) for found in re.findall(r"/\S+\.so[.\d]*(?= \()", answer.stdout)}
+    return {Path(library.lstrip("/")) for library in re.findall(r"/\S+\.so[.\d]*(?= \()", answer.stdout)}
 
 
 def _import(root: Path, work: Path, archives: list[Path]) -> None:

@@ -58,9 +58,9 @@ PROGRAMS = {program.name: program for program in (*controlplane.PROGRAMS, *KUBER
 
 def program(name: str) -> Path:
     """The file of a program, which is built if missing; Kubernetes' own programs are built together."""
-    found = PROGRAMS[name]
-    folder = _folder(found)
-    build_missing(KUBERNETES if found in KUBERNETES else [found], folder)
+    needed = PROGRAMS[name]
+    folder = _folder(needed)
+    build_missing(KUBERNETES if needed in KUBERNETES else [needed], folder)
     return folder / name
 
 
