@@ -182,9 +182,9 @@ def _application(document: ApiObject) -> ApiObject:
     status = document.get("status") or {}
     state = status.get("applicationState") or {}
     said = {key: str(state[key])[:MAX_TEXT] for key in ("state", "errorMessage") if key in state}
-    told = {"applicationState": said} if said else {}
+    known = {"applicationState": said} if said else {}
     attempts = {key: status[key] for key in ENDED_BY if isinstance(status.get(key), int)}
-    return {**_part(document), "status": shared({**told, **attempts})}
+    return {**_part(document), "status": shared({**known, **attempts})}
 
 
 def _part(document: ApiObject, *keys: str) -> ApiObject:
