@@ -252,7 +252,6 @@ def load(file: Path | None, environment: Mapping[str, str], options: Mapping[str
 
     Args:
         file: a YAML file, or None.
-        environment: environment variables.
         options: options of the command line, by their names in the file; None means not given.
 
     Raises:

@@ -241,7 +241,6 @@ class Cache:
         A broken watch does not show what was deleted in the meantime.
 
         Args:
-            kind: of the objects.
             listed: namespace and name of each.
             before: the result of `versions` before the list was requested.
         """
@@ -386,8 +385,6 @@ class Cache:
         """Put an object of a run.
 
         Args:
-            kind: of the object.
-            document: the object.
             another: whether none of this uid was known.
         """
         key = cast(RunKey, shared(run_key(kind, document)))

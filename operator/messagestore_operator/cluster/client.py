@@ -152,8 +152,6 @@ class KubeClient:
         are smaller.
 
         Args:
-            path: of the collection.
-            selector: of labels.
             accept: with `METADATA_LIST`, the server sends only metadata, as objects of kind PartialObjectMetadata.
         """
         first: Parameters = {"labelSelector": selector} if selector else {}
@@ -183,8 +181,6 @@ class KubeClient:
         """Changes of a collection, each with its type and the object's metadata; the server sends nothing else.
 
         Args:
-            path: of the collection.
-            selector: of labels.
             version: changes after this one, BOOKMARK for newer versions among them; without, all objects come first.
 
         Raises:
@@ -245,7 +241,6 @@ class KubeClient:
         """Delete an object with all that it owns; False if it didn't exist.
 
         Args:
-            path: of the object.
             uid: deletes only the object with this uid, not a later one of the same name.
             version: deletes it only if it still has this resource version.
 

@@ -203,7 +203,6 @@ class Gatherer:
         """A run; None if it has no objects.
 
         Args:
-            key: of the run.
             sure: whether a decision depends on its being over, so that the API server must be asked.
             waits: whether the status says that it was not launched yet. A launched run may be another leader's, with
                 objects that no watch has shown; the API server is asked even if it had none a moment ago.

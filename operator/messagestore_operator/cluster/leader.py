@@ -37,10 +37,7 @@ class Leader:
 
     Args:
         client: without the shared rate: a renewal must not wait behind other requests.
-        namespace: of the Lease.
-        name: of the Lease.
         identity: of this replica, unique.
-        timing: see `Timing`.
         clock: seconds, for tests.
     """
 

@@ -57,11 +57,8 @@ class TableLeases:
         """Give the table to a run.
 
         Args:
-            table: the table.
             holder: namespace/run.
-            epoch: of this grant.
             version: the resource version that the Lease must still have; None: it must not exist.
-            now: the clock.
 
         Raises:
             ConflictError: the Lease has changed.
@@ -84,9 +81,7 @@ class TableLeases:
         """Release a run's table; None if the run doesn't have it.
 
         Args:
-            table: the table.
             holder: namespace/run.
-            now: the clock.
             known: the Lease as last seen; if it is unchanged, it need not be read.
 
         Raises:

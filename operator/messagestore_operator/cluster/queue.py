@@ -54,7 +54,6 @@ class WorkQueue(Generic[K]):
         """Enqueue a key, due after a delay; an earlier due time stays.
 
         Args:
-            key: to enqueue.
             delay: in seconds.
             first: before keys that became due up to `HEAD_START` earlier.
         """

@@ -70,8 +70,6 @@ class RunObjects:
         A pod of the driver's name that has no owners counts: it may be the driver, and may still write.
 
         Args:
-            kind: of the object.
-            document: the object.
             application: uid of the run's application; empty if that is not known.
         """
         owners = owner_uids(document)

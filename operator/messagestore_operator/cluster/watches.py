@@ -22,8 +22,6 @@ async def watched(client: KubeClient, kind: Kind, namespace: str | None, seen: S
     """Pass on changes of the operator's objects of a kind, without end.
 
     Args:
-        client: for the API server.
-        kind: of the objects.
         namespace: the only one; None: all.
         seen: receives the type of a change, and the object's metadata.
     """

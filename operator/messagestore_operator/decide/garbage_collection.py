@@ -37,7 +37,6 @@ def old_leases(
     """Release the tables that the resource's runs hold and no longer need.
 
     Args:
-        snapshot: has the leases.
         namespace: that of the resource.
         current: names of runs that go on.
         over: names of runs that are known to be over; the status in the snapshot may still have them.

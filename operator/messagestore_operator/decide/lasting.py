@@ -47,7 +47,6 @@ def lasting_of_runs(
     """The lasting failure after the last run; one of another spec doesn't count.
 
     Args:
-        snapshot: for its clock and settings.
         resource: with its status so far.
         before: the runs in the status so far.
         after: the runs as they are now.
@@ -73,7 +72,6 @@ def lasting(
     """The lasting failure of a resource, or of one stream of a policy.
 
     Args:
-        snapshot: for its clock and settings.
         before: the one in the status so far; None also if the spec has changed since.
         blocker: why no run can start.
         failed: why the last run failed; None once one succeeded or has committed something.

@@ -38,7 +38,6 @@ def secrets_of(resource: Resource, streams: Iterable[MessageStream]) -> frozense
     """The Secrets that runs of the resource need; a snapshot says which of them exist.
 
     Args:
-        resource: any of the kinds.
         streams: those of its namespace that it refers to and that exist.
     """
     existing = list(streams)

@@ -22,7 +22,6 @@ def tables_of(resource: Resource, streams: Iterable[MessageStream]) -> frozenset
     """All tables that runs of the resource may write; its snapshot has their leases.
 
     Args:
-        resource: any of the kinds.
         streams: existing streams of its namespace that it refers to; for a stream, itself.
     """
     if isinstance(resource, MessageStream):
@@ -108,7 +107,6 @@ def reader(job: ReplayJob, made: bool) -> str | None:
     """The run of a replay that may be reading its stream's table, for people; None if there is none.
 
     Args:
-        job: the replay.
         made: whether its current run has objects, though the status doesn't say yet that it was launched.
     """
     run = job.status.current_run if job.status else None

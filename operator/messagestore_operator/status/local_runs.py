@@ -36,7 +36,6 @@ def stream_status(
 
     Args:
         stream: with its status so far, if it has one.
-        now: the clock.
         report: of its run; None if there was none.
         store: figures from the tables; if absent, those of the report.
         error: why no run started.
@@ -57,7 +56,6 @@ def policy_status(
 
     Args:
         policy: with its status so far, if it has one.
-        now: the clock.
         results: one per stream, in the policy's order; empty if it did not run.
     """
     before = policy.status or RetentionPolicyStatus()
@@ -75,7 +73,6 @@ def replay_status(
 
     Args:
         job: with its status so far, if it has one.
-        now: the clock.
         report: of its run; None if there was none.
         error: why no run started.
     """

@@ -54,12 +54,9 @@ def with_view(
     """The status with its phase, conditions and sums.
 
     Args:
-        policy: the resource.
-        before: the status so far.
         status: the status with all other fields.
         outlook: of the policy itself; its next run is the next round.
         streams: in the policy's order.
-        now: the clock.
     """
     entries = [_with_error(stream) for stream in streams]
     times = [one.next_run for one in (outlook, *(stream.outlook for stream in streams)) if one.next_run]

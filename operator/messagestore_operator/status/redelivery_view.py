@@ -35,10 +35,7 @@ def with_view(
 
     Args:
         job: the resource, with a trigger.
-        before: the status so far.
         status: the status with all other fields, including the current run.
-        outlook: for its runs.
-        now: the clock.
     """
     changes = {
         "phase": _phase(job, status, outlook),

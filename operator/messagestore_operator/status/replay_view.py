@@ -47,10 +47,7 @@ def with_view(
 
     Args:
         job: the resource, without a trigger.
-        before: the status so far.
         status: the status with all other fields, including the current run.
-        outlook: for its runs.
-        now: the clock.
     """
     phase = _phase(job, status, outlook)
     ended = clock_time(now) if phase in ENDED else None

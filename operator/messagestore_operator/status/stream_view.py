@@ -44,11 +44,7 @@ def with_view(
     """The status with its phase and conditions.
 
     Args:
-        stream: the resource.
-        before: the status so far.
         status: the status with all other fields, including the current run.
-        outlook: for its runs.
-        now: the clock.
         ages: whether to give the age of the last batch. In a cluster the status has its time, as the age would change
             with the clock.
     """

@@ -18,7 +18,7 @@ SPARK_APPLICATIONS = Kind(_GROUP, _VERSION, KIND, "sparkapplications")
 
 
 class KubeflowBackend:
-    """See `SparkBackend`.
+    """Runs as SparkApplications of the Kubeflow Spark operator.
 
     A change of a SparkApplication's spec would run it again, so none is made. A second one of the same name can't be
     created, so a repeated launch has no effect.
