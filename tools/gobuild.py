@@ -23,9 +23,9 @@ ENVIRONMENT = {
 class Program:
     """One program to build: its file, its Go package, and the package's module.
 
-    The linker sets `variables`, by full name (package.name): most programs have their version in one. If there is a
-    `main`, that Go file is the program, instead of a package of the module. A program that is not `hot` has little to
-    do: it is compiled without inlining, which takes a fifth less time.
+    The linker sets ``variables``, by full name (package.name): most programs have their version in one. If there is a
+    ``main``, that Go file is the program, instead of a package of the module. A program that is not ``hot`` has little
+    to do: it is compiled without inlining, which takes a fifth less time.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Program:
 
 
 def build_missing(programs: Sequence[Program], folder: Path) -> None:
-    """Build the `programs` that `folder` lacks; parallel calls build once.
+    """Build the ``programs`` that ``folder`` lacks; parallel calls build once.
 
     All are from one module, with one version and the same variables: Go links some while it compiles others.
     """
@@ -79,7 +79,7 @@ def _build(programs: Sequence[Program], folder: Path) -> None:
 def _write_wrapper_module(program: Program, folder: Path) -> None:
     """Create a module that only depends on the program's module.
 
-    `go install` refuses a module with replace directives. A wrapper that repeats the replacements can be built.
+    ``go install`` refuses a module with replace directives. A wrapper that repeats the replacements can be built.
     """
     for stale in ("go.mod", "go.sum"):
         (folder / stale).unlink(missing_ok=True)

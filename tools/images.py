@@ -55,7 +55,7 @@ class Builder:
         return {"BASE": image}
 
     def build(self, image: str, dockerfile: Path, context: Path, arguments: Mapping[str, str]) -> str:
-        """Build `image` and return its name; the daemon itself skips unchanged steps."""
+        """Build ``image`` and return its name; the daemon itself skips unchanged steps."""
         options = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
         with step(f"image {image}"):
             self.docker.run("build", "--quiet", "--tag", image, "--file", dockerfile, *options, context)
@@ -137,7 +137,7 @@ def project_version() -> str:
 
 
 def _install_packages(requirements: Path, folder: Path, unused: Path | None = None) -> None:
-    """Install a lock file's packages into `folder`, for the image's Python, without the files in `unused`.
+    """Install a lock file's packages into ``folder``, for the image's Python, without the files in ``unused``.
 
     An existing folder stays, unless either file has changed.
     """

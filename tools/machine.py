@@ -25,7 +25,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def lock(path: Path, what: str) -> Iterator[None]:
-    """Hold the lock file `path`; other processes wait and print that another `what` is in progress."""
+    """Hold the lock file ``path``; other processes wait and print that another ``what`` is in progress."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         try:
@@ -60,7 +60,7 @@ def run(
 ) -> str:
     """Run a command quietly and return its standard output.
 
-    `environment` is added to this process's own. Raises SystemExit with the command and its error output.
+    ``environment`` is added to this process's own. Raises SystemExit with the command and its error output.
     """
     done = subprocess.run(
         command,

@@ -10,7 +10,7 @@ from tools.machine import REPOSITORY, cache_folder, lock, run, step
 
 
 def jars_folder(what: str, pom: Path) -> Path:
-    """The folder of the jars that a pom.xml names; missing ones are downloaded. Its name begins with `what`."""
+    """The folder of the jars that a pom.xml names; missing ones are downloaded. Its name begins with ``what``."""
     folder = cache_folder() / what
     with lock(cache_folder() / f"{pom.parent.name}.lock", f"download of {what}"):
         if not folder.exists():

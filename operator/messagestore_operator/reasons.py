@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Constants of `reason` in conditions and of `error.reason`; add new ones only here.
+    """Constants of ``reason`` in conditions and of ``error.reason``; add new ones only here.
 
     Each has its meaning and remedy in Markdown, with links relative to docs/. docs/reasons.md is generated from them.
     """
@@ -409,7 +409,7 @@ LASTING = frozenset(
         Reason.TOPIC_MISSING,
     }
 )
-"""Retries go on, because the remedy is outside of the resource. After `runs.stalledAfter` it is Stalled."""
+"""Retries go on, because the remedy is outside of the resource. After ``runs.stalledAfter`` it is Stalled."""
 
 OUTAGES = frozenset({Reason.KAFKA_UNREACHABLE, Reason.STORAGE_UNREACHABLE})
 """The other side doesn't answer; nobody need change anything."""

@@ -1,4 +1,4 @@
-"""The cluster's command line: `python3 -m tools.cluster up`; make has a target for each command.
+"""The cluster's command line: ``python3 -m tools.cluster up``; make has a target for each command.
 
 up      create the cluster, or its missing parts: a Spark operator, an S3 server, and the project's operator from this
         work tree, by its chart; --values FILE for the chart

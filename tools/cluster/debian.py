@@ -37,7 +37,7 @@ def need(packages: Mapping[str, str]) -> None:
 
 
 def root_file_system(name: str, packages: Sequence[str]) -> Path:
-    """The folder of a Debian root file system with `packages`; built once, never changed."""
+    """The folder of a Debian root file system with ``packages``; built once, never changed."""
     wanted = hashlib.sha256(" ".join([RELEASE, *sorted(packages)]).encode()).hexdigest()[:12]
     folder = cache_folder() / "debian" / f"{name}-{wanted}"
     with lock(cache_folder() / "debian" / "lock", "Debian installation"):
@@ -66,7 +66,7 @@ def _minimal() -> Path:
 
 
 def _fresh(folder: Path) -> Path:
-    """An empty folder beside `folder`, to be renamed when it's complete, so that an interrupted build never counts."""
+    """An empty folder beside ``folder``, to be renamed once complete, so that an interrupted build never counts."""
     unfinished = folder.with_name(f".{folder.name}.unfinished")
     if unfinished.exists():
         shutil.rmtree(unfinished)

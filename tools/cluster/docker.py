@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 60
 
 @dataclass(frozen=True)
 class Docker:
-    """A Docker daemon that answers; `own` if it is ours, which can't reach a registry."""
+    """A Docker daemon that answers; ``own`` if it is ours, which can't reach a registry."""
 
     own: bool
     environment: Mapping[str, str]
@@ -37,7 +37,7 @@ class Docker:
         return run(["docker", *arguments], environment=self.environment, stdin=stdin)
 
     def has_image(self, image: str) -> bool:
-        """Whether the daemon has `image`."""
+        """Whether the daemon has ``image``."""
         return bool(self.run("images", "--quiet", image).strip())
 
     def identity(self, name: str) -> str:
@@ -45,14 +45,14 @@ class Docker:
         return self.run("inspect", "--format", "{{.Id}}", name).strip()
 
     def drop_others(self, image: str) -> None:
-        """Remove other tags of the same name as `image`, unless a container still runs from them."""
+        """Remove other tags of the same name as ``image``, unless a container still runs from them."""
         listed = self.run("images", "--format", "{{.Repository}}:{{.Tag}}", image.rpartition(":")[0])
         for other in set(listed.split()) - {image}:
             with contextlib.suppress(SystemExit):
                 self.run("rmi", other)
 
     def pipe(self, source: list[str | Path], *arguments: str | Path) -> None:
-        """Run the docker client with the output of the command `source` as its input."""
+        """Run the docker client with the output of the command ``source`` as its input."""
         environment = {**os.environ, **self.environment}
         with subprocess.Popen(source, stdout=subprocess.PIPE, env=environment) as writer:
             done = subprocess.run(
@@ -73,7 +73,7 @@ def state_folder() -> Path:
 
 
 def find(probe_image: str) -> Docker:
-    """The machine's Docker if it can pull `probe_image`, else our own, which is started if it isn't running."""
+    """The machine's Docker if it can pull ``probe_image``, else our own, which is started if it isn't running."""
     if not NAMESPACE.exists() and _machine_docker_pulls(probe_image):
         return Docker(own=False, environment={})
     return start()
@@ -190,7 +190,7 @@ def _start_daemon(docker: Docker) -> None:
 
 
 def wait_until(true: Callable[[], bool], what: str, hint: str, seconds: float = PATIENCE_SECONDS) -> None:
-    """Wait until `true` returns True; after `seconds` raise SystemExit with `what` was waited for and a `hint`."""
+    """Wait until ``true()``; after ``seconds`` raise SystemExit with ``what`` it waited for and a ``hint``."""
     deadline = time.monotonic() + seconds
     while not true():
         if time.monotonic() > deadline:

@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def _enter(namespace: str) -> None:
-    """Enter `namespace`: sockets that this process creates from now on belong to it; existing ones stay."""
+    """Enter ``namespace``: sockets that this process creates from now on belong to it; existing ones stay."""
     libc = ctypes.CDLL(None, use_errno=True)
     with open(namespace) as file:  # noqa: PTH123 (setns needs a descriptor)
         if libc.setns(file.fileno(), CLONE_NEWNET) != 0:

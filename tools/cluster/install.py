@@ -62,9 +62,9 @@ def s3(docker: Docker) -> None:
 
 
 def message_store_operator(image_id: str, values: Sequence[Path] = ()) -> None:
-    """Install the project's operator by its own chart; later files of `values` override earlier ones.
+    """Install the project's operator by its own chart; later files of ``values`` override earlier ones.
 
-    The image's tag stays the same from build to build; a changed `image_id` restarts the pods.
+    The image's tag stays the same from build to build; a changed ``image_id`` restarts the pods.
     """
     with step("message store operator"):
         files = (MANIFESTS / "message-store-operator.yaml", *values)

@@ -21,7 +21,7 @@ Json = dict[str, object]
 
 
 def load(docker: Docker, node: str, images: Sequence[str]) -> None:
-    """Load the daemon's `images` into the node's container runtime, with the same names."""
+    """Load the daemon's ``images`` into the node's container runtime, with the same names."""
     record = state_folder() / "loaded.json"
     loaded = _loaded(record, docker.identity(node))
     missing = [image for image in images if loaded.get(image) != docker.identity(image)]
@@ -53,7 +53,7 @@ def _content(docker: Docker, node: str) -> Collection[str]:
 
 
 def write_archive(saved: Path, archive: Path, present: Collection[str]) -> None:
-    """Turn the output of `docker save` into an archive in OCI layout, without the layers already `present`."""
+    """Turn the output of ``docker save`` into an archive in OCI layout, without the layers already ``present``."""
     with tarfile.open(saved) as source, tarfile.open(archive, "w") as target:
         written = set(present)
         manifests: list[Json] = []

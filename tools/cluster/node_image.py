@@ -294,7 +294,7 @@ def _ready(socket: Path) -> bool:
 
 
 def _replaced(text: str, old: str, new: str) -> str:
-    """`text` with `new` instead of `old`; fails here, not in a broken node, if kind's files no longer contain it."""
+    """``text`` with ``new`` instead of ``old``; fails here, not in a broken node, if kind's files lack it."""
     if old not in text:
         raise SystemExit(f"kind {programs.KIND_VERSION} no longer has {old!r} in its node files")
     return text.replace(old, new)

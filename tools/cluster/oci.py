@@ -20,9 +20,9 @@ _TEXTS = {
 
 
 def write_image(archive: Path, name: str, files: Mapping[str, Path], entrypoint: Sequence[str], user: str = "") -> None:
-    """Write the image `name` (repository:tag) to `archive`.
+    """Write the image ``name`` (repository:tag) to ``archive``.
 
-    `files` maps paths in the image to files of this machine; a folder is copied with all below it.
+    ``files`` maps paths in the image to files of this machine; a folder is copied with all below it.
     """
     raw = _layer(files)
     # Level 1: the images are read once, by the node on the same machine.

@@ -1,4 +1,4 @@
-"""The columns of `kubectl get`, which the API server and the command line print in the same way.
+"""The columns of ``kubectl get``, which the API server and the command line print in the same way.
 
 Columns are data; cells are printed as kubectl prints them, including ages.
 """
@@ -76,12 +76,12 @@ COLUMNS: Mapping[str, tuple[PrinterColumn, ...]] = {
 
 
 def header(kind: str, *, wide: bool = False) -> list[str]:
-    """The first line of `kubectl get`."""
+    """The first line of ``kubectl get``."""
     return ["NAME", *(column.name for column in _shown(kind, wide))]
 
 
 def cells(resource: Mapping[str, Any], now: dt.datetime, *, wide: bool = False) -> list[str]:
-    """The resource's line of `kubectl get`, as it would be printed at a time."""
+    """The resource's line of ``kubectl get``, as it would be printed at a time."""
     shown = _shown(str(resource["kind"]), wide)
     return [str(resource["metadata"]["name"]), *(_cell(column, resource, now) for column in shown)]
 

@@ -1,6 +1,6 @@
 """CustomResourceDefinitions, generated from the models.
 
-`python -m messagestore_operator.api.crd FOLDER` writes them; a test fails when the files differ from the models.
+``python -m messagestore_operator.api.crd FOLDER`` writes them; a test fails when the files differ from the models.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ KINDS: Mapping[str, type[MessageStream | RetentionPolicy | ReplayJob]] = {
 def parse_resource(document: Mapping[str, Any]) -> Resource:
     """Make a resource of a document of one of the kinds, or raise pydantic's ValidationError.
 
-    Unlike `model_validate` it accepts no Python names of fields: the API server knows only those of manifests.
+    Unlike ``model_validate`` it accepts no Python names of fields: the API server knows only those of manifests.
     """
     return KINDS[document["kind"]].model_validate(dict(document), by_alias=True, by_name=False)
 

@@ -89,7 +89,7 @@ class StatusModel(Model):
 
 
 def _collapse_optional(field: dict[str, Any]) -> None:
-    """Turn `anyOf: [schema, null]`, which a structural schema can't have, into the schema itself."""
+    """Turn ``anyOf: [schema, null]``, which a structural schema can't have, into the schema itself."""
     alternatives = field.get("anyOf", [])
     if {"type": "null"} not in alternatives:
         return

@@ -177,7 +177,7 @@ class Time(CheckedText):
 
 
 class JsonPath(CheckedText):
-    """A path into a JSON document: `$`, `.name`, `['name']` and `[n]`, nothing else."""
+    """A path into a JSON document: ``$``, ``.name``, ``['name']`` and ``[n]``, nothing else."""
 
     pattern = r"^\$(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\]|\[[0-9]{1,9}\])*$"
     max_length = 512

@@ -1,4 +1,4 @@
-"""`messagestore crds`: the CustomResourceDefinitions of the three kinds."""
+"""``messagestore crds``: the CustomResourceDefinitions of the three kinds."""
 
 from __future__ import annotations
 

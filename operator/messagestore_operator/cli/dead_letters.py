@@ -1,4 +1,4 @@
-"""`messagestore dead-letters`: the records that a store set aside."""
+"""``messagestore dead-letters``: the records that a store set aside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`messagestore get`: messages of a stream or a category."""
+"""``messagestore get``: messages of a stream or a category."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class InterruptedRunError(BaseException):
 
 @contextmanager
 def interruptible(stop: Callable[[], None]) -> Iterator[None]:
-    """Turn the signals into InterruptedRunError; `stop` is called first, from within the signal handler.
+    """Turn the signals into InterruptedRunError; ``stop`` is called first, from within the signal handler.
 
     Work may fail with any error once it is stopped: that is reported as the interruption, too.
     """

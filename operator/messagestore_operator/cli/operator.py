@@ -1,4 +1,4 @@
-"""`messagestore operator`: the command of the operator's pod."""
+"""``messagestore operator``: the command of the operator's pod."""
 
 from __future__ import annotations
 

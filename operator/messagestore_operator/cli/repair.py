@@ -1,4 +1,4 @@
-"""`messagestore repair`: accept what others did to a store's tables."""
+"""``messagestore repair``: accept what others did to a store's tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`messagestore run`: run manifests on this machine."""
+"""``messagestore run``: run manifests on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`messagestore stats`: counts of a store."""
+"""``messagestore stats``: counts of a store."""
 
 from __future__ import annotations
 

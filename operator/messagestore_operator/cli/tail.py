@@ -1,4 +1,4 @@
-"""`messagestore tail`: the newest messages, then new ones as they arrive."""
+"""``messagestore tail``: the newest messages, then new ones as they arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`messagestore validate`: report all problems of manifests, and change nothing."""
+"""``messagestore validate``: report all problems of manifests, and change nothing."""
 
 from __future__ import annotations
 

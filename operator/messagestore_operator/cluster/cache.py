@@ -242,7 +242,7 @@ class Cache:
 
         Args:
             listed: namespace and name of each.
-            before: the result of `versions` before the list was requested.
+            before: the result of ``versions`` before the list was requested.
         """
         existing = set(listed)
         affected: set[ResourceKey] = set()

@@ -152,7 +152,7 @@ class KubeClient:
         are smaller.
 
         Args:
-            accept: with `METADATA_LIST`, the server sends only metadata, as objects of kind PartialObjectMetadata.
+            accept: with ``METADATA_LIST``, the server sends only metadata, as objects of kind PartialObjectMetadata.
         """
         first: Parameters = {"labelSelector": selector} if selector else {}
         query, tries, size = first, 1, PAGE

@@ -74,7 +74,7 @@ class Drivers:
             await self._prepare(namespace)
 
     def let_report(self, namespace: str, run: str) -> None:
-        """Let a run's driver read and change the run's ConfigMap; `work` writes the Role.
+        """Let a run's driver read and change the run's ConfigMap; ``work`` writes the Role.
 
         A driver takes seconds to start, longer than the write: nothing has to wait for it.
         """

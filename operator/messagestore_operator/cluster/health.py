@@ -53,7 +53,7 @@ class Health:
         self._busy.pop(work, None)
 
     def synced(self, missed: int = 0) -> None:
-        """Everything was listed; `missed` changes had not been shown by any watch."""
+        """Everything was listed; ``missed`` changes had not been shown by any watch."""
         self._synced = self._clock()
         self._misses = self._misses + 1 if missed else 0
 

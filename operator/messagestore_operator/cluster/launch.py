@@ -143,7 +143,7 @@ def _check_owner(document: ApiObject, kind: str, launch: Launch, application: Ap
 
 
 def control_text(control: DriverControl) -> str:
-    """The text of `control.json` in a run's ConfigMap."""
+    """The text of ``control.json`` in a run's ConfigMap."""
     fields: dict[str, Any] = {"stop": control.stop, "messagesPerSecond": control.messages_per_second}
     if control.maintain is not None:
         fields["maintain"] = control.maintain.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,7 +1,7 @@
 """Leader election: the replica that holds a Lease works, as long as it renews the Lease.
 
 As in client-go, no clock of another machine is trusted: a Lease has expired when this replica has seen it unchanged for
-its whole duration. A leader that can't renew for `renew_deadline`, which is shorter, has stopped by then, even if its
+its whole duration. A leader that can't renew for ``renew_deadline``, which is shorter, has stopped by then, even if its
 requests hang.
 """
 
@@ -95,7 +95,7 @@ class Leader:
             _log.warning("the leader's Lease was not released: %s", error)
 
     async def _try(self, seconds: float | None = None) -> bool:
-        """Take or renew the Lease if possible, within `seconds`."""
+        """Take or renew the Lease if possible, within ``seconds``."""
         try:
             async with asyncio.timeout(max(0.1, seconds if seconds is not None else self._timing.renew_deadline)):
                 return await self._take()

@@ -9,7 +9,7 @@ from messagestore_operator.api import GROUP
 
 
 def managers(managed_fields: Any) -> dict[str, str]:
-    """The last writer of `spec` and of each of this project's annotations, by name.
+    """The last writer of ``spec`` and of each of this project's annotations, by name.
 
     Args:
         managed_fields: metadata.managedFields, unchecked.

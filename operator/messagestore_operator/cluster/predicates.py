@@ -57,7 +57,7 @@ class Predicates:
         self._requested = asyncio.Event()
 
     def knows(self, resource: Resource, asker: ResourceKey) -> bool:
-        """Whether the result is known; if not, the predicates are checked, and then `notify` gets the asker."""
+        """Whether the result is known; if not, the predicates are checked, and then ``notify`` gets the asker."""
         key = resource.identity
         if (known := self._known.get(key)) is not None and known[0] == _version(resource):
             return True

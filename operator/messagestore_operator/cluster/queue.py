@@ -55,7 +55,7 @@ class WorkQueue(Generic[K]):
 
         Args:
             delay: in seconds.
-            first: before keys that became due up to `HEAD_START` earlier.
+            first: before keys that became due up to ``HEAD_START`` earlier.
         """
         when, known = self._clock() + max(0.0, delay), self._due.get(key)
         hurries = first and key not in self._first
@@ -70,7 +70,7 @@ class WorkQueue(Generic[K]):
         self._wake()
 
     async def get(self, *, first: bool = False) -> K:
-        """Wait for a key that is due; `done` must follow.
+        """Wait for a key that is due; ``done`` must follow.
 
         Args:
             first: wait only for a key that was added as first, so that it finds a worker however many others wait.
@@ -155,7 +155,7 @@ class WorkQueue(Generic[K]):
         return self._due.get(entry.key) != entry.when
 
     async def _woken(self, seconds: float | None, waiting: deque[asyncio.Future[None]]) -> None:
-        """Wait for a change, or for `seconds`."""
+        """Wait for a change, or for ``seconds``."""
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
         timer = loop.call_later(seconds, _set, woken) if seconds is not None else None

@@ -45,7 +45,7 @@ class TokenBucket:
         return True
 
     def pause(self, seconds: float) -> None:
-        """Let no request through for `seconds`, and no burst after that."""
+        """Let no request through for ``seconds``, and no burst after that."""
         self._due = max(self._due, self._clock() + seconds + self._slack)
 
     async def acquire(self) -> None:

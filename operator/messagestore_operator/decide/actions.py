@@ -39,7 +39,7 @@ class WriteStatus:
 
 @dataclass(frozen=True)
 class AcquireLease:
-    """Give a table to a run: write the holder, and `epoch` as leaseTransitions.
+    """Give a table to a run: write the holder, and ``epoch`` as leaseTransitions.
 
     The Lease must still have this resource version; if that is None, there must be no Lease, and one is created.
     A conflict ends the decision. Decisions contain this only if the lease is free or its holder is known to be gone.
@@ -65,7 +65,7 @@ class ReleaseLease:
 
 @dataclass(frozen=True)
 class CreateRun:
-    """Create a run's ConfigMap, Role, RoleBinding and application, each named `run.name`; existing objects stay.
+    """Create a run's ConfigMap, Role, RoleBinding and application, each named ``run.name``; existing objects stay.
 
     An existing application is the same run, created before the operator was killed: that is success.
     """
@@ -99,7 +99,7 @@ class DeleteRun:
 
 @dataclass(frozen=True)
 class SetControl:
-    """Write `control.json` of a run; success if the ConfigMap is gone."""
+    """Write ``control.json`` of a run; success if the ConfigMap is gone."""
 
     namespace: str
     name: str
@@ -108,7 +108,7 @@ class SetControl:
 
 @dataclass(frozen=True)
 class EmitEvent:
-    """Send an Event. `reason` is one of `reasons.Reason`; `ended` is the run whose end it tells, for the log."""
+    """Send an Event. ``reason`` is one of ``reasons.Reason``; ``ended`` is the run whose end it tells, for the log."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -161,8 +161,8 @@ def need_newest_status(actions: Iterable[Action]) -> bool:
 class Decision:
     """What to do now, the status to write, and when to reconcile again if nothing changes.
 
-    `actions` include the write of `status` if it differs from the existing one. Without `requeue_at`, only a change
-    of the resource can make a difference.
+    ``actions`` include the write of ``status`` if it differs from the existing one. Without ``requeue_at``, only a
+    change of the resource can make a difference.
     """
 
     actions: tuple[Action, ...]

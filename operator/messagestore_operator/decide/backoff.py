@@ -10,7 +10,7 @@ _SPREAD = 0.2
 
 
 def backoff(failures: int, base: timedelta, longest: timedelta, jitter: float = 0.0) -> timedelta:
-    """The wait doubles with each failure, from `base` to `longest`; jitter adds up to a fifth.
+    """The wait doubles with each failure, from ``base`` to ``longest``; jitter adds up to a fifth.
 
     Args:
         failures: how many so far, at least one.

@@ -32,7 +32,7 @@ class Busy:
 def grant(
     lease: TableLease, request: LeaseRequest, now: datetime, defaults: Defaults, after: int = 0
 ) -> Granted | Busy:
-    """Whether a run may have the table now; its epoch must be higher than `after`."""
+    """Whether a run may have the table now; its epoch must be higher than ``after``."""
     if lease.holder == request.holder:
         return Granted(lease.epoch)
     if is_held(lease, now, defaults):
@@ -97,7 +97,7 @@ def next_epoch(before: int, now: datetime) -> int:
 
 
 def longest_wait(queue: Sequence[LeaseRequest], holder: str) -> datetime | None:
-    """Since when other runs have waited for a table that `holder` has."""
+    """Since when other runs have waited for a table that ``holder`` has."""
     return min((request.since for request in queue if request.holder != holder), default=None)
 
 

@@ -19,7 +19,7 @@ Status = TypeVar("Status", bound=TriggeredStatus)
 def without_missed(
     schedule: Schedule | None, resource: Resource, status: Status, now: datetime, *, suspended: bool
 ) -> tuple[Status, list[EmitEvent]]:
-    """As `pass_over_missed`, for a trigger that may have no schedule; a suspended one skips nothing."""
+    """As ``pass_over_missed``, for a trigger that may have no schedule; a suspended one skips nothing."""
     if schedule is None or suspended:
         return status, []
     return pass_over_missed(scheduled(schedule, resource, status, now), status)

@@ -183,7 +183,7 @@ def _cleanup(snapshot: ReplaySnapshot, before: ReplayJobStatus, status: ReplayJo
 
 
 def _after_the_end(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Decision:
-    """The decision after the end: the resource is deleted after `ttlAfterFinished`."""
+    """The decision after the end: the resource is deleted after ``ttlAfterFinished``."""
     job, now = snapshot.job, generation(snapshot.job)
     seen = [condition.model_copy(update={"observed_generation": now}) for condition in before.conditions]
     status = before.model_copy(update={"observed_generation": now, "conditions": tuple(seen)})

@@ -30,7 +30,7 @@ _AnySnapshot = TypeVar("_AnySnapshot", bound=Snapshot)
 
 
 def with_valid_reports(snapshot: _AnySnapshot) -> _AnySnapshot:
-    """The snapshot without reports that don't fit a status; `report_problem` has the problem of each."""
+    """The snapshot without reports that don't fit a status; ``report_problem`` has the problem of each."""
     return replace(snapshot, runs=tuple(_with_valid_report(run, snapshot.now) for run in snapshot.runs))
 
 

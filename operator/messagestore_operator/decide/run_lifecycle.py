@@ -44,9 +44,9 @@ from messagestore_operator.translate import numbered_run_name
 class DesiredRun:
     """What a run in progress shall do.
 
-    `stop` asks it to end after its batch, `abort` says why to end it at once, `messages_per_second` is its rate limit,
-    `maintain` the maintenance to do between batches.
-    A run that can't start is ended once the resource has another generation, or no run is `wanted`.
+    ``stop`` asks it to end after its batch, ``abort`` says why to end it at once, ``messages_per_second`` is its rate
+    limit, ``maintain`` the maintenance to do between batches. A run that can't start is ended once the resource has
+    another generation, or no run is ``wanted``.
     """
 
     generation: int
@@ -61,10 +61,10 @@ class DesiredRun:
 class PlannedRun:
     """A reserved run, and what its launch needs.
 
-    `tables` are those that it writes, in the one order in which all runs acquire them; `make` returns what to create,
-    given the epoch of each table. `streams` are those whose stores it works on. `former_tables` are the keys of the
-    same tables in namespaces that released them: the runs of those namespaces end first. `readers` are other runs that
-    must end once this one has its tables.
+    ``tables`` are those that it writes, in the one order in which all runs acquire them; ``make`` returns what to
+    create, given the epoch of each table. ``streams`` are those whose stores it works on. ``former_tables`` are the
+    keys of the same tables in namespaces that released them: the runs of those namespaces end first. ``readers`` are
+    other runs that must end once this one has its tables.
     """
 
     resource: Resource
@@ -78,7 +78,7 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that has ended. Times are from the operator's clock; `report` is its last one, unchecked."""
+    """A run that has ended. Times are from the operator's clock; ``report`` is its last one, unchecked."""
 
     run: CurrentRun
     state: RunState
@@ -91,8 +91,8 @@ class EndedRun:
 class RunStage:
     """The stage of a current run.
 
-    `current` is its entry in the next status, `ended` its end, `trouble` why it is stuck, `live` its report until it
-    ends.
+    ``current`` is its entry in the next status, ``ended`` its end, ``trouble`` why it is stuck, ``live`` its report
+    until it ends.
     """
 
     current: CurrentRun | None = None

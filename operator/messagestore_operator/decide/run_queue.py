@@ -30,7 +30,7 @@ class RunSlot:
     """A current run, with what limits count it by."""
 
     holder: str
-    """`<namespace>/<run>`."""
+    """``<namespace>/<run>``."""
     resource: tuple[str, str, str]
     """Kind, namespace and name of its resource."""
     endpoints: frozenset[str]

@@ -11,7 +11,7 @@ from messagestore_operator.api.common import Schedule
 
 
 def latest_time(schedule: Schedule, after: datetime, until: datetime) -> datetime | None:
-    """The latest scheduled time after `after` and not after `until`; one run makes up for all before it."""
+    """The latest scheduled time after ``after`` and not after ``until``; one run makes up for all before it."""
     latest = _step(schedule, until.astimezone(ZoneInfo(schedule.time_zone)), forward=False)
     # Backwards, croniter may miss times just before the clock goes back, and never returns `until` itself.
     while (upcoming := next_time(schedule, latest)) <= until:
@@ -20,17 +20,17 @@ def latest_time(schedule: Schedule, after: datetime, until: datetime) -> datetim
 
 
 def next_time(schedule: Schedule, after: datetime) -> datetime:
-    """The first scheduled time after `after`."""
+    """The first scheduled time after ``after``."""
     return _step(schedule, after.astimezone(ZoneInfo(schedule.time_zone)), forward=True)
 
 
 def is_too_late(schedule: Schedule, time: datetime, now: datetime) -> bool:
-    """Whether it is too late to start a run that was due at `time`."""
+    """Whether it is too late to start a run that was due at ``time``."""
     return schedule.starting_deadline is not None and now - time > schedule.starting_deadline.timedelta
 
 
 def _step(schedule: Schedule, local: datetime, *, forward: bool) -> datetime:
-    """The next scheduled time after `local`, or the last one before it."""
+    """The next scheduled time after ``local``, or the last one before it."""
     times = croniter(schedule.cron, local)
     step = times.get_next if forward else times.get_prev
     time: datetime = step(datetime)

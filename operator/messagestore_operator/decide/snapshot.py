@@ -48,8 +48,8 @@ CREATING = "ContainerCreating"
 class Waiting:
     """Why a pod does not run yet.
 
-    `reason` is the container's waiting reason (ImagePullBackOff, CreateContainerConfigError, …) or `Unschedulable`;
-    `CREATING` is a problem only if it lasts.
+    ``reason`` is the container's waiting reason (ImagePullBackOff, CreateContainerConfigError, …) or ``Unschedulable``;
+    ``CREATING`` is a problem only if it lasts.
     """
 
     reason: str
@@ -82,7 +82,7 @@ class DriverPod:
 
 @dataclass(frozen=True)
 class DriverControl:
-    """How a driver is controlled while it runs: `control.json` of its ConfigMap. Without a rate there is no limit."""
+    """How a driver is controlled while it runs: ``control.json`` of its ConfigMap. Without a rate there is no limit."""
 
     stop: bool = False
     messages_per_second: float | None = None
@@ -115,7 +115,7 @@ class RunRef:
 class ObservedRun:
     """A run that has an application, a ConfigMap or a pod.
 
-    `report` is None if it can't be read or names another run; then `report_problem` says why.
+    ``report`` is None if it can't be read or names another run; then ``report_problem`` says why.
     """
 
     ref: RunRef
@@ -153,7 +153,7 @@ class LeaseRequest:
     holder: str
     kind: RunKind
     resource: str
-    """For people, such as `MessageStream default/orders`."""
+    """For people, such as ``MessageStream default/orders``."""
     since: datetime
     """When it was reserved: its order in the queue."""
     continuous: bool = False
@@ -176,7 +176,7 @@ class TableKey:
 
     @classmethod
     def parse(cls, text: str) -> TableKey | None:
-        """The key that `str` wrote; None for other texts."""
+        """The key that ``str`` wrote; None for other texts."""
         match text.split(" "):
             case [namespace, endpoint, uri]:
                 return cls(namespace, endpoint, uri)
@@ -191,7 +191,7 @@ class TableLease:
     epoch: int = 0
     """How often it was granted: spec.leaseTransitions."""
     holder: str | None = None
-    """`<namespace>/<run>`."""
+    """``<namespace>/<run>``."""
     since: datetime | None = None
     """When it was acquired or, if it is free, released."""
     resource_version: str | None = None
@@ -258,13 +258,13 @@ class Snapshot:
     runs: tuple[ObservedRun, ...] = ()
     """The resource's own runs, by its uid, in any order; includes all its current runs that exist."""
     leases: Mapping[TableKey, TableLease] = field(default_factory=dict)
-    """The leases of all tables of `tables.tables_of`; those that are absent don't exist."""
+    """The leases of all tables of ``tables.tables_of``; those that are absent don't exist."""
     secrets: Uses | None = None
-    """Which of `needs.secrets_of` exist; None: not checked, and a missing Secret shows when pods start."""
+    """Which of ``needs.secrets_of`` exist; None: not checked, and a missing Secret shows when pods start."""
     can_run: bool = True
     """Whether pods can be created in the namespace: false while it, or what runs need in it, is being deleted."""
     spec_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    """Refused values of specs, by `identity` of the resource; its spec here lacks them."""
+    """Refused values of specs, by ``identity`` of the resource; its spec here lacks them."""
     paused: str | None = None
     """Why no new run is launched: the operator or the namespace is paused."""
     missing_kind: str | None = None
@@ -272,7 +272,7 @@ class Snapshot:
     status_written: datetime | None = None
     """When this process last wrote the resource's status; None: not yet."""
     predicate_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    """Path and error of a refused predicate, by `identity` of its resource."""
+    """Path and error of a refused predicate, by ``identity`` of its resource."""
     overlapping: tuple[Resource, ...] = ()
     """Other resources of its namespace with a folder that is, is in, or contains one of its own."""
     run_queue: RunQueue = field(default_factory=RunQueue)

@@ -84,7 +84,7 @@ def lease_request_of(resource: Resource, run: CurrentRun) -> LeaseRequest:
 
 
 def slots_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[RunSlot]:
-    """The slots of a resource's current runs; `streams` as in `tables_of`."""
+    """The slots of a resource's current runs; ``streams`` as in ``tables_of``."""
     known = {stream.metadata.name: stream for stream in streams}
     for run, name in _requested_runs(resource):
         on = known.values() if name is None else filter(None, [known.get(name)])

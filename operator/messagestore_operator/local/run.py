@@ -51,7 +51,7 @@ class LocalResult:
 
 @dataclass
 class LocalRun:
-    """One local run. `at` fixes the clock."""
+    """One local run. ``at`` fixes the clock."""
 
     result: LoadResult
     spark: LocalSpark

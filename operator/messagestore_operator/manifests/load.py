@@ -28,8 +28,8 @@ MAX_FILE_BYTES = 16 * 2**20
 class LoadResult:
     """The contents of the files, in their order.
 
-    `problems` are errors. `warnings` are skipped documents, and references to resources that the files don't have: a
-    cluster may have them, a local run doesn't (`unresolved` has only those references).
+    ``problems`` are errors. ``warnings`` are skipped documents, and references to resources that the files don't have:
+    a cluster may have them, a local run doesn't (``unresolved`` has only those references).
     """
 
     loaded: tuple[Loaded, ...] = ()
@@ -45,7 +45,7 @@ class LoadResult:
 
 
 def load(paths: Iterable[str]) -> LoadResult:
-    """Read and check all manifests; a path is a file, a folder or `-` for standard input."""
+    """Read and check all manifests; a path is a file, a folder or ``-`` for standard input."""
     collector = _Collector()
     for path in paths:
         for file, text in collector.texts(path):

@@ -13,7 +13,7 @@ from messagestore_operator.manifests.problem import Path
 
 @dataclass(frozen=True)
 class Secret:
-    """A Kubernetes Secret; its `repr` hides its values."""
+    """A Kubernetes Secret; its ``repr`` hides its values."""
 
     namespace: str
     name: str

@@ -36,9 +36,9 @@ class StreamResult:
 class Outlook:
     """The outlook for a resource's runs.
 
-    `blocker` is why none can start, `trouble` why the current one is stuck, `next_run` when the next is due, `lasting`
-    a failure that has lasted for so long that the resource is stalled. For a stream, `paused` is why the operator
-    starts none, and `progressing` whether the current run has committed a batch.
+    ``blocker`` is why none can start, ``trouble`` why the current one is stuck, ``next_run`` when the next is due,
+    ``lasting`` a failure that has lasted for so long that the resource is stalled. For a stream, ``paused`` is why the
+    operator starts none, and ``progressing`` whether the current run has committed a batch.
     """
 
     blocker: RunError | None = None

@@ -90,7 +90,7 @@ def with_unknown_lag(status: MessageStreamStatus) -> MessageStreamStatus:
 
 
 def stored(status: MessageStreamStatus, now: datetime | None = None) -> str:
-    """The store's contents in words that change only with it; with `now`, with the age of the last batch."""
+    """The store's contents in words that change only with it; with ``now``, with the age of the last batch."""
     messages = count(status.table.messages or 0 if status.table else 0, "message")
     last = status.last_batch_time
     if last is None:

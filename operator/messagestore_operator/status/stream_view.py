@@ -76,7 +76,7 @@ def _with_last_look(values: list[ConditionValue], lag: Lag | None) -> list[Condi
 
 
 def _of_ingesting(stream: MessageStream, status: MessageStreamStatus, now: datetime | None) -> list[ConditionValue]:
-    """The conditions of a stream that ingests; with `now`, with the age of the last batch."""
+    """The conditions of a stream that ingests; with ``now``, with the age of the last batch."""
     files = stream.spec.source.files
     if files is not None and status.lag is not None and status.lag.source_found is False:
         return well(Reason.SOURCE_NOT_FOUND, f"{files.uri} doesn't exist or is empty: no file has arrived yet")

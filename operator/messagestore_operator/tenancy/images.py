@@ -11,7 +11,7 @@ from messagestore_operator.api.spark import Spark
 from messagestore_operator.translate.refusal import RefusedField
 
 AllowedImage = Annotated[str, Field(strict=True, min_length=1, max_length=512, pattern=r"^[^*\s]+([/:@]\*)?$")]
-"""An image's name, or a prefix of names: `registry/team/*`, `registry/team/spark:*`."""
+"""An image's name, or a prefix of names: ``registry/team/*``, ``registry/team/spark:*``."""
 
 
 def images_not_allowed(spark: Spark, allowed: Iterable[str]) -> Iterator[RefusedField]:

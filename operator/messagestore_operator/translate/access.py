@@ -20,7 +20,7 @@ def ingest_access(stream: MessageStream) -> StorageAccess:
 
 
 def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream | None) -> StorageAccess:
-    """The access that a replay needs; `target` is the destination's stream, if it is one.
+    """The access that a replay needs; ``target`` is the destination's stream, if it is one.
 
     Raises:
         NotSupportedError: a folder is not on a supported object store, or storages contradict each other.

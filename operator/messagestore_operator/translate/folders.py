@@ -47,8 +47,8 @@ _WRITTEN = (Role.DONE, Role.ARCHIVE, Role.DESTINATION)
 class Folder(NamedTuple):
     """A folder that a resource names.
 
-    `storage` is the field at `storage_path`. If it is absent, a table uses the pod's own identity, and other folders
-    use the storage of the stream's table. `removes`: whether files that were read are removed from a source.
+    ``storage`` is the field at ``storage_path``. If it is absent, a table uses the pod's own identity, and other
+    folders use the storage of the stream's table. ``removes``: whether files that were read are removed from a source.
     """
 
     path: Field
@@ -123,7 +123,7 @@ def overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 def _conflict(one: Folder, other: Folder, *, of_one: bool) -> str | None:
-    """Why two folders must not overlap; None if they don't, or may. `of_one`: both are of one resource."""
+    """Why two folders must not overlap; None if they don't, or may. ``of_one``: both are of one resource."""
     if _of_different_servers(one, other) or not overlap(segments(one.uri), segments(other.uri)):
         return None
     roles = {one.role, other.role}

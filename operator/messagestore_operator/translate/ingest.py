@@ -23,7 +23,7 @@ _LAST_LINE_AFTER = timedelta(minutes=1)
 def ingest_document(
     stream: MessageStream, run: str, at: datetime | None, adopt_from: tuple[store_contract.FormerOwner, ...] = ()
 ) -> contract.RunDocument:
-    """Ingest what has arrived into the stream's store, which may be adopted from `adopt_from`.
+    """Ingest what has arrived into the stream's store, which may be adopted from ``adopt_from``.
 
     Raises:
         NotSupportedError: the stream asks for something that this release can't do.

@@ -37,7 +37,7 @@ def source_id(stream: MessageStream) -> str:
 
 
 def updates_id(stream: MessageStream) -> str:
-    """The id of a stream's source of status updates, like :func:`source_id` for messages."""
+    """The id of a stream's source of status updates, like ``source_id`` for messages."""
     assert stream.spec.lifecycle is not None
     return _read_from(stream, "updates", stream.spec.lifecycle.source)
 

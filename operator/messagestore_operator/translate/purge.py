@@ -54,7 +54,7 @@ def erase_document(
     """Erase what is due on one of a policy's streams.
 
     Raises:
-        NotSupportedError: as in :func:`purge_document`.
+        NotSupportedError: as in ``purge_document``.
     """
     return purge_document(policy, stream, run, at).model_copy(update={"task": contract.EraseTask()})
 

@@ -20,7 +20,7 @@ from messagestore_operator.translate.unsupported import ensure_supported
 def replay_document(
     job: ReplayJob, stream: MessageStream, target: MessageStream | None, run: str, at: datetime | None
 ) -> contract.RunDocument:
-    """Send the job's selection of a stream; `target` is the destination's stream, if it is one.
+    """Send the job's selection of a stream; ``target`` is the destination's stream, if it is one.
 
     A store is adopted only for writing, if the target asks for that.
 

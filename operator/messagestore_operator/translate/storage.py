@@ -1,7 +1,8 @@
 """How a run reaches object storage: an entry for each bucket in its document, and the Secrets of its pods.
 
 The document names environment variables and files, never values. The creator of the pods fills each variable of
-`StorageAccess.variables` from its Secret, in driver and executors alike, and mounts all `StorageAccess.certificates`.
+``StorageAccess.variables`` from its Secret, in driver and executors alike, and mounts all
+``StorageAccess.certificates``.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class CertificateMount:
-    """One key of a Secret, which is mounted as the file `folder`/`key`."""
+    """One key of a Secret, which is mounted as the file ``folder``/``key``."""
 
     secret: str
     key: str
     folder: str
     use: Use
-    """The use of the server that it verifies; a Secret allows the mount by that use, or by `ca`."""
+    """The use of the server that it verifies; a Secret allows the mount by that use, or by ``ca``."""
 
     @property
     def path(self) -> str:
@@ -55,7 +56,7 @@ class StorageAccess:
 class StorageLocation:
     """A folder that a run reads or writes: its field, its URI, its storage, and its resource.
 
-    Refusals name the field `path`; `said_by` names the resource for people, such as "MessageStream orders".
+    Refusals name the field ``path``; ``said_by`` names the resource for people, such as "MessageStream orders".
     """
 
     path: tuple[str | int, ...]
@@ -96,7 +97,7 @@ def table_access(stream: MessageStream) -> StorageAccess:
 
 
 def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream | None) -> StorageAccess:
-    """The access that a replay needs; `target` is the destination's stream, if it is one.
+    """The access that a replay needs; ``target`` is the destination's stream, if it is one.
 
     Raises:
         NotSupportedError: a folder is not on a supported object store, or storages contradict each other.
