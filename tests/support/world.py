@@ -278,7 +278,7 @@ class World:
         waiting = tuple(one for one in slots if one.holder in self.line and one not in under_way)
         return RunQueue(under_way, waiting, self.starts, self.defaults.bounds)
 
-    def look(self, key: Key, cut_after: int | None = None) -> Decision:
+    def reconcile_once(self, key: Key, cut_after: int | None = None) -> Decision:
         """Decide and execute; after `cut_after` actions the operator is killed."""
         decision = decide(self.snapshot(key))
         try:
@@ -294,18 +294,18 @@ class World:
             self.requeue_at[key] = self.now if wrote else decision.requeue_at
         return decision
 
-    def carry_out(self, key: Key, decision: Decision) -> None:
+    def execute(self, key: Key, decision: Decision) -> None:
         """Execute a decision, from any snapshot."""
         for action in decision.actions:
             self.do(action, key)
 
-    def settle(self, *keys: Key, most: int = 12) -> None:
+    def reconcile(self, *keys: Key, most: int = 12) -> None:
         """Reconcile until nothing more is to be done now."""
         for _ in range(most):
             acted = False
             for key in keys or list(self.resources):
                 if key in self.resources:
-                    done = [one for one in self.look(key).actions if not isinstance(one, act.AwaitRoom)]
+                    done = [one for one in self.reconcile_once(key).actions if not isinstance(one, act.AwaitRoom)]
                     acted = bool(done) or acted
             if not acted:
                 return
@@ -600,12 +600,12 @@ def stream(world: World, name: str = "orders", namespace: str = "default", **mor
 
 def run_once(world: World, **how: Any) -> str:
     """Let the one due run start and end; returns its name."""
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     world.finish(app, **how)
-    world.settle()
+    world.reconcile()
     return app.name
 
 

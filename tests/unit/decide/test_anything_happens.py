@@ -70,16 +70,16 @@ class Anything(RuleBasedStateMachine):
     # The operator.
 
     @rule(number=st.integers(0, 4), cut=st.one_of(st.none(), st.integers(0, 6)))
-    def look(self, number: int, cut: int | None) -> None:
+    def reconcile(self, number: int, cut: int | None) -> None:
         if (key := self.key(number)) is not None:
-            self.world.look(key, cut_after=cut)
+            self.world.reconcile_once(key, cut_after=cut)
 
     @rule()
     def reconcile_all_that_is_due(self) -> None:
         for _ in range(4):
             for key, when in list(self.world.requeue_at.items()):
                 if when is not None and when <= self.world.now and key in self.world.resources:
-                    self.world.look(key)
+                    self.world.reconcile_once(key)
 
     @rule(target=late, number=st.integers(0, 4))
     def decide_now(self, number: int) -> tuple[Key, Decision] | None:
@@ -92,7 +92,7 @@ class Anything(RuleBasedStateMachine):
         if decided is None or decided[0] not in self.world.resources:
             return
         try:
-            self.world.carry_out(*decided)
+            self.world.execute(*decided)
         except Conflict:
             self.world.requeue_at[decided[0]] = self.world.now
 
@@ -176,7 +176,7 @@ class Anything(RuleBasedStateMachine):
             return
         if key[0] == "MessageStream" and delete_data:
             self.change(number, {"table": {**self.specs[key]["table"], "deletionPolicy": "Delete"}})
-            self.world.look(key)
+            self.world.reconcile_once(key)
         if key in self.world.resources:
             self.world.delete(key)
 

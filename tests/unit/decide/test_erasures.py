@@ -34,7 +34,7 @@ def under_way(world: World, owner: Key) -> App:
     """The run of a resource that has not ended, its driver running."""
     (app,) = [app for app in world.runs() if app.owner == owner and not app.state.ended]
     world.start(app)
-    world.settle()
+    world.reconcile()
     return app
 
 
@@ -42,11 +42,11 @@ def purged(world: World) -> Key:
     """A policy whose purge has ended, with an erasure due at once."""
     key = policy(world)
     world.annotate(key, run_requested="now")
-    world.settle()
+    world.reconcile()
     app = world.only_run("purge")
     world.start(app)
     world.finish(app, outcome=world.purged(app, erase_due_by=world.now))
-    world.settle()
+    world.reconcile()
     return key
 
 
@@ -56,7 +56,7 @@ def erased(world: World) -> None:
     world.start(app)
     table = world.purged(app).table
     world.finish(app, outcome=EraseOutcome(erased=1, erased_at=world.now, table=table))
-    world.settle()
+    world.reconcile()
 
 
 def halfway() -> ReplayOutcome:
@@ -76,7 +76,7 @@ def test_an_erasure_that_is_due_at_once_follows_its_purge_as_a_run_of_its_own(wo
     erased(world)
     assert last_purge(world, key).erased_at is not None
     world.wait(days=9)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 2
 
 
@@ -84,7 +84,7 @@ def test_replays_stop_for_an_erasure_and_go_on_after_it(world: World) -> None:
     stream(world)
     key = replay(world, activeDeadline="PT1H")
     other = replay(world, "second")
-    world.settle()
+    world.reconcile()
     first, second = under_way(world, key), under_way(world, other)
     first.report = world.report(first, "Running", halfway())
     tidy = purged(world)
@@ -96,17 +96,17 @@ def test_replays_stop_for_an_erasure_and_go_on_after_it(world: World) -> None:
     assert world.ready(key)[1] == "Erasing"
     assert "by RetentionPolicy default/gone" in world.ready(key)[2]
     third = replay(world, "third")
-    world.settle()
+    world.reconcile()
     assert (world.ready(third)[1], world.status(third).phase) == ("Erasing", "Pending")
 
     world.finish(first, outcome=halfway())
-    world.settle()
+    world.reconcile()
     assert world.runs("erase") == [], "the second still reads"
     world.finish(second, outcome=halfway())
-    world.settle()
+    world.reconcile()
     world.start(world.only_run("erase"))
     world.wait(hours=5)
-    world.settle()
+    world.reconcile()
     assert [app.create.run.kind for app in world.runs() if not app.state.ended] == ["erase"]
     assert (world.ready(key)[1], world.status(key).failures) == ("Erasing", 0)
 
@@ -117,7 +117,7 @@ def test_replays_stop_for_an_erasure_and_go_on_after_it(world: World) -> None:
     for app in again:
         world.start(app)
         world.finish(app)
-    world.settle()
+    world.reconcile()
     assert {world.status(one).phase for one in (key, other, third)} == {"Succeeded"}
     assert world.status(key).paused_seconds == 5 * 3600
 
@@ -125,26 +125,26 @@ def test_replays_stop_for_an_erasure_and_go_on_after_it(world: World) -> None:
 def test_the_erasure_waits_until_the_driver_of_a_replay_is_gone(world: World) -> None:
     stream(world)
     key = replay(world)
-    world.settle()
+    world.reconcile()
     app = under_way(world, key)
     purged(world)
     app.report = world.report(app, "Succeeded", halfway())
     app.state = app.state.SUCCEEDED
-    world.settle()
+    world.reconcile()
     assert world.runs("erase") == [], "the pod may still send"
     world.finish(app, outcome=halfway())
-    world.settle()
+    world.reconcile()
     assert len(world.runs("erase")) == 1
 
 
 def test_a_replay_that_does_not_stop_is_ended_in_time(world: World) -> None:
     stream(world)
     key = replay(world)
-    world.settle()
+    world.reconcile()
     app = under_way(world, key)
     purged(world)
     world.wait(minutes=16)
-    world.settle()
+    world.reconcile()
     assert not app.there
     assert len(world.runs("erase")) == 1
     erased(world)
@@ -156,40 +156,40 @@ def test_a_replay_that_does_not_stop_is_ended_in_time(world: World) -> None:
 def test_no_replay_stops_while_the_erasure_itself_is_held_back(world: World) -> None:
     source = stream(world)
     key = replay(world)
-    world.settle()
+    world.reconcile()
     app = under_way(world, key)
     policy_key = policy(world)
     world.annotate(policy_key, run_requested="now")
-    world.settle()
+    world.reconcile()
     purge = world.only_run("purge")
     world.start(purge)
     world.finish(purge, outcome=world.purged(purge, erase_due_by=world.now + timedelta(hours=1)))
-    world.settle()
+    world.reconcile()
     world.annotate(source, run_requested="now")
-    world.settle()
+    world.reconcile()
     ingest = under_way(world, source)
     world.wait(hours=1)
-    world.settle()
+    world.reconcile()
     assert "waiting for ingest run" in world.ready(policy_key)[2]
     assert not app.control.stop
     world.finish(ingest)
-    world.settle()
+    world.reconcile()
     assert app.control.stop
 
 
 def test_where_the_window_closes_meanwhile_the_replay_goes_on_and_the_table_is_free(world: World) -> None:
     stream(world)
     key = replay(world)
-    world.settle()
+    world.reconcile()
     app = under_way(world, key)
     purged(world)
     assert world.held("s3a://lake/orders").holder is not None
     night = Window(Schedule(cron="0 1 * * *", time_zone="UTC"), timedelta(hours=2))
     world.defaults = replace(world.defaults, windows=(night,))
-    world.settle()
+    world.reconcile()
     assert world.held("s3a://lake/orders").holder is None
     world.finish(app, outcome=halfway())
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[1] == "WaitingForWindow"
 
 
@@ -211,16 +211,16 @@ def test_a_replay_that_writes_the_store_too_gives_its_table_to_the_erasure(world
     later = world.now + timedelta(hours=1)
     outcome = EraseOutcome(erased=1, erased_at=world.now, erase_due_by=later, table=world.purged(erase).table)
     world.finish(erase, outcome=outcome)
-    world.settle()
+    world.reconcile()
     key = replay(world, **spec)
-    world.settle()
+    world.reconcile()
     app = under_way(world, key)
     world.wait(hours=1)
-    world.settle()
+    world.reconcile()
     assert app.control.stop
     assert world.ready(policy_key)[1] == "TableBusy"
     world.finish(app, outcome=halfway())
-    world.settle()
+    world.reconcile()
     assert [one.create.run.kind for one in world.runs() if not one.state.ended] == ["erase"]
     erased(world)
     assert world.only_run("replay").owner == key
@@ -230,18 +230,18 @@ def test_a_replay_of_another_namespace_with_the_same_folder_stops_too(world: Wor
     stream(world)
     stream(world, namespace="former")
     key = replay(world, namespace="former")
-    world.settle()
+    world.reconcile()
     app = under_way(world, key)
     other = stream(world, "copy")
     elsewhere = replay(world, "other", streamRef={"name": "copy"})
-    world.settle()
+    world.reconcile()
     away = under_way(world, elsewhere)
     purged(world)
     assert app.control.stop
     assert not away.control.stop
     assert other in world.resources
     world.finish(app, outcome=halfway())
-    world.settle()
+    world.reconcile()
     assert len(world.runs("erase")) == 1
 
 
@@ -252,8 +252,8 @@ def test_an_erasure_that_was_not_due_by_its_own_clock_has_erased_nothing(world: 
     world.start(app)
     due = world.now + timedelta(seconds=30)
     world.finish(app, outcome=EraseOutcome(erase_due_by=due, table=world.purged(app).table))
-    world.settle()
+    world.reconcile()
     assert last_purge(world, key).erased_at is None
     world.wait(seconds=31)
-    world.settle()
+    world.reconcile()
     assert world.only_run().create.document.task.kind == "erase"

@@ -60,7 +60,7 @@ def is_refused(world: World, key: Key) -> bool:
 def test_no_run_of_any_resource_works_on_a_store_that_its_stream_may_not_have(bounded: World, user: Any) -> None:
     key = stream(bounded)
     other = user(bounded)
-    bounded.settle()
+    bounded.reconcile()
     assert bounded.launched == [] or user is into_another_store
     assert not [name for name in bounded.launched if name.startswith(other[2])]
     assert is_refused(bounded, other)
@@ -69,7 +69,7 @@ def test_no_run_of_any_resource_works_on_a_store_that_its_stream_may_not_have(bo
 
 def test_a_stream_is_not_allowed_and_says_which_field_and_which_setting(bounded: World) -> None:
     key = stream(bounded)
-    bounded.settle()
+    bounded.reconcile()
     assert is_refused(bounded, key)
     assert bounded.ready(key)[2].startswith("spec.table.uri: the operator's setting tenancy.storage.prefixes allows")
     assert "NotAllowed" in bounded.reasons(key)
@@ -78,25 +78,25 @@ def test_a_stream_is_not_allowed_and_says_which_field_and_which_setting(bounded:
 def test_without_credentials_of_its_own_a_stream_gets_no_run(world: World) -> None:
     world.defaults = replace(world.defaults, tenancy=Tenancy())
     key = stream(world, storage={"region": "eu-west-1"})
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[1] == "NotAllowed"
     assert "spec.storage.credentialsSecretRef" in world.ready(key)[2]
     stream(world)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
 
 
 def test_a_continuous_run_is_stopped_once_the_settings_forbid_its_folder(world: World) -> None:
     key = stream(world, trigger={"continuous": {}})
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     world.defaults = replace(world.defaults, tenancy=SHOP)
-    world.settle()
+    world.reconcile()
     assert app.control.stop
     world.finish(app)
-    world.settle()
+    world.reconcile()
     assert is_refused(world, key)
     assert len(world.launched) == 1
 
@@ -106,10 +106,10 @@ def test_data_in_a_folder_that_is_not_allowed_is_kept_when_its_stream_goes(world
     run_once(world)
     world.defaults = replace(world.defaults, tenancy=SHOP)
     world.delete(key)
-    world.settle()
+    world.reconcile()
     assert is_refused(world, key)
     world.wait(minutes=6)
-    world.settle()
+    world.reconcile()
     assert key not in world.resources
     assert "DataKept" in world.reasons(key)
     assert len(world.launched) == 1

@@ -84,14 +84,14 @@ def test_it_is_stalled_after_a_while_and_tries_go_on(
     fail(world, error, minutes=14)
     assert goes_on(world, key)
     world.wait(minutes=1)
-    world.settle()
+    world.reconcile()
     assert told(world, key) == stalled(reason)
     third = world.only_run()
     world.start(third)
-    world.settle()
+    world.reconcile()
     assert told(world, key) == stalled(reason)
     world.finish(third)
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[0] == "True"
     assert told(world, key)[0] != "Stalled"
     assert world.status(key).to_dict().get("lastingFailure") is None
@@ -114,7 +114,7 @@ def test_one_try_is_not_enough(world: World, resource: Callable[[World], Key]) -
     fail(world)
     world.paused = "everything is paused"
     world.wait(hours=2)
-    world.settle()
+    world.reconcile()
     assert told(world, key)[0] != "Stalled"
 
 
@@ -132,16 +132,16 @@ def test_outages_lost_nodes_and_quotas_are_never_stalled(
 def test_a_missing_secret_blocks_every_try_and_is_stalled_all_the_same(world: World) -> None:
     world.secrets = {}
     key = stream(world, trigger=INTERVAL, **SECRET)
-    world.settle()
+    world.reconcile()
     world.wait(minutes=14)
-    world.settle()
+    world.reconcile()
     assert goes_on(world, key), "Flux must not give up an installation whose Secret comes later"
     world.wait(minutes=1)
-    world.settle()
+    world.reconcile()
     assert told(world, key) == stalled("SecretMissing")
     assert world.ready(key)[2] == "Secret lake doesn't exist in this namespace"
     world.secrets = {"lake": frozenset({"storage"})}
-    world.settle()
+    world.reconcile()
     assert goes_on(world, key)
     run_once(world)
     assert world.ready(key)[:2] == ("True", "Ingesting")
@@ -152,10 +152,10 @@ def test_a_secret_of_a_policys_stream_or_of_a_replay_too(world: World) -> None:
     stream(world, **SECRET)
     spec = {"streamRef": {"name": "orders"}, "destination": {"files": {"uri": "s3a://replay/checks/"}}}
     keys = policy(world, "orders"), world.apply("ReplayJob", "again", spec)
-    world.settle()
+    world.reconcile()
     assert all(goes_on(world, key) for key in keys)
     world.wait(minutes=15)
-    world.settle()
+    world.reconcile()
     assert [told(world, key) for key in keys] == [stalled("SecretMissing")] * 2
 
 
@@ -186,7 +186,7 @@ def test_a_new_spec_begins_anew(world: World) -> None:
     for _ in range(3):
         fail(world, minutes=12)
     stream(world, trigger=INTERVAL, table={"uri": "s3a://lake/elsewhere"})
-    world.settle()
+    world.reconcile()
     assert goes_on(world, key)
     fail(world)
     assert goes_on(world, key)
@@ -197,13 +197,13 @@ def test_the_first_batch_that_is_committed_ends_it(world: World) -> None:
     for _ in range(3):
         fail(world, minutes=12)
     world.wait(minutes=12)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     assert told(world, key) == stalled()
     app.report = world.report(app, "Running", world.outcome(app))
-    world.settle()
+    world.reconcile()
     assert told(world, key) == ("Running", {"Ready": ("True", "Ingesting")})
 
 
@@ -213,12 +213,12 @@ def test_a_policy_is_stalled_once_every_stream_of_it_fails_so(world: World) -> N
     key = policy(world, "a", "b")
     for minutes in (0, 16):
         world.wait(minutes=minutes)
-        world.settle()
+        world.reconcile()
         for app in [one for one in world.runs() if not one.state.ended]:
             world.start(app)
             error = DENIED if app.create.run.stream == "a" or minutes == 0 else None
             world.finish(app, error=error)
-        world.settle()
+        world.reconcile()
     assert goes_on(world, key)
     assert [one.lasting_failure is not None for one in world.status(key).streams] == [True, False]
 
@@ -235,7 +235,7 @@ def deleting(world: World) -> Key:
 
 def erasing(world: World) -> Key:
     key = tidying(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
     world.finish(app, outcome=world.purged(app, erase_due_by=world.now))
@@ -253,7 +253,7 @@ def test_what_is_stopped_again_and_again_is_tried_later_and_later_and_is_no_fail
         tried, since = len(world.launched), world.now
         while len(world.launched) == tried:
             world.wait(seconds=5)
-            world.settle()
+            world.reconcile()
         waits.append((world.now - since).total_seconds())
     assert waits[0] <= 15
     assert all(1.5 * before - 5 <= wait <= 2.5 * before + 5 for before, wait in pairwise(waits))
@@ -280,7 +280,7 @@ def test_after_a_stop_a_change_of_the_spec_or_a_request_starts_a_run_at_once(wor
     run_once(world, error=STOPPED)
     assert len(world.launched) == 2
     stream(world, trigger=CONTINUOUS)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 3
 
 
@@ -295,5 +295,5 @@ def test_maintenance_that_is_stopped_leaves_ingest_an_hour(world: World) -> None
     run_once(world)
     assert [app.create.run.kind for app in world.runs()][-1] == "ingest"
     world.wait(minutes=55)
-    world.settle()
+    world.reconcile()
     assert "maintain" in [app.create.run.kind for app in world.runs() if not app.state.ended]

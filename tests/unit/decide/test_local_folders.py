@@ -62,7 +62,7 @@ def test_a_resource_with_a_local_folder_says_where_to_put_it_and_gets_no_run(
     world: World, apply: Any, field: str
 ) -> None:
     key = apply(world)
-    world.settle()
+    world.reconcile()
     status, reason, message = world.ready(key)
     assert (status, reason) == ("False", "NotSupported")
     assert field in message
@@ -72,9 +72,9 @@ def test_a_resource_with_a_local_folder_says_where_to_put_it_and_gets_no_run(
 
 def test_a_stream_that_is_put_on_an_object_store_gets_its_run(world: World) -> None:
     key = stream(world, source="file:///landing/orders")
-    world.settle()
+    world.reconcile()
     stream(world)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
     assert world.ready(key)[1] == "Pending"
 

@@ -37,12 +37,12 @@ def test_an_archive_in_the_landing_folder_gets_no_purge_and_says_what_to_change(
     run_once(world)
     world.wait(seconds=1)
     key = policy(world, "s3://in/orders/old/")
-    world.settle()
+    world.reconcile()
     assert is_refused(world, key, "spec.archive.uri: ", "spec.source.files.uri of MessageStream orders", "beside it")
     assert runs_of(world, key) == []
     assert world.reasons(key) == ["FoldersOverlap"]
     policy(world, "s3a://archive/orders")
-    world.settle()
+    world.reconcile()
     assert len(runs_of(world, key)) == 1
 
 
@@ -50,10 +50,10 @@ def test_a_replay_into_a_landing_folder_waits_until_it_is_none(world: World) -> 
     orders = stream(world, "orders", "s3a://in/orders")
     run_once(world)
     key = replay(world, "s3a://in/orders/again")
-    world.settle()
+    world.reconcile()
     assert is_refused(world, key, "spec.destination.files.uri")
     stream(world, "orders", "s3a://in/other")
-    world.settle(orders, key)
+    world.reconcile(orders, key)
     assert not is_refused(world, key)
 
 
@@ -62,14 +62,14 @@ def test_of_two_streams_that_remove_from_one_folder_the_first_goes_on(world: Wor
     run_once(world)
     world.wait(seconds=1)
     second = stream(world, "bills", "s3a://in/all")
-    world.settle()
+    world.reconcile()
     assert is_refused(world, second, "MessageStream orders", "each loses the files")
     assert world.ready(first)[0] == "True"
     world.wait(minutes=5)
-    world.settle()
+    world.reconcile()
     assert len(runs_of(world, first)) == 2
     world.delete(first)
-    world.settle()
+    world.reconcile()
     assert len(runs_of(world, second)) == 1
 
 
@@ -77,13 +77,13 @@ def test_an_older_stream_that_is_changed_takes_no_folder_from_a_later_one(world:
     older = stream(world, "bills", "s3a://in/bills", afterIngest="Delete")
     world.wait(seconds=1)
     younger = stream(world, "orders", "s3a://in/orders")
-    world.settle()
+    world.reconcile()
     stream(world, "bills", "s3a://in", afterIngest="Delete")
-    world.settle()
+    world.reconcile()
     assert is_refused(world, older)
     # A change of the younger one doesn't give it away either.
     world.apply("MessageStream", "orders", world.resources[younger].to_dict()["spec"] | {"suspend": True})
-    world.settle(older, younger)
+    world.reconcile(older, younger)
     assert is_refused(world, older)
     assert not is_refused(world, younger)
 
@@ -92,22 +92,22 @@ def test_a_continuous_run_goes_on_while_its_new_folder_is_refused(world: World) 
     key = stream(world, "orders", "s3a://in/orders")
     spec = world.resources[key].to_dict()["spec"]
     world.apply("MessageStream", "orders", {**spec, "trigger": {"continuous": {}}})
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
     stream(world, "bills", "s3a://in/bills", afterIngest="Delete")
-    world.settle()
+    world.reconcile()
     source = {"files": {"uri": "s3a://in/bills"}}
     world.apply("MessageStream", "orders", {**spec, "trigger": {"continuous": {}}, "source": source})
-    world.settle()
+    world.reconcile()
     assert is_refused(world, key)
     assert not app.control.stop
 
 
 def test_a_name_of_another_namespace_blocks_nobody(world: World) -> None:
     stream(world, "greedy", "s3a://in", "others", afterIngest="Delete")
-    world.settle()
+    world.reconcile()
     world.wait(seconds=1)
     key = stream(world, "orders", "s3a://in/orders")
-    world.settle()
+    world.reconcile()
     assert len(runs_of(world, key)) == 1

@@ -42,7 +42,7 @@ def others(world: World) -> list[Key]:
 def test_while_paused_nothing_is_launched_and_everything_says_why(world: World) -> None:
     world.paused = PAUSED
     keys = [stream(world, trigger=INTERVAL), *others(world)]
-    world.settle()
+    world.reconcile()
     assert world.runs() == []
     assert world.ready(keys[0]) == ("True", "Paused", PAUSED)
     for key in keys[1:]:
@@ -51,41 +51,41 @@ def test_while_paused_nothing_is_launched_and_everything_says_why(world: World) 
         assert words.endswith(PAUSED)
     assert all(when is not None and when - world.now <= timedelta(seconds=30) for when in world.requeue_at.values())
     world.paused = None
-    world.settle()
+    world.reconcile()
     assert "ingest" in {app.create.run.kind for app in world.runs()}
 
 
 def test_what_runs_goes_on_through_a_pause_and_is_not_stopped_for_what_could_not_follow(world: World) -> None:
     key = stream(world, trigger={"continuous": {}})
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
     app.report = world.report(app, "Running", world.outcome(app))
-    world.settle()
+    world.reconcile()
     world.paused = PAUSED
     stream(world, trigger={"continuous": {"batchInterval": "PT1M"}})
-    world.settle()
+    world.reconcile()
     assert (app.there, app.control.stop) == (True, False)
     assert world.ready(key) == ("True", "Paused", f"run {app.name} continues; no other run starts: {PAUSED}")
     world.paused = None
-    world.settle()
+    world.reconcile()
     assert app.control.stop
 
 
 def test_a_run_that_was_reserved_before_a_pause_is_reserved_no_more(world: World) -> None:
     stream(world, trigger=INTERVAL)
-    world.settle()
+    world.reconcile()
     policy = purge(world)
-    world.settle()
+    world.reconcile()
     assert world.ready(policy)[1] == "TableBusy"
     world.paused = PAUSED
-    world.settle()
+    world.reconcile()
     (entry,) = world.status(policy).streams
     assert (entry.current_run, world.ready(policy)[1]) == (None, "Paused")
     world.paused = None
     world.start(world.only_run())
     world.finish(world.only_run())
-    world.settle()
+    world.reconcile()
     assert world.only_run().owner == policy
 
 
@@ -94,7 +94,7 @@ def test_a_store_is_not_deleted_in_a_pause_and_the_way_out_is_told(world: World)
     run_once(world)
     world.paused = PAUSED
     world.delete(key)
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[1] == "Paused"
     assert world.ready(key)[2].startswith(f"{PAUSED}; to keep the data and let the resource go")
     world.paused = None
@@ -108,19 +108,19 @@ def test_outside_of_its_window_only_ingests_and_deletions_start(world: World) ->
     world.annotate(key, run_requested="now")
     rest = others(world)
     run_once(world)
-    world.settle()
+    world.reconcile()
     assert [world.ready(one)[1] for one in rest] == ["WaitingForWindow"] * 3
     assert all(world.ready(one)[2].endswith(OPENS) for one in rest)
     assert world.requeue_at[rest[0]] == datetime.fromisoformat("2026-01-06T00:00:00Z")
     world.now = datetime.fromisoformat("2026-01-06T00:00:00Z")
-    world.settle()
+    world.reconcile()
     assert {app.create.run.kind for app in world.runs()} >= {"purge", "replay"}
     world.now = datetime.fromisoformat("2026-01-06T12:00:00Z")
     for app in [app for app in world.runs() if not app.state.ended]:
         world.start(app)
         world.finish(app)
     world.delete(key)
-    world.settle()
+    world.reconcile()
     assert world.only_run("delete").owner == key
 
 
@@ -133,7 +133,7 @@ def test_a_stream_is_maintained_in_the_window(world: World) -> None:
     run_once(world)
     assert world.runs("maintain") == []
     world.now = datetime.fromisoformat("2026-01-06T00:30:00Z")
-    world.settle()
+    world.reconcile()
     assert len(world.runs("maintain")) == 1
 
 

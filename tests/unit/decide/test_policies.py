@@ -26,7 +26,7 @@ def policy(world: World, **spec: Any) -> Key:
 
 def request(world: World, key: Key, value: str = "now") -> None:
     world.annotate(key, run_requested=value)
-    world.settle()
+    world.reconcile()
 
 
 def entry(world: World, key: Key, name: str = "orders") -> Any:
@@ -36,24 +36,24 @@ def entry(world: World, key: Key, name: str = "orders") -> Any:
 def test_a_policy_waits_for_its_schedule_and_purges(world: World) -> None:
     stream(world)
     key = policy(world, trigger=DAILY)
-    world.settle()
+    world.reconcile()
     assert (world.status(key).phase, world.ready(key)[:2]) == ("Idle", ("True", "Waiting"))
     assert world.status(key).next_run_time == "2026-01-05T09:00:00Z"
     world.wait(hours=1)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     assert (app.create.run.kind, app.create.run.stream) == ("purge", "orders")
     assert app.create.document.table.epoch is not None
     world.start(app)
-    world.settle()
+    world.reconcile()
     assert world.status(key).phase == "Running"
     world.finish(app)
-    world.settle()
+    world.reconcile()
     assert (world.status(key).phase, world.ready(key)) == ("Idle", ("True", "Purged", "4 messages removed"))
     assert (world.status(key).purged, world.status(key).next_run_time) == (4, "2026-01-06T09:00:00Z")
     assert "Purged" in world.reasons(key)
     world.wait(hours=20)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
 
 
@@ -64,7 +64,7 @@ def test_a_purge_that_was_asked_for_without_the_spark_operator_is_made_when_that
     request(world, key)
     assert world.ready(key)[:2] == ("False", "SparkOperatorMissing")
     world.missing_kind = None
-    world.settle()
+    world.reconcile()
     assert world.only_run().create.run.kind == "purge"
 
 
@@ -76,10 +76,10 @@ def test_a_preview_takes_no_table(world: World) -> None:
     assert app.create.document.table.epoch is None
     assert world.leases == {}
     world.start(app)
-    world.settle()
+    world.reconcile()
     assert world.status(key).phase == "Previewing"
     world.finish(app)
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[1] == "Previewed"
 
 
@@ -90,22 +90,22 @@ def test_an_approval_lets_the_very_preview_be_carried_out(world: World) -> None:
     app = world.only_run()
     world.start(app)
     world.finish(app, outcome=world.purged(app, waiting=True))
-    world.settle()
+    world.reconcile()
     assert world.status(key).phase == "AwaitingApproval"
     assert "approve with annotation messagestore.dev/approved-preview: preview-1" in world.ready(key)[2]
     assert world.reasons(key).count("AwaitingApproval") == 1
     world.wait(days=3)
     world.annotate(key, approved_preview="preview-0")
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[1] == "WrongApproval"
     assert "the preview that awaits approval is preview-1" in world.ready(key)[2]
     world.annotate(key, approved_preview="preview-1")
-    world.settle()
+    world.reconcile()
     approved = world.only_run()
     assert approved.create.document.task.approved_preview == "preview-1"  # type: ignore[union-attr]
     world.start(approved)
     world.finish(approved)
-    world.settle()
+    world.reconcile()
     assert (world.status(key).phase, world.ready(key)[1]) == ("Idle", "Purged")
     assert len(world.launched) == 2
 
@@ -122,7 +122,7 @@ def test_a_few_streams_at_a_time_until_all_are_done(world: World) -> None:
         world.start(apps[0])
         world.finish(apps[0])
         done.append(apps[0].create.run.stream)
-        world.settle()
+        world.reconcile()
     assert done == names
     assert world.ready(key)[2] == "20 messages removed"
     assert world.status(key).stream_summary == "5 streams"
@@ -139,7 +139,7 @@ def test_a_missing_stream_is_named_while_others_go_on(world: World) -> None:
     assert entry(world, key).last_purge.purged == 4
     assert entry(world, key, "nowhere").error.reason == "StreamMissing"
     stream(world, "nowhere")
-    world.settle()
+    world.reconcile()
     assert world.only_run().create.run.stream == "nowhere"
     run_once(world)
     assert world.ready(key)[0] == "True"
@@ -151,7 +151,7 @@ def test_a_stream_whose_spec_is_refused_gets_no_run_and_keeps_the_one_under_way(
     run = world.only_run()
     world.start(run)
     world.invalid[refused] = "spec.trigger.schedule.cron: this one never fires"
-    world.settle()
+    world.reconcile()
     assert run.there
     world.finish(run)
     request(world, key, "again")
@@ -159,20 +159,20 @@ def test_a_stream_whose_spec_is_refused_gets_no_run_and_keeps_the_one_under_way(
     assert world.ready(key) == ("False", "InvalidSpec", words)
     assert len(world.launched) == 1
     del world.invalid[refused]
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 2
 
 
 def test_a_selector_takes_streams_by_their_labels(world: World) -> None:
     key = policy(world, streamRefs=[], streamSelector={"matchLabels": {"team": "a"}})
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[2] == "no MessageStream has the labels of spec.streamSelector"
     stream(world)
     request(world, key)
     run_once(world)
     assert world.status(key).stream_summary == "orders"
     stream(world, "later")
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1, "a stream that joins between two rounds waits for the next"
 
 
@@ -192,15 +192,15 @@ def test_a_failed_purge_is_tried_again_and_a_new_spec_at_once(world: World) -> N
     run_once(world, error=DENIED)
     assert (world.status(key).phase, world.ready(key)[1]) == ("Failing", "StorageDenied")
     assert "the next try is at" in world.ready(key)[2]
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
     world.wait(seconds=15)
-    world.settle()
+    world.reconcile()
     assert world.only_run().create.run.attempt == 2
     run_once(world, error=RunError(reason="PredicateRefused", message="no such column"))
     assert world.status(key).phase == "Stalled"
     world.wait(days=2)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 2
     policy(world, rules=[{"name": "old", "maxAge": "P80D"}])
     run_once(world)
@@ -216,7 +216,7 @@ def test_of_many_streams_that_failed_the_first_three_are_told_and_how_many_more(
     request(world, key)
     for app in world.runs():
         world.finish(app, error=RunError(reason="StorageDenied", message="denied " * 1000))
-    world.settle(key)
+    world.reconcile(key)
     status, reason, words = world.ready(key)
     assert (status, reason) == ("False", "StorageDenied")
     assert [name for name in names if name in words] == names[:3]
@@ -232,7 +232,7 @@ def test_a_missing_scrub_key_is_named(world: World) -> None:
     assert world.ready(key)[:2] == ("False", "SecretMissing")
     assert "Secret scrub-key doesn't exist" in world.ready(key)[2]
     world.secrets = {"scrub-key": frozenset({"seal"})}
-    world.settle()
+    world.reconcile()
     (variable,) = world.only_run().create.variables
     task = world.only_run().create.document.task
     assert isinstance(task, PurgeTask)
@@ -248,12 +248,12 @@ def test_bytes_are_erased_when_that_is_due(world: World) -> None:
     world.start(app)
     due = world.now.replace(day=12)
     world.finish(app, outcome=world.purged(app, erase_due_by=due))
-    world.settle()
+    world.reconcile()
     world.wait(days=6)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
     world.wait(days=1)
-    world.settle()
+    world.reconcile()
     erase = world.only_run()
     assert (erase.create.run.kind, erase.create.document.task.kind) == ("erase", "erase")
     world.start(erase)
@@ -261,12 +261,12 @@ def test_bytes_are_erased_when_that_is_due(world: World) -> None:
     world.finish(
         erase, outcome=EraseOutcome(erased=4, erased_at=world.now, not_erased=("archives",), table=outcome.table)
     )
-    world.settle()
+    world.reconcile()
     assert entry(world, key).last_purge.erased_at is not None
     assert entry(world, key).last_purge.not_erased == ("archives",)
     assert entry(world, key).last_purge.purged == 4
     world.wait(days=9)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 2
 
 
@@ -274,7 +274,7 @@ def test_suspend_starts_nothing_and_the_round_is_made_up_for(world: World) -> No
     stream(world)
     key = policy(world, trigger=DAILY, suspend=True)
     world.wait(hours=30)
-    world.settle()
+    world.reconcile()
     assert (world.status(key).phase, world.launched) == ("Suspended", [])
     policy(world, trigger=DAILY)
     run_once(world)
@@ -285,31 +285,31 @@ def test_suspend_before_the_launch_leaves_the_round_owed(world: World) -> None:
     stream(world)
     key = policy(world)
     world.annotate(key, run_requested="now")
-    world.look(key, cut_after=1)
+    world.reconcile_once(key, cut_after=1)
     policy(world, suspend=True)
-    world.settle()
+    world.reconcile()
     assert world.launched == []
     policy(world)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
 
 
 def test_a_purge_makes_a_continuous_stream_give_way_and_go_on(world: World) -> None:
     source = stream(world, trigger={"continuous": {}})
     key = policy(world)
-    world.settle()
+    world.reconcile()
     ingest = world.only_run()
     world.start(ingest)
-    world.settle()
+    world.reconcile()
     request(world, key)
     assert world.ready(key)[1] == "TableBusy"
     assert f"waiting for ingest run {ingest.name} of MessageStream default/orders" in world.ready(key)[2]
     world.wait(minutes=1)
-    world.settle()
+    world.reconcile()
     assert ingest.control.stop
     world.finish(ingest)
     world.wait(seconds=20)
-    world.settle()
+    world.reconcile()
     assert world.only_run().create.run.kind == "purge"
     assert world.status(source).phase == "Pending"
     run_once(world)
@@ -322,8 +322,8 @@ def test_an_operator_killed_between_two_actions_purges_once(world: World, cut: i
     stream(world, "b")
     key = policy(world, streamRefs=[{"name": "orders"}, {"name": "b"}])
     world.annotate(key, run_requested="now")
-    world.look(key, cut_after=cut)
-    world.settle()
+    world.reconcile_once(key, cut_after=cut)
+    world.reconcile()
     assert len(world.launched) == 2
     assert {app.create.run.stream for app in world.runs()} == {"orders", "b"}
 
@@ -334,7 +334,7 @@ def test_a_pod_that_waits_is_told_of(world: World) -> None:
     request(world, key)
     app: App = world.only_run()
     app.driver = DriverPod("Pending", waiting=Waiting("ErrImagePull", "not found"))
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[1] == "ImagePullFailed"
     policy(world, spark={"driver": {"cores": 2}})
     run_once(world)
@@ -348,9 +348,9 @@ def test_a_stream_that_leaves_a_policy_ends_its_run(world: World) -> None:
     request(world, key)
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     policy(world, streamRefs=[{"name": "b"}])
-    world.settle()
+    world.reconcile()
     assert [one.name for one in world.status(key).streams] == ["b"]
     assert not app.there
 
@@ -374,7 +374,7 @@ def test_after_a_purge_the_stream_says_what_is_left_and_the_last_position_stays(
     world.annotate(orders, run_requested="again")
     run_once(world)
     assert contents(world, orders) == (16, 16)
-    world.settle()
+    world.reconcile()
     assert contents(world, orders) == (16, 16), "the policy's last run was before"
 
 
@@ -387,14 +387,14 @@ def test_after_an_erasure_the_stream_says_what_is_left(world: World) -> None:
     purge = world.only_run()
     world.start(purge)
     world.finish(purge, outcome=world.purged(purge, erase_due_by=world.now))
-    world.settle()
+    world.reconcile()
     erase = world.only_run()
     assert erase.create.run.kind == "erase"
     world.start(erase)
     world.tables["s3a://lake/orders"].dead = 3
     done = EraseOutcome(erased=4, erased_at=world.now, erase_due_by=world.now, table=world.table(erase))
     world.finish(erase, outcome=done)
-    world.settle()
+    world.reconcile()
     assert (world.status(orders).table.dead_letters, world.status(orders).table.messages) == (3, 6)
 
 
@@ -420,7 +420,7 @@ def test_a_preview_or_a_report_of_an_epoch_that_was_not_granted_changes_no_figur
     told = world.purged(app)
     invented = told.table.model_copy(update={"messages": 1, "epoch": 1 << 40})
     world.finish(app, outcome=told.model_copy(update={"table": invented}))
-    world.settle()
+    world.reconcile()
     assert contents(world, orders) == (10, 10)
 
 
@@ -434,10 +434,10 @@ def test_a_stream_that_was_made_again_elsewhere_does_not_say_what_a_purge_left_o
     world.annotate(key, run_requested="now")
     run_once(world)
     world.delete(orders)
-    world.settle()
+    world.reconcile()
     world.wait(days=1)
     orders = stream(world, table={"uri": "s3a://lake/orders-2"})
-    world.settle()
+    world.reconcile()
     assert world.status(orders).table is None
     world.annotate(orders, run_requested="now")
     run_once(world)

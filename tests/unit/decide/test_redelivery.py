@@ -29,7 +29,7 @@ def sent(messages: int, number: int, *, complete: bool = True) -> ReplayOutcome:
 def test_it_sends_what_is_due_again_and_again_and_holds_the_table(world: World) -> None:
     stream(world)
     key = job(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     assert world.held(TABLE).holder == app.create.run.holder
     assert app.create.document.table.epoch is not None
@@ -37,13 +37,13 @@ def test_it_sends_what_is_due_again_and_again_and_holds_the_table(world: World) 
     assert app.create.document.task.rounds
     world.start(app)
     world.finish(app, outcome=sent(3, 1))
-    world.settle()
+    world.reconcile()
     status = world.status(key)
     assert (status.phase, status.round, status.redelivered, status.started_at) == ("Idle", 1, 3, None)
     assert world.ready(key) == ("True", "Replayed", "3 messages sent again to files/again; 1 selection so far")
     assert not world.held(TABLE).holder
     world.wait(minutes=4)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
     world.wait(minutes=1, seconds=1)
     run_once(world, outcome=sent(2, 2))
@@ -82,21 +82,21 @@ def test_a_failed_run_is_tried_again_without_end(world: World) -> None:
 def test_a_pause_ends_after_the_batch_and_goes_on_at_once(world: World) -> None:
     stream(world)
     key = job(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
     job(world, suspend=True)
-    world.settle()
+    world.reconcile()
     assert app.control.stop
     world.finish(app, outcome=sent(1, 1, complete=False))
-    world.settle()
+    world.reconcile()
     assert (world.status(key).phase, world.status(key).round) == ("Paused", None)
     assert world.status(key).started_at is not None, "maintenance keeps what the selection reads"
     world.wait(hours=1)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
     job(world)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 2
     run_once(world, outcome=sent(4, 1))
     assert (world.status(key).phase, world.status(key).redelivered) == ("Idle", 4)
@@ -105,7 +105,7 @@ def test_a_pause_ends_after_the_batch_and_goes_on_at_once(world: World) -> None:
 def test_a_schedule_and_an_annotation_ask_for_runs_too(world: World) -> None:
     stream(world)
     key = job(world, trigger={"schedule": {"cron": "0 * * * *"}})
-    world.settle()
+    world.reconcile()
     assert world.launched == []
     assert world.status(key).next_run_time is not None
     world.wait(hours=1)
@@ -113,25 +113,25 @@ def test_a_schedule_and_an_annotation_ask_for_runs_too(world: World) -> None:
     world.annotate(key, run_requested="now")
     run_once(world, outcome=sent(1, 2))
     assert (world.status(key).round, world.status(key).last_request) == (2, "now")
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 2
 
 
 def test_a_missing_stream_is_waited_for(world: World) -> None:
     key = job(world)
-    world.settle()
+    world.reconcile()
     assert (world.status(key).phase, world.ready(key)[1]) == ("Failing", "StreamMissing")
     stream(world)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
 
 
 def test_deleting_it_ends_its_run(world: World) -> None:
     stream(world)
     key = job(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
     world.delete(key)
-    world.settle()
+    world.reconcile()
     assert not app.there

@@ -30,27 +30,27 @@ def conditions(world: World, key: Key) -> dict[str, str]:
 def test_a_replay_previews_runs_and_succeeds(world: World) -> None:
     stream(world)
     key = job(world, rateLimit={"messagesPerSecond": 5})
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     assert world.leases == {}, "a replay to files writes nothing to the store"
     assert app.control.messages_per_second == 5
     world.start(app)
-    world.settle()
+    world.reconcile()
     assert world.status(key).phase == "Previewing"
     app.report = world.report(app, "Running", halfway())
-    world.settle()
+    world.reconcile()
     assert (world.status(key).phase, world.status(key).progress.percent) == ("Running", 40)
     assert world.status(key).selection.messages == 10
     world.finish(app)
-    world.settle()
+    world.reconcile()
     assert world.status(key).phase == "Succeeded"
     assert conditions(world, key) == {"Ready": "True", "Complete": "True"}
     assert world.ready(key)[2] == "5 messages replayed to files/checks"
     assert world.reasons(key)[-1] == "Replayed"
     world.wait(days=9)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
-    assert world.look(key).requeue_at is None
+    assert world.reconcile_once(key).requeue_at is None
 
 
 def test_a_dry_run_ends_after_the_preview(world: World) -> None:
@@ -90,22 +90,22 @@ def test_one_that_could_not_send_some_has_failed_or_is_degraded_as_it_asks(world
 def test_a_pause_stops_after_the_batch_and_goes_on_with_a_new_run(world: World) -> None:
     stream(world)
     key = job(world, activeDeadline="PT1H")
-    world.settle()
+    world.reconcile()
     first = world.only_run()
     world.start(first)
     first.report = world.report(first, "Running", halfway())
-    world.settle()
+    world.reconcile()
     job(world, activeDeadline="PT1H", suspend=True)
-    world.settle()
+    world.reconcile()
     assert first.control.stop
     world.finish(first, outcome=halfway())
-    world.settle()
+    world.reconcile()
     assert (world.status(key).phase, world.status(key).failures) == ("Paused", 0)
     world.wait(hours=5)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
     job(world, activeDeadline="PT1H")
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 2
     assert first.create.document.task.job_id == world.only_run().create.document.task.job_id  # type: ignore[union-attr]
     run_once(world)
@@ -116,11 +116,11 @@ def test_a_pause_stops_after_the_batch_and_goes_on_with_a_new_run(world: World) 
 def test_a_new_rate_limit_reaches_the_run_under_way(world: World) -> None:
     stream(world)
     job(world, rateLimit={"messagesPerSecond": 5})
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
     job(world, rateLimit={"messagesPerSecond": 50})
-    world.settle()
+    world.reconcile()
     assert (app.control.messages_per_second, app.control.stop, app.there) == (50, False, True)
 
 
@@ -138,7 +138,7 @@ def test_failures_beyond_the_limit_are_for_good(world: World) -> None:
     assert conditions(world, key) == {"Ready": "False", "Stalled": "True", "Failed": "True"}
     assert world.ready(key)[2] == "3 tries failed, the last: access denied to bucket replay"
     world.wait(days=1)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 3
 
 
@@ -149,7 +149,7 @@ def test_one_that_has_ended_in_a_way_that_is_not_known_here_is_not_sent_again(wo
     ended = world.resources[key]
     unknown = world.status(key).model_copy(update={"phase": None})
     world.resources[key] = ended.model_copy(update={"status": unknown})
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
 
 
@@ -157,7 +157,7 @@ def test_without_the_spark_operator_a_replay_waits_and_has_not_failed(world: Wor
     world.missing_kind = "sparkapplications.sparkoperator.k8s.io"
     stream(world)
     key = job(world)
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[:2] == ("False", "SparkOperatorMissing")
     world.missing_kind = None
     run_once(world)
@@ -174,7 +174,7 @@ def test_what_no_other_try_mends_fails_at_once(world: World) -> None:
 def test_an_invalid_predicate_fails_without_a_run(world: World) -> None:
     stream(world)
     key = job(world, select={"where": "no_such = 1"})
-    world.settle()
+    world.reconcile()
     assert (world.status(key).phase, world.ready(key)[1], world.launched) == ("Failed", "PredicateRefused", [])
 
 
@@ -186,14 +186,14 @@ def test_a_replay_that_froze_its_selection_goes_on_though_its_predicate_is_refus
     with monkeypatch.context() as earlier:
         earlier.setattr(support.world, "predicate_problems", lambda document: ())
         key = job(world, **where)
-        world.settle()
+        world.reconcile()
         first = world.only_run()
         world.start(first)
         first.report = world.report(first, "Running", halfway())
         job(world, **where, suspend=True)
-        world.settle()
+        world.reconcile()
         world.finish(first, outcome=halfway())
-        world.settle()
+        world.reconcile()
     assert world.status(key).phase == "Paused"
     job(world, **where)
     run_once(world)
@@ -203,12 +203,12 @@ def test_a_replay_that_froze_its_selection_goes_on_though_its_predicate_is_refus
 def test_the_active_deadline_ends_the_run(world: World) -> None:
     stream(world)
     key = job(world, activeDeadline="PT1H")
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     world.wait(minutes=61)
-    world.settle()
+    world.reconcile()
     assert not app.there
     assert (world.status(key).phase, world.ready(key)[1]) == ("Failed", "DeadlineExceeded")
 
@@ -218,16 +218,16 @@ def test_its_time_to_live_removes_the_resource(world: World) -> None:
     key = job(world, ttlAfterFinished="P1D")
     run_once(world)
     world.wait(hours=23)
-    world.settle()
+    world.reconcile()
     assert key in world.resources
     world.wait(hours=1)
-    world.settle()
+    world.reconcile()
     assert key not in world.resources
 
 
 def test_a_missing_stream_is_waited_for(world: World) -> None:
     key = job(world, destination={"stream": {"name": "copy"}})
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[:2] == ("False", "StreamMissing")
     assert world.ready(key)[2] == "there is no MessageStream orders and no MessageStream copy"
     stream(world)
@@ -239,36 +239,36 @@ def test_a_missing_stream_is_waited_for(world: World) -> None:
 def test_the_first_run_of_a_stream_that_is_applied_together_with_its_replay_is_waited_for(world: World) -> None:
     key = job(world)
     orders = stream(world, trigger={"schedule": {"cron": "* * * * *"}})
-    world.look(key)
+    world.reconcile_once(key)
     assert world.ready(key) == ("False", "Pending", "waiting for the first run of MessageStream orders")
     world.wait(minutes=1)
-    world.look(orders)
-    world.settle()
+    world.reconcile_once(orders)
+    world.reconcile()
     ingest = world.only_run()
     run = ingest.name
     waits = f"waiting for the first run of MessageStream orders: run {run}"
     assert world.ready(key) == ("False", "Pending", f"{waits} is being started")
     world.start(ingest)
     ingest.report = world.report(ingest, "Running", world.outcome(ingest))
-    world.settle()
+    world.reconcile()
     assert (world.status(orders).totals.stored, world.status(key).phase) == (10, "Pending")
     world.finish(ingest)
-    world.settle()
+    world.reconcile()
     assert world.only_run().create.run.kind == "replay"
 
 
 def test_a_continuous_stream_is_replayed_once_it_has_taken_something_in(world: World) -> None:
     key = job(world)
     stream(world, trigger={"continuous": {"batchInterval": "PT2S"}})
-    world.settle()
+    world.reconcile()
     ingest = world.only_run()
     world.start(ingest)
-    world.settle()
+    world.reconcile()
     assert world.status(key).phase == "Pending"
     ingest.report = world.report(ingest, "Running", world.outcome(ingest))
-    world.settle()
+    world.reconcile()
     world.wait(seconds=5)
-    world.settle()
+    world.reconcile()
     assert [app.create.run.kind for app in world.runs()] == ["ingest", "replay"]
 
 
@@ -291,7 +291,7 @@ def test_a_redrive_holds_every_table_that_it_writes(world: World) -> None:
     stream(world)
     stream(world, "copy")
     key = job(world, origin="DeadLetters", destination={"stream": {"name": "copy"}})
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     document: Any = app.create.document
     assert {document.table.epoch, document.task.destination.table.epoch} == {
@@ -300,7 +300,7 @@ def test_a_redrive_holds_every_table_that_it_writes(world: World) -> None:
     assert sorted(table.uri for table in world.leases) == ["s3a://lake/copy", "s3a://lake/orders"]
     world.start(app)
     world.finish(app)
-    world.settle()
+    world.reconcile()
     assert all(lease.holder is None for lease in world.leases.values())
     assert world.status(key).phase == "Succeeded"
 
@@ -308,14 +308,14 @@ def test_a_redrive_holds_every_table_that_it_writes(world: World) -> None:
 def test_a_replay_into_a_stream_waits_for_its_ingest(world: World) -> None:
     stream(world)
     target = stream(world, "copy", trigger={"interval": "PT5M"})
-    world.settle(target)
+    world.reconcile(target)
     ingest = world.only_run()
     world.start(ingest)
     key = job(world, destination={"stream": {"name": "copy"}})
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[1] == "TableBusy"
     world.finish(ingest)
-    world.settle()
+    world.reconcile()
     assert world.only_run().owner == key
     assert world.only_run().create.document.table.epoch is None
 
@@ -323,12 +323,12 @@ def test_a_replay_into_a_stream_waits_for_its_ingest(world: World) -> None:
 def test_a_lost_driver_is_tried_again(world: World) -> None:
     stream(world)
     key = job(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     world.die(app, exit_code=137)
-    world.settle()
+    world.reconcile()
     assert world.status(key).error.reason == "OutOfMemory"
     world.wait(minutes=1)
     run_once(world)
@@ -339,13 +339,13 @@ def test_a_lost_driver_is_tried_again(world: World) -> None:
 def test_a_replay_that_can_not_start_says_why_and_pauses_at_once(world: World) -> None:
     stream(world)
     key = job(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     app.driver = DriverPod("Pending", waiting=Waiting("Unschedulable", "0/1 nodes"))
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[1] == "Unschedulable"
     job(world, suspend=True)
-    world.settle()
+    world.reconcile()
     assert (world.status(key).phase, app.there, world.status(key).failures) == ("Paused", False, 0)
 
 
@@ -353,6 +353,6 @@ def test_a_replay_that_can_not_start_says_why_and_pauses_at_once(world: World) -
 def test_an_operator_killed_between_two_actions_launches_once(world: World, cut: int) -> None:
     stream(world)
     key = job(world)
-    world.look(key, cut_after=cut)
-    world.settle()
+    world.reconcile_once(key, cut_after=cut)
+    world.reconcile()
     assert len(world.launched) == 1

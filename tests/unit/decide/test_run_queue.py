@@ -35,16 +35,16 @@ def end(world: World, owner: Key) -> None:
     (app,) = [app for app in world.runs() if app.owner == owner and not app.state.ended]
     world.start(app)
     world.finish(app)
-    world.settle()
+    world.reconcile()
 
 
 def test_what_is_beyond_the_bound_of_the_operator_says_so_holds_no_table_and_starts_in_its_turn(world: World) -> None:
     bounded(world, in_all=1)
     first, second, third = (stream(world, name) for name in "abc")
     for key in (first, second, third):
-        world.look(key)
+        world.reconcile_once(key)
         world.wait(seconds=1)
-    world.settle()
+    world.reconcile()
     assert going(world) == ["default/a"]
     words = f"{WAITS}1 run may run at once (runs.atOnce.inAll)"
     assert [world.ready(key) for key in (second, third)] == [("False", "WaitingForRoom", words)] * 2
@@ -59,10 +59,10 @@ def test_what_is_beyond_the_bound_of_the_operator_says_so_holds_no_table_and_sta
 def test_a_namespace_that_asks_for_much_leaves_room_to_others(world: World) -> None:
     bounded(world, in_all=3)
     greedy = [stream(world, f"g{number}", "greedy") for number in range(6)]
-    world.settle()
+    world.reconcile()
     world.wait(minutes=1)
     modest = stream(world, "m", "modest")
-    world.settle()
+    world.reconcile()
     assert going(world) == ["greedy/g0", "greedy/g1", "greedy/g2"]
     end(world, greedy[0])
     assert going(world) == ["greedy/g1", "greedy/g2", "modest/m"]
@@ -78,12 +78,12 @@ def test_a_namespace_and_an_endpoint_have_bounds_of_their_own(world: World) -> N
     stream(world, "c", **other)
     beyond_two = stream(world, "d")
     elsewhere = stream(world, "e", "elsewhere")
-    world.settle()
+    world.reconcile()
     assert going(world) == ["default/a", "default/c", "elsewhere/e"]
     assert world.ready(behind_a)[2] == f"{WAITS}2 runs of a namespace may run at once (runs.atOnce.inNamespace)"
     assert world.ready(beyond_two)[1] == "WaitingForRoom"
     behind_e = stream(world, "f", "elsewhere")
-    world.settle()
+    world.reconcile()
     assert world.ready(behind_e)[2] == f"{WAITS}1 run at a storage endpoint may run at once (runs.atOnce.atEndpoint)"
     assert world.ready(elsewhere)[1] == "Pending"
 
@@ -100,7 +100,7 @@ def test_runs_of_a_policy_are_counted_one_by_one(world: World) -> None:
     }
     key = world.apply("RetentionPolicy", "old", policy, annotations={"messagestore.dev/run-requested": "now"})
     for _ in range(3):
-        world.look(key)
+        world.reconcile_once(key)
     assert going(world) == ["default/old"]
     assert world.ready(key)[:2] == ("False", "WaitingForRoom")
     assert world.status(key).phase == "Previewing"
@@ -111,10 +111,10 @@ def test_starts_are_spread_and_each_is_looked_at_when_its_turn_comes(world: Worl
     world.starts = 1
     keys = [stream(world, name) for name in "abc"]
     for key in keys:
-        world.look(key)
+        world.reconcile_once(key)
         world.starts = 0
     for key in keys:
-        world.look(key)
+        world.reconcile_once(key)
     assert going(world) == ["default/a"]
     assert world.ready(keys[1]) == (
         "False",
@@ -124,29 +124,29 @@ def test_starts_are_spread_and_each_is_looked_at_when_its_turn_comes(world: Worl
     requeue_at = [world.requeue_at[key] for key in keys[1:]]
     assert requeue_at == [world.now + timedelta(seconds=0.5), world.now + timedelta(seconds=1)]
     world.starts = 1
-    world.look(keys[2])
+    world.reconcile_once(keys[2])
     assert going(world) == ["default/a"], "the one that was reserved first comes first"
-    world.look(keys[1])
+    world.reconcile_once(keys[1])
     assert going(world) == ["default/a", "default/b"]
 
 
 def test_a_stream_that_is_well_says_for_a_while_that_it_is(world: World) -> None:
     key = stream(world, "a")
-    world.settle()
+    world.reconcile()
     end(world, key)
     bounded(world, in_all=0)
     world.wait(minutes=5)
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[:2] == ("True", "Ingesting")
     world.wait(seconds=15)
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[:2] == ("False", "WaitingForRoom")
 
 
 def test_what_waits_for_its_table_keeps_nobody_from_starting(world: World) -> None:
     bounded(world, in_all=2)
     stream(world, "a")
-    world.settle()
+    world.reconcile()
     world.apply(
         "RetentionPolicy",
         "p",
@@ -158,20 +158,20 @@ def test_what_waits_for_its_table_keeps_nobody_from_starting(world: World) -> No
         },
         annotations={"messagestore.dev/run-requested": "now"},
     )
-    world.settle()
+    world.reconcile()
     other = stream(world, "b")
-    world.settle()
+    world.reconcile()
     assert going(world) == ["default/a", "default/b"]
     assert world.ready(other)[1] == "Pending"
 
 
 def test_a_run_that_was_cut_off_with_its_table_in_hand_is_launched_and_waits_no_more(world: World) -> None:
     key = stream(world, "a")
-    world.look(key, cut_after=2)
+    world.reconcile_once(key, cut_after=2)
     assert world.held("s3a://lake/default/a").holder is not None
     assert world.runs() == []
     bounded(world, in_all=0)
-    world.settle()
+    world.reconcile()
     assert going(world) == ["default/a"]
 
 

@@ -37,7 +37,7 @@ def orders(world: World, trigger: dict[str, Any] = INTERVAL, **more: Any) -> Key
 
 def test_a_new_stream_is_launched_in_one_look(world: World) -> None:
     stream = orders(world)
-    kinds = [type(action) for action in world.look(stream).actions]
+    kinds = [type(action) for action in world.reconcile_once(stream).actions]
     assert kinds == [act.WriteStatus, act.AcquireLease, act.CreateRun]
     status = world.status(stream)
     assert (status.run_number, status.current_run.number, status.current_run.state) == (1, 1, "Pending")
@@ -48,19 +48,19 @@ def test_a_new_stream_is_launched_in_one_look(world: World) -> None:
 def test_a_stream_in_a_namespace_that_can_not_take_runs_is_looked_at_again_soon(world: World) -> None:
     world.can_run = False
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     again = world.requeue_at[stream]
     assert again is not None
     assert again - world.now <= timedelta(seconds=5)
     world.can_run = True
-    world.settle()
+    world.reconcile()
     assert world.only_run().create.run.number == 1
 
 
 def test_without_the_spark_operator_that_is_said_and_runs_begin_when_it_comes(world: World) -> None:
     world.missing_kind = "sparkapplications.sparkoperator.k8s.io"
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     status, reason, words = world.ready(stream)
     assert (status, reason) == ("False", "SparkOperatorMissing")
     assert words.startswith("sparkapplications.sparkoperator.k8s.io is not installed in this cluster")
@@ -79,7 +79,7 @@ def test_an_interval_counts_from_start_to_start(world: World) -> None:
     assert status.next_run_time == "2026-01-05T08:05:00Z"
     assert world.held("s3a://lake/orders").holder is None
     world.wait(minutes=4)
-    world.settle()
+    world.reconcile()
     assert world.launched == [first]
     world.wait(minutes=1)
     second = run_once(world)
@@ -99,7 +99,7 @@ def test_a_clock_that_is_behind_the_last_leaders_keeps_no_stream_waiting(
     second = run_once(world)
     assert world.launched == [first, second]
     # By its own clock it is not due again.
-    world.settle()
+    world.reconcile()
     assert world.launched == [first, second]
 
 
@@ -109,31 +109,31 @@ def test_an_operator_that_has_not_heard_of_a_run_yet_does_not_end_it(world: Worl
     run_once(world)
     known, clock = world.resources[stream], world.now
     world.wait(minutes=10)
-    world.settle()
+    world.reconcile()
     run = world.only_run()
     world.start(run)
     picture = world.snapshot(stream)
     assert isinstance(picture, StreamSnapshot)
     assert isinstance(known, MessageStream)
     with pytest.raises(Conflict):
-        world.carry_out(stream, decide(replace(picture, stream=known, now=clock)))
+        world.execute(stream, decide(replace(picture, stream=known, now=clock)))
     assert world.only_run() is run
 
 
 def test_a_run_begins_no_later_than_it_ends_whatever_clock_told_its_start(world: World) -> None:
     stream = orders(world)
-    world.look(stream)
+    world.reconcile_once(stream)
     app = world.only_run()
     # It was never observed running, so its start is the API server's time, whose clock is ahead.
     app.made_at += timedelta(minutes=4)
-    world.settle()
+    world.reconcile()
     world.finish(app)
-    world.settle()
+    world.reconcile()
     world.wait(minutes=4)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
     world.wait(minutes=1)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 2
 
 
@@ -160,7 +160,7 @@ def test_a_failure_that_no_other_try_mends_waits_for_a_change(world: World) -> N
     types = {one.type: one.status for one in world.status(stream).conditions}
     assert (world.status(stream).phase, types) == ("Stalled", {"Ready": "False", "Stalled": "True"})
     world.wait(days=1)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
     orders(world, filter={"types": ["a"]})
     run_once(world)
@@ -182,7 +182,7 @@ def test_a_run_whose_pod_was_told_to_end_is_no_failure_and_the_next_goes_on_soon
     stream = orders(world)
     told = run_once(world, error=RunError(reason="RunStopped", message="told to stop"))
     world.wait(seconds=15)
-    world.settle()
+    world.reconcile()
     assert world.only_run().name != told
     (ended,) = world.status(stream).recent_runs
     assert (ended.name, ended.state) == (told, "Cancelled")
@@ -194,15 +194,15 @@ def test_why_a_driver_waits_is_said_while_it_waits_and_a_change_of_the_spec_heal
     world: World, waiting: Waiting, reason: str, words: str
 ) -> None:
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     app.driver = DriverPod("Pending", waiting=waiting)
-    world.settle()
+    world.reconcile()
     assert world.ready(stream)[:2] == ("False", reason)
     assert world.ready(stream)[2].startswith(words)
     assert reason in world.reasons(stream)
     orders(world, spark={"driver": {"cores": 1}})
-    world.settle()
+    world.reconcile()
     assert not app.there
     run_once(world)
     assert [run.state for run in world.status(stream).recent_runs] == ["Succeeded", "Cancelled"]
@@ -211,18 +211,18 @@ def test_why_a_driver_waits_is_said_while_it_waits_and_a_change_of_the_spec_heal
 
 def test_executors_that_never_run_fail_the_run_with_their_cause(world: World) -> None:
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     world.wait(minutes=30)
     app.executors_waiting = Waiting("Unschedulable", "no memory", since=world.now)
-    world.settle()
+    world.reconcile()
     world.wait(minutes=14)
-    world.settle()
+    world.reconcile()
     assert app.there
     world.wait(minutes=1)
-    world.settle()
+    world.reconcile()
     error = world.status(stream).last_run.error
     assert (error.reason, error.message) == (
         "Unschedulable",
@@ -232,15 +232,15 @@ def test_executors_that_never_run_fail_the_run_with_their_cause(world: World) ->
 
 def test_executors_that_no_node_ever_starts_fail_the_run_and_are_no_trouble_before(world: World) -> None:
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
     app.executors_waiting = Waiting(CREATING, since=world.now)
     world.wait(minutes=14)
-    world.settle()
+    world.reconcile()
     assert world.ready(stream)[1] == "Running"
     world.wait(minutes=1)
-    world.settle()
+    world.reconcile()
     error = world.status(stream).last_run.error
     assert error.reason == "StartDeadlineExceeded"
     assert error.message.startswith("no executor runs after 15 min")
@@ -248,12 +248,12 @@ def test_executors_that_no_node_ever_starts_fail_the_run_and_are_no_trouble_befo
 
 def test_a_driver_that_never_runs_fails_with_its_cause(world: World) -> None:
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     app.driver = DriverPod("Pending", waiting=Waiting("Unschedulable", "no memory"))
-    world.settle()
+    world.reconcile()
     world.wait(minutes=15)
-    world.settle()
+    world.reconcile()
     error = world.status(stream).last_run.error
     assert (error.reason, error.message) == (
         "Unschedulable",
@@ -264,13 +264,13 @@ def test_a_driver_that_never_runs_fails_with_its_cause(world: World) -> None:
 
 def test_an_executor_that_ran_out_of_memory_is_told_from_the_driver(world: World) -> None:
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     world.die(app, exit_code=1)
     app.message = "driver container failed; executors were lost: OOMKilled"
-    world.settle()
+    world.reconcile()
     assert "spec.spark.executor.memory" in world.status(stream).last_run.error.message
 
 
@@ -293,12 +293,12 @@ ENDS: list[tuple[dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(("driver", "reason", "words"), ENDS)
 def test_why_a_driver_died_is_said_in_words(world: World, driver: dict[str, Any], reason: str, words: str) -> None:
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     world.die(app, **driver)
-    world.settle()
+    world.reconcile()
     error = world.status(stream).last_run.error
     assert error.reason == reason
     assert words in error.message
@@ -314,10 +314,10 @@ def test_why_a_driver_died_is_said_in_words(world: World, driver: dict[str, Any]
 )
 def test_a_submission_that_failed_says_what_it_said(world: World, said: str) -> None:
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     app.state, app.message = AppState.SUBMISSION_FAILED, said
-    world.settle()
+    world.reconcile()
     error = world.status(stream).last_run.error
     assert (error.reason, error.message) == ("SubmissionFailed", "forbidden: quota exceeded")
 
@@ -326,10 +326,10 @@ def test_a_run_that_was_never_submitted_lets_its_table_go_and_is_tried_again_eve
     stream = orders(world)
     waits = []
     for number in (1, 2, 3):
-        world.look(stream)
+        world.reconcile_once(stream)
         assert world.held("s3a://lake/orders").holder is not None
         world.only_run().state = AppState.SUBMISSION_FAILED
-        world.settle()
+        world.reconcile()
         assert (world.status(stream).run_number, world.held("s3a://lake/orders").holder) == (number, None)
         again = world.requeue_at[stream]
         assert again is not None
@@ -341,43 +341,43 @@ def test_a_run_that_was_never_submitted_lets_its_table_go_and_is_tried_again_eve
 
 def test_an_application_that_somebody_deleted_is_run_again_under_another_number(world: World) -> None:
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     world.lose(app)
-    world.settle()
+    world.reconcile()
     assert world.status(stream).last_run.error.reason == "RunLost"
     world.wait(seconds=15)
-    world.settle()
+    world.reconcile()
     assert world.status(stream).run_number == 2
 
 
 def test_a_run_that_says_nothing_of_its_end_is_no_success(world: World) -> None:
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
     app.state, app.driver = AppState.SUCCEEDED, DriverPod("Succeeded")
-    world.settle()
+    world.reconcile()
     assert world.status(stream).last_run.error.reason == "ReportMissing"
 
 
 def test_nothing_follows_until_the_driver_is_gone(world: World) -> None:
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     app.state = AppState.FAILED
     app.driver = DriverPod("Unknown")
-    world.settle()
+    world.reconcile()
     assert world.ready(stream)[1] == "WaitingForDriver"
     world.wait(hours=1)
-    world.settle()
+    world.reconcile()
     assert world.held("s3a://lake/orders").holder == f"default/{app.name}"
     app.driver = None
-    world.settle()
+    world.reconcile()
     assert world.status(stream).last_run.error.reason == "DriverLost"
     assert world.held("s3a://lake/orders").holder is None
 
@@ -386,26 +386,26 @@ def test_a_new_run_is_not_said_to_have_failed_as_the_one_whose_driver_was_delete
     stream = orders(world)
     run_once(world)
     world.wait(minutes=5)
-    world.settle()
+    world.reconcile()
     lost = world.only_run()
     world.start(lost)
-    world.settle()
+    world.reconcile()
     lost.state, lost.driver, lost.message = AppState.FAILED, None, "driver pod not found"
-    world.settle()
+    world.reconcile()
     _, reason, words = world.ready(stream)
     assert reason == "DriverLost"
     assert words.startswith("the driver's pod is gone: driver pod not found; the next try is at ")
     world.wait(minutes=1)
-    world.settle()
+    world.reconcile()
     again = world.only_run()
     assert world.ready(stream)[1] == "Pending"
     world.start(again)
-    world.settle()
+    world.reconcile()
     status, reason, words = world.ready(stream)
     assert (status, reason, world.status(stream).phase) == ("False", "Running", "Running")
     assert words.startswith(f"run {again.name} ingests what has arrived; run {lost.name} failed: the driver's pod is")
     world.finish(again)
-    world.settle()
+    world.reconcile()
     assert world.ready(stream)[:2] == ("True", "Ingesting")
 
 
@@ -413,11 +413,11 @@ def test_a_run_with_a_new_spec_is_not_said_to_be_about_to_start_once_it_has(worl
     stream = orders(world)
     run_once(world, error=DENIED)
     orders(world, source={"files": {"uri": "s3a://elsewhere/orders/"}})
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     assert world.ready(stream)[1] == "Pending"
     world.start(app)
-    world.settle()
+    world.reconcile()
     status, reason, words = world.ready(stream)
     assert (status, reason) == ("False", "Running")
     assert words.startswith(f"run {app.name} ingests what has arrived; run ")
@@ -426,7 +426,7 @@ def test_a_run_with_a_new_spec_is_not_said_to_be_about_to_start_once_it_has(worl
 def refused(world: World, stream: Key, **reasons: int) -> None:
     """Let the next run of a stream set aside records; these are the open dead letters by reason after it."""
     world.wait(minutes=5)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
     told = world.outcome(app)
@@ -435,7 +435,7 @@ def refused(world: World, stream: Key, **reasons: int) -> None:
     table = told.table.model_copy(update={"dead_letters": sum(reasons.values()), "dead_letters_by_reason": reasons})
     totals = told.totals.model_copy(update={"dead_lettered": before + 1})
     world.finish(app, outcome=told.model_copy(update={"table": table, "totals": totals}))
-    world.settle()
+    world.reconcile()
 
 
 def told_letters(world: World, stream: Key) -> list[str]:
@@ -489,7 +489,7 @@ def test_an_event_names_no_reasons_where_it_is_not_known_which_grew(world: World
 
 def test_a_schedule_makes_one_run_for_all_that_was_missed(world: World) -> None:
     stream = orders(world, {"schedule": {"cron": "0 * * * *"}})
-    world.settle()
+    world.reconcile()
     assert world.launched == []
     assert world.status(stream).next_run_time == "2026-01-05T09:00:00Z"
     assert world.ready(stream)[:2] == ("True", "Waiting")
@@ -502,24 +502,24 @@ def test_a_schedule_makes_one_run_for_all_that_was_missed(world: World) -> None:
 
 def test_a_run_that_is_too_late_is_skipped_and_told(world: World) -> None:
     stream = orders(world, {"schedule": {"cron": "0 * * * *", "startingDeadline": "PT10M"}})
-    world.settle()
+    world.reconcile()
     world.wait(hours=1, minutes=20)
-    world.settle()
+    world.reconcile()
     assert world.launched == []
     assert world.reasons(stream) == ["ScheduleMissed"]
     world.wait(minutes=45)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
 
 
 def test_a_manual_stream_runs_once_for_each_new_request(world: World) -> None:
     stream = orders(world, {"manual": {}})
-    world.settle()
+    world.reconcile()
     assert (world.launched, world.ready(stream)[1]) == ([], "Waiting")
     world.annotate(stream, run_requested="one")
     run_once(world)
     world.wait(hours=9)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
     world.annotate(stream, run_requested="two")
     run_once(world)
@@ -529,19 +529,19 @@ def test_a_manual_stream_runs_once_for_each_new_request(world: World) -> None:
 
 def test_a_continuous_stream_restarts_cleanly_on_a_new_spec(world: World) -> None:
     stream = orders(world, CONTINUOUS)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     assert app.create.document.task.batch_interval == timedelta(seconds=10)  # type: ignore[union-attr]
     world.start(app)
-    world.settle()
+    world.reconcile()
     assert not app.control.stop
     orders(world, CONTINUOUS, filter={"types": ["a"]})
-    world.settle()
+    world.reconcile()
     assert app.control.stop
     assert "RunStopped" in world.reasons(stream)
     world.finish(app)
     world.wait(seconds=20)
-    world.settle()
+    world.reconcile()
     assert world.only_run().create.run.generation == 2
 
 
@@ -549,10 +549,10 @@ def written_each_minute(world: World) -> tuple[Key, Any]:
     """A stream with an active continuous run, and that run."""
     world.defaults = replace(world.defaults, status_interval=timedelta(minutes=1))
     stream = orders(world, CONTINUOUS)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     return stream, app
 
 
@@ -562,13 +562,13 @@ def test_the_figures_of_a_continuous_stream_are_written_once_in_a_while(world: W
     for _ in range(180):
         world.wait(seconds=10)
         app.report = world.report(app, "Running", world.outcome(app))
-        decision = world.look(stream)
+        decision = world.reconcile_once(stream)
         writes += any(isinstance(action, act.WriteStatus) for action in decision.actions)
         assert decision.requeue_at is not None
         assert decision.requeue_at - world.written[stream] <= timedelta(minutes=1)
     assert 29 <= writes <= 32
     world.wait(minutes=1)
-    world.look(stream)
+    world.reconcile_once(stream)
     assert world.status(stream).totals.stored == 1800
 
 
@@ -576,10 +576,10 @@ def test_between_two_writings_of_figures_all_else_is_written_at_once(world: Worl
     stream, app = written_each_minute(world)
     for reported in range(2):
         app.report = world.report(app, "Running", world.outcome(app))
-        world.settle()
+        world.reconcile()
         assert world.status(stream).totals.stored == 10, f"report {reported}"
     world.finish(app, error=DENIED)
-    world.settle()
+    world.reconcile()
     assert world.status(stream).last_run.error.reason == "StorageDenied"
     assert world.status(stream).totals.stored == 10
 
@@ -591,20 +591,20 @@ def test_what_is_told_of_figures_is_told_with_them_and_once(world: World) -> Non
         assert isinstance(outcome, IngestOutcome)
         totals = outcome.totals.model_copy(update={"dead_lettered": number})
         app.report = world.report(app, "Running", outcome.model_copy(update={"totals": totals}))
-        world.look(stream)
+        world.reconcile_once(stream)
         world.wait(seconds=10)
     assert world.reasons(stream).count("DeadLetters") == 2
 
 
 def test_a_continuous_stream_shows_how_far_it_is(world: World) -> None:
     stream = orders(world, CONTINUOUS)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
     app.report = world.report(app, "Running", world.outcome(app))
-    world.settle()
+    world.reconcile()
     app.report = app.report.model_copy(update={"progress": RunProgress(step="ingest", done=3, total=40, unit="bytes")})
-    world.settle()
+    world.reconcile()
     assert world.status(stream).current_run.progress == "ingest: 3 of 40 bytes"
     assert world.status(stream).totals.received == 10
     assert (world.status(stream).phase, world.ready(stream)[:2]) == ("Running", ("True", "Ingesting"))
@@ -612,16 +612,16 @@ def test_a_continuous_stream_shows_how_far_it_is(world: World) -> None:
 
 def test_a_finite_run_ends_on_the_spec_that_it_was_made_from(world: World) -> None:
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     orders(world, filter={"types": ["a"]})
-    world.settle()
+    world.reconcile()
     assert app.there
     assert not app.control.stop
     world.finish(app)
-    world.settle()
+    world.reconcile()
     assert world.status(stream).last_run.generation == 1
     assert world.status(stream).observed_generation == 2
 
@@ -629,35 +629,35 @@ def test_a_finite_run_ends_on_the_spec_that_it_was_made_from(world: World) -> No
 @pytest.mark.parametrize("trigger", [INTERVAL, CONTINUOUS])
 def test_suspend_lets_a_finite_run_end_and_stops_a_continuous_one(world: World, trigger: dict[str, Any]) -> None:
     stream = orders(world, trigger)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     orders(world, trigger, suspend=True)
-    world.settle()
+    world.reconcile()
     assert app.there
     assert app.control.stop == (trigger is CONTINUOUS)
     world.finish(app)
     world.wait(hours=1)
-    world.settle()
+    world.reconcile()
     assert (world.status(stream).phase, len(world.launched)) == ("Suspended", 1)
     orders(world, trigger)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 2
 
 
 def test_suspend_before_anything_was_made_gives_up_the_place(world: World) -> None:
     stream = orders(world)
-    world.look(stream, cut_after=1)
+    world.reconcile_once(stream, cut_after=1)
     orders(world, suspend=True)
-    world.settle()
+    world.reconcile()
     assert world.launched == []
     assert world.status(stream).current_run is None
 
 
 def test_what_is_refused_is_said_without_a_run(world: World) -> None:
     stream = orders(world, filter={"where": "no_such_column = 1"})
-    world.settle()
+    world.reconcile()
     assert (world.status(stream).phase, world.ready(stream)[1], world.launched) == ("Stalled", "PredicateRefused", [])
     orders(world)
     run_once(world)
@@ -672,25 +672,25 @@ def test_what_runs_goes_on_when_the_spec_comes_to_be_refused_and_nothing_follows
     world: World, trigger: dict[str, Any]
 ) -> None:
     stream = orders(world, trigger)
-    world.settle()
+    world.reconcile()
     run = world.only_run()
     world.start(run)
-    world.settle()
+    world.reconcile()
     orders(world, {"manual": {}})
     world.invalid[stream] = NEVER
     world.wait(days=2)
-    world.settle()
+    world.reconcile()
     assert (world.ready(stream), world.status(stream).phase) == (("False", "InvalidSpec", NEVER), "Stalled")
     assert (run.there, run.control.stop, world.status(stream).current_run.name) == (True, False, run.name)
     world.finish(run)
-    world.settle()
+    world.reconcile()
     assert (world.status(stream).last_run.name, world.held("s3a://lake/orders").holder) == (run.name, None)
     world.wait(days=2)
-    world.settle()
+    world.reconcile()
     assert world.reasons(stream).count("InvalidSpec") == 1
     del world.invalid[stream]
     orders(world, trigger)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 2
 
 
@@ -699,11 +699,11 @@ def test_a_stream_that_is_deleted_while_its_spec_is_refused_goes_and_its_data_st
     run_once(world)
     world.invalid[stream] = NEVER
     world.delete(stream)
-    world.settle()
+    world.reconcile()
     assert world.ready(stream)[1] == "InvalidSpec"
     assert world.ready(stream)[2].startswith(f"{NEVER} (MessageStream orders); the resource goes at ")
     world.wait(minutes=5)
-    world.settle()
+    world.reconcile()
     assert stream not in world.resources
     assert world.reasons(stream)[-1] == "DataKept"
     assert not world.runs("delete")
@@ -712,7 +712,7 @@ def test_a_stream_that_is_deleted_while_its_spec_is_refused_goes_and_its_data_st
 def test_a_missing_secret_is_named_and_waited_for(world: World) -> None:
     world.secrets = {}
     stream = orders(world, storage={"credentialsSecretRef": {"name": "lake"}})
-    world.settle()
+    world.reconcile()
     assert world.ready(stream) == ("False", "SecretMissing", "Secret lake doesn't exist in this namespace")
     world.secrets = {"lake": frozenset({"storage"})}
     run_once(world)
@@ -723,7 +723,7 @@ def test_a_secret_that_is_not_labelled_for_its_use_is_named_and_waited_for(world
     world.secrets = {"lake": frozenset({"kafka", "ca"}), "authority": frozenset({"ca"})}
     storage = {"endpoint": "https://s3.example.org", "caSecretRef": {"name": "authority"}}
     stream = orders(world, storage={**storage, "credentialsSecretRef": {"name": "lake"}})
-    world.settle()
+    world.reconcile()
     words = "Secret lake may not be used for storage: its owner must label it messagestore.dev/use=ca.kafka.storage"
     assert (world.ready(stream), world.launched) == (("False", "NotAllowed", words), [])
     assert world.requeue_at[stream] is not None
@@ -736,7 +736,7 @@ def test_the_label_of_a_secret_for_several_uses_names_them_all(world: World) -> 
     world.secrets = {"lake": frozenset({""})}
     reference = {"caSecretRef": {"name": "lake"}, "credentialsSecretRef": {"name": "lake"}}
     stream = orders(world, storage={"endpoint": "https://s3.example.org", **reference})
-    world.settle()
+    world.reconcile()
     assert "label it messagestore.dev/use=ca.storage" in world.ready(stream)[2]
     assert "label it messagestore.dev/use=storage" not in world.ready(stream)[2]
 
@@ -747,7 +747,7 @@ def test_a_certificate_needs_a_label_too(world: World) -> None:
     for uses, reason in (({""}, "NotAllowed"), ({"kafka"}, "NotAllowed"), ({"storage"}, "Pending")):
         world.secrets = {"authority": frozenset(uses)}
         world.wait(minutes=1)
-        world.settle()
+        world.reconcile()
         assert world.ready(stream)[1] == reason
 
 
@@ -755,7 +755,7 @@ def test_sasl_in_clear_is_refused_until_the_operator_allows_it(world: World) -> 
     security = {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", "credentialsSecretRef": {"name": "user"}}
     kafka = {"bootstrapServers": "kafka:9092", "topics": ["orders"], "security": security}
     stream = orders(world, source={"kafka": kafka})
-    world.settle()
+    world.reconcile()
     assert (world.ready(stream)[1], world.launched) == ("NotAllowed", [])
     assert world.ready(stream)[2].startswith("spec.source.kafka.security.protocol: SASL_PLAINTEXT sends credentials")
     assert "tenancy.kafka.allowPlaintextSasl" in world.ready(stream)[2]
@@ -767,13 +767,13 @@ def test_sasl_in_clear_is_refused_until_the_operator_allows_it(world: World) -> 
 
 def test_dead_letters_are_told(world: World) -> None:
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
     outcome: Any = world.outcome(app)
     counts = outcome.totals.model_copy(update={"received": 13, "dead_lettered": 3})
     world.finish(app, outcome=outcome.model_copy(update={"totals": counts}))
-    world.settle()
+    world.reconcile()
     told = [event.message for _, event in world.events if event.reason == "DeadLetters"]
     assert told == ["records were set aside as dead letters; status.totals.deadLettered counts them"]
     assert world.status(stream).totals.dead_lettered == 3
@@ -793,12 +793,12 @@ def test_only_the_newest_ended_runs_are_kept_as_objects(world: World, listed: in
 
 def test_what_came_of_a_run_is_written_down_before_it_is_removed(world: World) -> None:
     stream = orders(world, runHistoryLimit=0)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     world.finish(app)
-    kinds = [type(action) for action in world.look(stream).actions if not isinstance(action, act.EmitEvent)]
+    kinds = [type(action) for action in world.reconcile_once(stream).actions if not isinstance(action, act.EmitEvent)]
     assert kinds == [act.WriteStatus, act.ReleaseLease, act.DeleteRun]
     assert world.status(stream).last_run.name == app.name
     assert world.status(stream).recent_runs == ()
@@ -809,27 +809,27 @@ def test_the_status_that_says_that_a_run_has_ended_says_when_the_next_will_be(
     world: World, error: RunError | None
 ) -> None:
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     world.finish(app, error=error)
-    written = [action for action in world.look(stream).actions if isinstance(action, act.WriteStatus)]
+    written = [action for action in world.reconcile_once(stream).actions if isinstance(action, act.WriteStatus)]
     status = world.status(stream)
     assert (status.last_run.name, len(written)) == (app.name, 1)
     assert status.next_run_time.datetime > world.now
-    assert not any(isinstance(action, act.WriteStatus) for action in world.look(stream).actions)
+    assert not any(isinstance(action, act.WriteStatus) for action in world.reconcile_once(stream).actions)
 
 
 def test_an_incredible_report_stops_nothing(world: World) -> None:
     stream = orders(world)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
     outcome: Any = world.outcome(app)
     mad = outcome.model_copy(update={"totals": outcome.totals.model_copy(update={"received": -5})})
     world.finish(app, outcome=mad)
-    world.settle()
+    world.reconcile()
     assert world.status(stream).last_run.error.reason == "ReportMissing"
     assert world.status(stream).totals is None
 
@@ -867,7 +867,7 @@ def test_maintenance_comes_between_runs_and_never_before_someone_who_waits(world
     assert world.status(stream).maintenance.table_version == 302
     assert world.status(stream).last_run.kind == "ingest"
     world.wait(minutes=5)
-    world.settle()
+    world.reconcile()
     assert world.only_run().create.run.kind == "ingest"
 
 
@@ -880,14 +880,14 @@ def test_a_failing_maintenance_keeps_no_message_waiting(world: World) -> None:
     run_once(world, error=DENIED)
     assert world.ready(stream)[0] == "True"
     world.wait(minutes=5)
-    world.settle()
+    world.reconcile()
     assert world.only_run().create.run.kind == "ingest"
 
 
 def continuous_with(world: World, version: int) -> tuple[Key, App]:
     """A continuous run that has written this many versions."""
     stream = orders(world, CONTINUOUS)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
     world.tables["s3a://lake/orders"] = Stored(version=version)
@@ -900,7 +900,7 @@ def report_upkeep(world: World, app: App, done: UpkeepDone | None) -> None:
     outcome = world.outcome(app)
     assert isinstance(outcome, IngestOutcome)
     app.report = world.report(app, "Running", outcome.model_copy(update={"upkeep": done}))
-    world.settle()
+    world.reconcile()
 
 
 def test_a_continuous_run_is_maintained_between_its_batches_and_not_stopped_for_it(world: World) -> None:
@@ -931,7 +931,7 @@ def test_maintenance_that_fails_within_a_run_is_left_alone_for_an_hour(world: Wo
         report_upkeep(world, app, done)
     else:
         world.finish(app, error=DENIED)
-        world.settle()
+        world.reconcile()
     failed = world.status(stream).maintenance
     assert (failed.requested, failed.last_run.state, failed.at) == (asked, "Failed", None)
     if told:
@@ -964,34 +964,34 @@ def other(world: World, trigger: dict[str, Any] = INTERVAL) -> Key:
 
 def test_a_second_stream_on_a_table_waits_and_says_for_whom(world: World) -> None:
     first, second = orders(world), other(world)
-    world.settle()
+    world.reconcile()
     (app,) = world.runs()
     world.start(app)
-    world.settle()
+    world.reconcile()
     truth, reason, words = world.ready(second)
     assert (truth, reason) == ("False", "TableBusy")
     assert words == f"s3a://lake/orders is in use: waiting for ingest run {app.name} of MessageStream default/orders"
     world.finish(app)
-    world.settle()
+    world.reconcile()
     assert world.only_run().owner == second
     assert world.status(first).phase == "Idle"
 
 
 def test_a_continuous_stream_gives_way_and_goes_on(world: World) -> None:
     first = orders(world, CONTINUOUS)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     second = other(world)
-    world.settle()
+    world.reconcile()
     assert not app.control.stop
     world.wait(minutes=1)
-    world.settle()
+    world.reconcile()
     assert app.control.stop
     world.finish(app)
     world.wait(seconds=20)
-    world.settle()
+    world.reconcile()
     assert world.only_run().owner == second
     run_once(world)
     assert world.only_run().owner == first
@@ -999,23 +999,23 @@ def test_a_continuous_stream_gives_way_and_goes_on(world: World) -> None:
 
 def test_a_lease_whose_holder_vanished_is_taken_over_after_a_while(world: World) -> None:
     first = orders(world)
-    world.look(first, cut_after=2)
+    world.reconcile_once(first, cut_after=2)
     world.resources.pop(first)
     second = other(world)
-    world.settle()
+    world.reconcile()
     assert world.launched == []
     assert world.ready(second)[1] == "TableBusy"
     world.wait(seconds=31)
-    world.settle()
+    world.reconcile()
     assert world.only_run().owner == second
 
 
 @pytest.mark.parametrize("cut", range(1, 4))
 def test_an_operator_killed_between_two_actions_launches_once(world: World, cut: int) -> None:
     stream = orders(world)
-    world.look(stream, cut_after=cut)
+    world.reconcile_once(stream, cut_after=cut)
     second = other(world)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
     assert world.only_run().owner == stream
     assert world.ready(second)[1] == "TableBusy"
@@ -1024,13 +1024,13 @@ def test_an_operator_killed_between_two_actions_launches_once(world: World, cut:
 @pytest.mark.parametrize("cut", [1, 2])
 def test_what_was_decided_on_an_old_picture_launches_nothing(world: World, cut: int) -> None:
     stream = orders(world)
-    world.look(stream, cut_after=cut)
+    world.reconcile_once(stream, cut_after=cut)
     old = decide(world.snapshot(stream))
     assert any(isinstance(action, act.CreateRun) for action in old.actions)
     orders(world, suspend=True)
-    world.settle()
+    world.reconcile()
     with pytest.raises(Conflict):
-        world.carry_out(stream, old)
+        world.execute(stream, old)
     assert world.launched == []
     assert world.held("s3a://lake/orders").holder is None
 
@@ -1056,13 +1056,13 @@ def test_delete_removes_the_data_first(world: World) -> None:
     stream = deletable(world)
     assert world.resources[stream].metadata.finalizers == (FINALIZER,)
     world.delete(stream)
-    world.settle()
+    world.reconcile()
     assert world.status(stream).phase == "Deleting"
     app = world.only_run()
     assert app.create.run.kind == "delete"
     world.start(app)
     world.finish(app)
-    world.settle()
+    world.reconcile()
     assert stream not in world.resources
     assert "DataDeleted" in world.reasons(stream)
 
@@ -1071,14 +1071,14 @@ def test_what_is_held_or_shared_is_not_deleted(world: World) -> None:
     stream = deletable(world, holds=[{"name": "court", "until": "2026-01-05T09:00:00Z"}])
     neighbour = world.apply("MessageStream", "other", spec(suspend=True))
     world.delete(stream)
-    world.settle()
+    world.reconcile()
     assert world.ready(stream)[1] == "DeletionBlocked"
     assert "hold court" in world.ready(stream)[2]
     world.wait(hours=2)
-    world.settle()
+    world.reconcile()
     assert "MessageStream default/other" in world.ready(stream)[2]
     world.delete(neighbour)
-    world.settle()
+    world.reconcile()
     assert world.only_run().create.run.kind == "delete"
 
 
@@ -1087,10 +1087,10 @@ def test_two_that_delete_one_folder_go_one_after_the_other(world: World) -> None
     for stream in streams:
         world.delete(stream)
     for _ in streams:
-        world.settle()
+        world.reconcile()
         (writes,) = [app for app in world.runs("delete") if not app.state.ended]
         world.finish(writes)
-    world.settle()
+    world.reconcile()
     assert not set(streams) & set(world.resources)
     assert [str(event.reason) for _, event in world.events].count("DataDeleted") == 2
 
@@ -1113,7 +1113,7 @@ def test_two_that_delete_one_folder_go_with_their_namespace(world: World) -> Non
     for stream in streams:
         world.delete(stream)
     world.can_run = False
-    world.settle()
+    world.reconcile()
     assert not set(streams) & set(world.resources)
 
 
@@ -1132,7 +1132,7 @@ def test_what_another_holds_on_its_folder_is_not_deleted(world: World) -> None:
     world.delete(stream)
     world.wait(seconds=1)
     world.delete(other)
-    world.settle()
+    world.reconcile()
     assert "MessageStream default/other" in world.ready(stream)[2]
     assert "hold court" in world.ready(other)[2]
     assert world.runs("delete") == []
@@ -1141,12 +1141,12 @@ def test_what_another_holds_on_its_folder_is_not_deleted(world: World) -> None:
 def test_a_deletion_ends_the_run_under_way(world: World) -> None:
     stream = deletable(world)
     world.wait(minutes=5)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     world.delete(stream)
-    world.settle()
+    world.reconcile()
     assert not app.there
     assert world.only_run().create.run.kind == "delete"
 
@@ -1155,7 +1155,7 @@ def test_a_stream_goes_at_once_with_its_namespace_and_its_data_stays(world: Worl
     stream = deletable(world)
     world.delete(stream)
     world.can_run = False
-    world.settle()
+    world.reconcile()
     assert stream not in world.resources
     assert world.runs("delete") == []
     kept = [event for about, event in world.events if about == stream][-1]
@@ -1168,14 +1168,14 @@ def test_a_stream_goes_at_once_with_its_namespace_and_its_data_stays(world: Worl
 def test_a_deletion_under_way_ends_with_its_namespace(world: World) -> None:
     stream = deletable(world)
     world.delete(stream)
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
     world.can_run = False
-    world.settle()
+    world.reconcile()
     assert stream in world.resources
     world.lose(app)
-    world.settle()
+    world.reconcile()
     assert stream not in world.resources
     assert world.reasons(stream)[-1] == "DataKept"
 
@@ -1184,11 +1184,11 @@ def test_a_deletion_waits_a_while_for_what_somebody_may_change(world: World) -> 
     stream = deletable(world)
     world.delete(stream)
     world.invalid[stream] = NEVER
-    world.settle()
+    world.reconcile()
     over = clock_time(world.now + world.defaults.deletion_bound)
     assert f"the resource goes at {over}, and its data stays" in world.ready(stream)[2]
     world.wait(minutes=6)
-    world.settle()
+    world.reconcile()
     assert stream not in world.resources
     assert world.reasons(stream)[-1] == "DataKept"
 
@@ -1198,7 +1198,7 @@ def test_without_the_spark_operator_data_waits_for_its_deletion(world: World) ->
     world.missing_kind = "sparkapplications.sparkoperator.k8s.io"
     world.delete(stream)
     world.wait(hours=1)
-    world.settle()
+    world.reconcile()
     assert world.ready(stream)[1] == "SparkOperatorMissing"
     assert "set spec.table.deletionPolicy to Retain" in world.ready(stream)[2]
     world.missing_kind = None
@@ -1214,5 +1214,5 @@ def test_a_deletion_that_fails_says_the_way_out_and_takes_it(world: World) -> No
     assert "set spec.table.deletionPolicy to Retain" in world.ready(stream)[2]
     metadata = world.resources[stream].metadata
     world.apply("MessageStream", "orders", spec(), deletionTimestamp=metadata.deletion_timestamp)
-    world.settle()
+    world.reconcile()
     assert stream not in world.resources

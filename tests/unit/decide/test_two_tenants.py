@@ -39,10 +39,10 @@ def texts(world: World, namespace: str) -> str:
 
 def test_a_run_of_another_namespace_does_not_hold_the_table(world: World) -> None:
     stream(world, "secretive", "stranger")
-    world.settle()
+    world.reconcile()
     world.start(world.only_run())
     stream(world, "orders", "heirs")
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 2
     first, second = (world.held(FOLDER, namespace) for namespace in ("stranger", "heirs"))
     assert (first.holder or "").startswith("stranger/")
@@ -54,7 +54,7 @@ def test_a_stream_of_another_namespace_does_not_keep_data_from_being_deleted(wor
     run_once(world)
     stream(world, "secretive", "stranger", suspend=True)
     world.delete(key)
-    world.settle()
+    world.reconcile()
     assert world.only_run("delete").create.document.table.owner.namespace == "heirs"
     assert "stranger" not in texts(world, "heirs")
 
@@ -64,7 +64,7 @@ def test_a_stream_of_its_own_namespace_does(world: World) -> None:
     run_once(world)
     stream(world, "second", "heirs", suspend=True)
     world.delete(key)
-    world.settle()
+    world.reconcile()
     assert world.ready(key)[1] == "DeletionBlocked"
 
 
@@ -78,30 +78,30 @@ def adopted_from(world: World) -> tuple[FormerOwner, ...]:
 def test_without_the_owners_word_a_run_may_take_over_only_within_its_namespace(world: World) -> None:
     stream(world, "secretive", "stranger", suspend=True)
     stream(world, "orders", "heirs", annotations=ADOPTS)
-    world.settle()
+    world.reconcile()
     assert adopted_from(world) == (FormerOwner(namespace="heirs"),)
 
 
 def test_a_table_is_handed_over_once_the_old_owners_run_is_over(world: World) -> None:
     old = stream(world, "secretive", "stranger")
-    world.settle()
+    world.reconcile()
     running = world.only_run()
     world.start(running)
-    world.settle()
+    world.reconcile()
     stream(world, "secretive", "stranger", annotations=RELEASED)
     new = stream(world, "orders", "heirs", annotations=ADOPTS)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
     assert world.ready(new)[1] == "TableBusy"
     world.finish(running)
-    world.settle()
+    world.reconcile()
     assert adopted_from(world) == (FormerOwner(namespace="heirs"), FormerOwner(namespace="stranger", name="secretive"))
     epoch = world.only_run().create.document.table.epoch
     assert (epoch or 0) > (running.create.document.table.epoch or 0)
     assert world.ready(old)[:2] == ("False", "TableReleased")
     assert world.reasons(old).count("TableReleased") == 1
     world.wait(hours=1)
-    world.settle()
+    world.reconcile()
     assert [name for name in world.launched if name.startswith("secretive")] == [running.name]
 
 
@@ -111,7 +111,7 @@ def test_a_stream_that_asks_for_a_folder_is_tried_again_until_it_is_given(world:
     new = stream(world, "orders", "heirs")
     run_once(world, error=refused)
     world.wait(days=1)
-    world.settle()
+    world.reconcile()
     assert (len(world.launched), world.status(new).phase) == (1, "Stalled")
     stream(world, "orders", "heirs", annotations=ADOPTS)
     run_once(world, error=refused)
@@ -125,12 +125,12 @@ def test_a_stream_that_asks_for_a_folder_is_tried_again_until_it_is_given(world:
 
 def test_a_continuous_run_on_a_table_that_was_given_away_is_stopped(world: World) -> None:
     stream(world, "secretive", "stranger", trigger={"continuous": {}})
-    world.settle()
+    world.reconcile()
     app = world.only_run()
     world.start(app)
-    world.settle()
+    world.reconcile()
     stream(world, "secretive", "stranger", trigger={"continuous": {}}, annotations=RELEASED)
-    world.settle()
+    world.reconcile()
     assert app.control.stop
 
 
@@ -142,7 +142,7 @@ def test_no_policy_or_replay_of_the_old_owner_works_on_it_either(world: World) -
     destination = {"files": {"uri": "s3a://replay/x"}}
     again = {"streamRef": {"name": "secretive"}, "destination": destination}
     replay = world.apply("ReplayJob", "r", again, "stranger")
-    world.settle()
+    world.reconcile()
     assert {world.ready(policy)[1], world.ready(replay)[1]} == {"TableReleased"}
     assert world.launched == []
 
@@ -151,7 +151,7 @@ def test_the_settings_speak_for_an_owner_that_is_gone(world: World) -> None:
     word = Adoption.model_validate({"uri": FOLDER, "from": "stranger", "to": "heirs/orders"})
     world.defaults = replace(world.defaults, tenancy=Tenancy(storage=OPEN.storage, adoptions=(word,)))
     stream(world, "orders", "heirs", annotations=ADOPTS)
-    world.settle()
+    world.reconcile()
     assert adopted_from(world)[1:] == (FormerOwner(namespace="stranger"),)
 
 
@@ -160,9 +160,9 @@ def test_data_that_was_given_away_is_not_deleted_with_the_resource_that_had_it(w
     run_once(world)
     stream(world, "secretive", "stranger", table={"deletionPolicy": "Delete"}, annotations=RELEASED)
     world.delete(key)
-    world.settle()
+    world.reconcile()
     world.wait(minutes=6)
-    world.settle()
+    world.reconcile()
     assert key not in world.resources
     assert not world.runs("delete")
 
@@ -225,19 +225,19 @@ def test_other_servers_buckets_paths_and_namespaces_are_other_tables() -> None:
 
 def test_a_table_whose_lease_is_not_there_is_not_given_to_a_second_run(world: World) -> None:
     stream(world, "orders", "default")
-    world.settle()
+    world.reconcile()
     running = world.only_run()
     world.start(running)
-    world.settle()
+    world.reconcile()
     # An earlier release named the Lease differently, or somebody deleted it.
     world.leases.clear()
     spec = {"streamRefs": [{"name": "orders"}], "rules": [{"name": "old", "maxAge": "P1D"}], "mode": "Enforce"}
     asked = {"messagestore.dev/run-requested": "1"}
     world.apply("RetentionPolicy", "p", {**spec, "trigger": {"manual": {}}}, annotations=asked)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 1
     world.finish(running)
-    world.settle()
+    world.reconcile()
     assert len(world.launched) == 2
 
 
@@ -280,7 +280,7 @@ def test_no_namespace_is_told_a_name_of_the_others(
     ]
     for number, step in enumerate(steps):
         happen(world, step, number, keys)
-        world.settle(most=20)
+        world.reconcile(most=20)
         for foreign in ("stranger", "secretive", "hidden"):
             assert foreign not in texts(world, "heirs")
         for foreign in ("heirs", "orders"):
