@@ -28,7 +28,7 @@ class Bad:
     by_run: bool = False
 
 
-def test_what_is_wrong_is_said_within_a_minute_or_by_the_run_and_a_better_spec_alone_heals_it(site: Site) -> None:
+def test_a_wrong_spec_is_reported_in_time_and_runs_succeed_once_it_is_corrected(site: Site) -> None:
     site.apply(site.secret("wrong", "nobody", "guesses-this"))
     streams = _bad(site)
     for bad in streams:

@@ -14,7 +14,7 @@ from support.site import STREAM, Site
 LANDED = records(range(25))
 
 
-def test_what_is_deleted_without_an_operator_goes_or_waits_for_one_which_goes_on_where_the_last_one_was(
+def test_streams_deleted_without_an_operator_are_cleaned_up_by_the_next_one(
     site: Site,
 ) -> None:
     _apply(

@@ -15,7 +15,7 @@ HELD = "issue-444500041"
 LEAVING, REPLAYED = ["discussion", "issue"], ["check_run", "pull_request"]
 
 
-def test_webhooks_are_taken_in_purged_and_replayed_and_status_tells_what_the_tables_hold(site: Site) -> None:
+def test_webhooks_are_ingested_purged_and_replayed_and_the_status_matches_the_tables(site: Site) -> None:
     landed = _landing(EXAMPLE).read_bytes()
     site.land("github-webhooks/1.jsonl", landed)
     wanted = yaml.safe_load((EXAMPLE / "1-stream.yaml").read_text())["spec"]

@@ -261,7 +261,7 @@ def test_what_is_immutable_stays(apiserver: ApiServer, document: Document, path:
 
 
 @pytest.mark.parametrize(("document", "path", "value"), ALLOWED_UPDATES, ids=_case_id)
-def test_the_rest_may_change(apiserver: ApiServer, document: Document, path: str, value: Any) -> None:
+def test_mutable_fields_may_change(apiserver: ApiServer, document: Document, path: str, value: Any) -> None:
     answer = _update(apiserver, document, path, value)
     assert answer.accepted, answer.body
 

@@ -95,7 +95,7 @@ def test_a_stream_that_is_applied_gets_a_run_and_its_report_becomes_the_status(
     assert len(spark.launched("orders-")) == 1
 
 
-def test_news_of_a_run_that_come_in_a_row_are_looked_at_together(
+def test_changes_of_a_run_in_quick_succession_are_reconciled_together(
     apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
 ) -> None:
     _apply(apiserver, namespace, "orders", trigger={"interval": "PT1H"})

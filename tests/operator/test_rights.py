@@ -32,7 +32,9 @@ def operator(apiserver: ApiServer, tmp_path: Path, request: pytest.FixtureReques
         apiserver.request("DELETE", STREAMS.format(served))
 
 
-def test_nothing_that_it_does_is_forbidden(apiserver: ApiServer, operator: tuple[Operator, str]) -> None:
+def test_the_chart_grants_every_right_that_the_operator_uses(
+    apiserver: ApiServer, operator: tuple[Operator, str]
+) -> None:
     started, namespace = operator
     with fake_spark(apiserver, namespace) as spark:
         _live(apiserver, namespace, spark, started)

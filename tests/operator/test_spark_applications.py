@@ -68,7 +68,9 @@ def test_a_namespace_that_enforces_the_restricted_standard_takes_the_pods(
     assert answer.accepted, answer.body
 
 
-def test_and_refuses_them_without_their_security_context(apiserver: ApiServer, restricted: str) -> None:
+def test_a_restricted_namespace_refuses_pods_without_their_security_context(
+    apiserver: ApiServer, restricted: str
+) -> None:
     template = deepcopy(_rendered()["spec"]["driver"]["template"])
     del template["spec"]["securityContext"]
     answer = _create_pod(apiserver, restricted, template)

@@ -71,7 +71,7 @@ def _of_policy(where: str) -> dict[str, Any]:
         ("ReplayJob", "spec.select.where", lambda where: {"select": {"where": where}}),
     ],
 )
-def test_wherever_a_kind_has_one(
+def test_each_kind_refuses_such_a_predicate_in_its_field(
     tenants: Tenants, kind: str, field: str, spec: Callable[[str], dict[str, Any]]
 ) -> None:
     name = f"of-{kind}".lower()

@@ -41,14 +41,14 @@ def test_what_is_refused_is_told_on_the_resource_and_by_an_event(tenants: Tenant
         "/apis/coordination.k8s.io/v1/namespaces/{operators}/leases",
     ],
 )
-def test_beyond_that_the_tenant_sees_nothing(tenants: Tenants, path: str) -> None:
+def test_a_tenant_can_not_read_other_objects(tenants: Tenants, path: str) -> None:
     names = {"own": tenants.one.namespace, "other": tenants.other.namespace}
     answer = tenants.one.request("GET", path.format(operators=tenants.chart.settings["namespace"], **names))
     assert answer.status == 403
 
 
 @pytest.mark.parametrize("part", ["{streams}/own/status", "/api/v1/namespaces/{own}", "/api/v1/namespaces/{other}"])
-def test_nor_can_the_tenant_write_what_the_operator_believes(tenants: Tenants, part: str) -> None:
+def test_a_tenant_can_not_write_a_status_or_a_namespace(tenants: Tenants, part: str) -> None:
     streams, names = tenants.one.path("MessageStream"), {"own": tenants.one.namespace, "other": tenants.other.namespace}
     paused = {"metadata": {"annotations": {"messagestore.dev/paused": "true"}}, "status": {"runNumber": 7}}
     path = part.format(streams=streams, **names)
@@ -73,7 +73,7 @@ def _conf(name: str, value: str) -> dict[str, Any]:
         ({"storage": {"endpoint": "https://user:secret@objects.example.org"}}, "spec.storage.endpoint"),
     ],
 )
-def test_what_its_form_tells_the_api_server_refuses(tenants: Tenants, spec: dict[str, Any], words: str) -> None:
+def test_the_api_server_itself_refuses_forbidden_values(tenants: Tenants, spec: dict[str, Any], words: str) -> None:
     answer = tenants.one.stream("at-once", **spec)
     assert answer.status == 422
     assert words in answer.body["message"]

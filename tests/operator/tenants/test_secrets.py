@@ -36,7 +36,7 @@ def test_a_secret_without_the_label_is_not_sent_to_an_endpoint_of_the_tenants_ch
     assert not [run for run in tenants.launched(tenants.one) if run.startswith(name)]
 
 
-def test_once_labelled_the_runs_begin(apiserver: ApiServer, tenants: Tenants) -> None:
+def test_runs_begin_once_their_secret_is_labelled(apiserver: ApiServer, tenants: Tenants) -> None:
     make_secret(apiserver, tenants.one.namespace, "labelled-later", None)
     assert tenants.one.stream("labelled-later", storage=storage("labelled-later")).accepted
     tenants.one.told("labelled-later", "NotAllowed", of=tenants.operator)
@@ -95,7 +95,7 @@ def _broker(name: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("kind", "spec", "use"), [("RetentionPolicy", _scrub, "seal"), ("ReplayJob", _broker, "kafka")]
 )
-def test_nor_do_policies_and_replays_get_others(
+def test_policies_and_replays_may_not_use_secrets_with_another_label(
     apiserver: ApiServer, tenants: Tenants, kind: str, spec: Callable[[str], dict[str, object]], use: str
 ) -> None:
     name = f"for-a-{kind}".lower()

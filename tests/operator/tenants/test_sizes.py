@@ -33,7 +33,7 @@ def values() -> tuple[str, ...]:
         ("driver", {"driver": {"memory": "33g"}}, "spec.spark.driver.memory", "tenancy.sizes.driver.memory"),
     ],
 )
-def test_it_is_refused_with_the_field_and_the_setting(
+def test_a_size_beyond_the_limit_is_refused_with_the_field_and_the_setting(
     tenants: Tenants, name: str, spark: dict[str, Any], field: str, setting: str
 ) -> None:
     assert tenants.one.stream(name, spark=spark).accepted

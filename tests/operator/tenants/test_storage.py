@@ -52,7 +52,9 @@ def test_a_table_in_the_part_of_another_namespace_is_refused(tenants: Tenants) -
         ("destination", "ReplayJob", "destination.files"),
     ],
 )
-def test_no_folder_of_a_resource_lies_there(tenants: Tenants, name: str, kind: str, field: str) -> None:
+def test_every_folder_of_a_resource_is_refused_in_the_part_of_another_namespace(
+    tenants: Tenants, name: str, kind: str, field: str
+) -> None:
     """However the URI is written: this one is another folder for a reader that decodes escapes."""
     part: Any = {"uri": f"s3a://lake/{tenants.one.namespace}/%2e%2e/{tenants.other.namespace}/orders"}
     for step in reversed(field.split(".")):

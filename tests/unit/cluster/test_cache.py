@@ -145,7 +145,7 @@ def test_what_says_in_another_namespace_that_it_is_a_run_of_a_resource_is_none(c
     assert cache.runs_of(stream()) == []
 
 
-def test_a_change_of_a_run_is_for_its_resource_to_look_at(cache: Cache) -> None:
+def test_a_change_of_a_run_affects_its_resource(cache: Cache) -> None:
     cache.put(_stream())
     assert cache.put(_application()) == {ORDERS}
     assert cache.put(_application(version=2, state="COMPLETED")) == {ORDERS}
@@ -160,14 +160,14 @@ def test_why_an_executor_was_lost_is_remembered_after_its_pod_is_gone(cache: Cac
     assert cache.run(RUN).lost_executors == {"exec-1": "OOMKilled"}
 
 
-def test_a_freed_table_is_for_all_that_may_write_to_it_to_look_at(cache: Cache) -> None:
+def test_a_freed_table_affects_all_that_may_write_to_it(cache: Cache) -> None:
     cache.put(_stream())
     cache.put(_policy(streamRefs=[{"name": "orders"}]))
     cache.put(_lease(f"default/{NAME}"))
     assert cache.put(_lease(None, version=2)) == {ORDERS, POLICY}
 
 
-def test_the_end_of_a_run_is_for_those_that_wait_for_its_table_to_look_at(cache: Cache) -> None:
+def test_the_end_of_a_run_affects_those_that_wait_for_its_table(cache: Cache) -> None:
     cache.put(_stream())
     cache.put(_policy(streamRefs=[{"name": "orders"}]))
     cache.put(_lease(f"default/{NAME}"))

@@ -148,7 +148,7 @@ def _policy(status: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("holder", "asked"), [("default/orders-ingest-1", 0), ("default/orders-ingest-0", 3)])
-def test_only_a_holder_that_no_resource_claims_is_looked_for(holder: str, asked: int) -> None:
+def test_only_a_holder_without_a_resource_is_read_from_the_api_server(holder: str, asked: int) -> None:
     client: Any = _Empty()
     cache, namespaces = Cache("SparkApplication"), Namespaces(client)
     current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}

@@ -24,7 +24,7 @@ def _leading(clock: Clock) -> Health:
     return health
 
 
-def test_a_leader_that_gets_on_has_no_problems() -> None:
+def test_a_leader_that_makes_progress_has_no_problems() -> None:
     assert _leading(Clock()).problems() == []
 
 
@@ -45,7 +45,7 @@ def test_a_resource_that_waits_too_long_for_a_worker_is_a_problem() -> None:
     assert health.problems() == health.unready() == ["a resource has been due for 61 s"]
 
 
-def test_a_look_that_hangs_is_a_problem_until_it_ends() -> None:
+def test_a_reconciliation_that_hangs_is_a_problem_until_it_ends() -> None:
     clock = Clock()
     health = _leading(clock)
     health.begin("orders")

@@ -17,7 +17,7 @@ def test_the_last_writer_of_each_part_is_named() -> None:
     assert managers(fields) == {"spec": "kubectl-edit", APPROVED: "kubectl-annotate"}
 
 
-def test_what_is_none_names_nobody() -> None:
+def test_malformed_managed_fields_name_no_writer() -> None:
     assert managers(None) == {}
     assert managers(["x", {}, {"fieldsV1": 7, "manager": "x"}, {"fieldsV1": {"f:spec": {}}}]) == {}
     assert managers([{**SPEC, "fieldsV1": {"f:metadata": {"f:annotations": []}}}]) == {}

@@ -45,7 +45,7 @@ def figures(monkeypatch: pytest.MonkeyPatch, status: dict[str, Any]) -> dict[str
         ({"lag": {"asOf": TIME, "summary": "unknown"}}, {}),
     ],
 )
-def test_what_is_unknown_has_no_series(
+def test_an_unknown_figure_has_no_series(
     monkeypatch: pytest.MonkeyPatch, status: dict[str, Any], wanted: dict[str, float]
 ) -> None:
     assert figures(monkeypatch, status) == wanted

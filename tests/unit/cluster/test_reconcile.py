@@ -39,7 +39,7 @@ class _Gatherer:
 
 
 @pytest.mark.parametrize(("error", "refreshes"), [(CONFLICT, True), (DOWN, False)])
-def test_a_look_that_fails_again_and_again_is_made_ever_more_seldom(error: ApiError, refreshes: bool) -> None:
+def test_a_failing_reconciliation_is_retried_ever_less_often(error: ApiError, refreshes: bool) -> None:
     gatherer: Any = _Gatherer(error)
     unused: Any = None
 

@@ -44,7 +44,7 @@ def clock() -> list[float]:
     return [0.0]
 
 
-def test_a_run_that_was_let_start_counts_before_its_status_says_so_and_once_afterwards(clock: list[float]) -> None:
+def test_an_admitted_run_counts_before_its_status_says_so_and_once_afterwards(clock: list[float]) -> None:
     cache = cache_with(launched=False)
     admission = RunAdmission(cache, RunBounds(starts_per_second=2), lambda: clock[0])
     (slot,) = cache.slots()
@@ -58,7 +58,7 @@ def test_a_run_that_was_let_start_counts_before_its_status_says_so_and_once_afte
     assert admission.run_queue().under_way == ()
 
 
-def test_a_run_that_never_came_has_no_room_for_ever(clock: list[float]) -> None:
+def test_an_admitted_run_that_never_appears_loses_its_slot(clock: list[float]) -> None:
     cache = cache_with(launched=False)
     admission = RunAdmission(cache, RunBounds(), lambda: clock[0])
     admission.let_start(decision_of(next(cache.slots())))
@@ -66,7 +66,7 @@ def test_a_run_that_never_came_has_no_room_for_ever(clock: list[float]) -> None:
     assert admission.run_queue().under_way == ()
 
 
-def test_what_waits_is_next_as_soon_as_there_is_room_and_in_line_as_long_as_it_is_wanted(clock: list[float]) -> None:
+def test_a_waiting_run_is_next_once_a_slot_is_free_and_leaves_the_queue_when_unwanted(clock: list[float]) -> None:
     cache = cache_with(launched=False)
     admission = RunAdmission(cache, RunBounds(starts_per_second=1), lambda: clock[0])
     (slot,) = cache.slots()

@@ -105,23 +105,23 @@ def _streams(*names: str, versions: Sequence[int] = (1, 1)) -> list[dict[str, An
     return found
 
 
-def test_everything_there_is_is_looked_at_after_the_first_reading(kept: _Kept) -> None:
+def test_every_resource_is_enqueued_after_the_first_list(kept: _Kept) -> None:
     assert kept.touched == {("MessageStream", "default", name) for name in ("orders", "returns")}
 
 
-def test_what_is_known_already_counts_as_shown(kept: _Kept) -> None:
+def test_objects_that_are_cached_already_are_not_counted_as_missed(kept: _Kept) -> None:
     assert kept.read_again() == 0
     assert kept.names() == ["orders", "returns"]
 
 
-def test_a_change_that_no_watch_showed_is_taken_in_and_counted(kept: _Kept) -> None:
+def test_a_change_that_watches_missed_is_cached_and_counted(kept: _Kept) -> None:
     kept.server.objects = _streams("orders", "returns", versions=(1, 2))
     assert kept.read_again() == 1
     assert ("MessageStream", "default", "returns") in kept.touched
     assert kept.read_again() == 1
 
 
-def test_what_is_gone_is_dropped(kept: _Kept) -> None:
+def test_a_resource_that_a_list_lacks_is_dropped(kept: _Kept) -> None:
     kept.server.objects = _streams("orders", versions=(1,))
     kept.read_again()
     assert kept.names() == ["orders"]

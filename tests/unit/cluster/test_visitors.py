@@ -45,7 +45,7 @@ def visitors(allowed: bool = True) -> tuple[Visitors, Reviews, list[float]]:
         (None, True, 401),
     ],
 )
-def test_a_token_is_judged_by_the_api_server(authorization: str | None, allowed: bool, status: int) -> None:
+def test_the_api_server_reviews_each_token(authorization: str | None, allowed: bool, status: int) -> None:
     found, reviews, _ = visitors(allowed)
     assert asyncio.run(found.authorize(authorization, "/metrics")) == status
     if status in (200, 403):
@@ -53,7 +53,7 @@ def test_a_token_is_judged_by_the_api_server(authorization: str | None, allowed:
         assert reviews.asked[1]["spec"] == {"user": "prometheus", "groups": ["scrapers"], "nonResourceAttributes": path}
 
 
-def test_what_came_of_it_is_remembered_for_a_minute() -> None:
+def test_a_review_is_remembered_for_a_minute() -> None:
     found, reviews, clock = visitors()
     asked = []
     for clock[0] in (0.0, 59.0, 61.0):

@@ -76,7 +76,7 @@ def goes_on(world: World, key: Key) -> bool:
 
 @pytest.mark.parametrize("resource", EACH)
 @pytest.mark.parametrize("reason", RETRIED)
-def test_it_is_stalled_after_a_while_and_tries_go_on(
+def test_a_lasting_failure_stalls_the_resource_and_retries_go_on(
     world: World, resource: Callable[[World], Key], reason: str
 ) -> None:
     key, error = resource(world), RunError(reason=reason, message="no")
@@ -98,7 +98,7 @@ def test_it_is_stalled_after_a_while_and_tries_go_on(
 
 
 @pytest.mark.parametrize("resource", EACH)
-def test_the_operator_looks_again_when_it_will_be_stalled(world: World, resource: Callable[[World], Key]) -> None:
+def test_a_resource_is_requeued_for_the_time_when_it_stalls(world: World, resource: Callable[[World], Key]) -> None:
     key = resource(world)
     fail(world)
     first = world.now
@@ -109,7 +109,7 @@ def test_the_operator_looks_again_when_it_will_be_stalled(world: World, resource
 
 
 @pytest.mark.parametrize("resource", EACH)
-def test_one_try_is_not_enough(world: World, resource: Callable[[World], Key]) -> None:
+def test_one_failed_run_does_not_stall_a_resource(world: World, resource: Callable[[World], Key]) -> None:
     key = resource(world)
     fail(world)
     world.paused = "everything is paused"
@@ -147,7 +147,7 @@ def test_a_missing_secret_blocks_every_try_and_is_stalled_all_the_same(world: Wo
     assert world.ready(key)[:2] == ("True", "Ingesting")
 
 
-def test_a_secret_of_a_policys_stream_or_of_a_replay_too(world: World) -> None:
+def test_a_missing_secret_stalls_policies_and_replays_too(world: World) -> None:
     world.secrets = {}
     stream(world, **SECRET)
     spec = {"streamRef": {"name": "orders"}, "destination": {"files": {"uri": "s3a://replay/checks/"}}}
@@ -159,7 +159,7 @@ def test_a_secret_of_a_policys_stream_or_of_a_replay_too(world: World) -> None:
     assert [told(world, key) for key in keys] == [stalled("SecretMissing")] * 2
 
 
-def test_another_reason_begins_anew(world: World) -> None:
+def test_a_failure_with_another_reason_is_counted_anew(world: World) -> None:
     key = ingesting(world)
     fail(world)
     fail(world, RunError(reason="StorageMissing", message="no bucket"), minutes=14)
@@ -181,7 +181,7 @@ def test_a_lost_driver_tells_nothing_of_the_keys_and_an_outage_ends_it(world: Wo
     assert told(world, key)[1]["Reconciling"] == ("True", "StorageUnreachable")
 
 
-def test_a_new_spec_begins_anew(world: World) -> None:
+def test_failures_are_counted_anew_for_a_new_spec(world: World) -> None:
     key = ingesting(world)
     for _ in range(3):
         fail(world, minutes=12)
@@ -192,7 +192,7 @@ def test_a_new_spec_begins_anew(world: World) -> None:
     assert goes_on(world, key)
 
 
-def test_the_first_batch_that_is_committed_ends_it(world: World) -> None:
+def test_the_first_committed_batch_ends_a_lasting_failure(world: World) -> None:
     key = stream(world, trigger=CONTINUOUS)
     for _ in range(3):
         fail(world, minutes=12)

@@ -60,12 +60,12 @@ def replay(messages: int = 1, replayed: int = 1) -> ReplayOutcome:
 @pytest.mark.parametrize(
     "outcome", [None, ingest(1, table_version=2, small_files=0), purge(), replay(), EraseOutcome(table=TABLE)]
 )
-def test_what_can_be_is_believed_as_it_is(outcome: Outcome | None) -> None:
+def test_a_valid_report_is_used_unchanged(outcome: Outcome | None) -> None:
     said = report(outcome, error=RunError(reason="StorageDenied", message="m"))
     assert checked(said) == replace(RUN, report=said)
 
 
-def test_of_a_report_of_another_run_is_left_that_it_was_there() -> None:
+def test_a_report_that_names_another_run_is_dropped_as_a_problem() -> None:
     assert checked(report(run="r-2")) == replace(RUN, report_problem="its report names another run")
 
 
@@ -85,7 +85,7 @@ def test_of_a_report_of_another_run_is_left_that_it_was_there() -> None:
         EraseOutcome(table=TABLE, erase_due_by=BEFORE_YEARS_OF_FOUR_DIGITS),
     ],
 )
-def test_of_a_report_that_says_what_can_not_be_is_left_in_one_line_that_it_was_there(outcome: Outcome) -> None:
+def test_a_report_with_an_impossible_value_is_dropped_as_a_problem_of_one_line(outcome: Outcome) -> None:
     found = checked(report(outcome))
     assert found.report is None
     assert found.report_problem is not None

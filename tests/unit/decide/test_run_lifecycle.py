@@ -116,7 +116,7 @@ def test_one_that_runs_goes_on_though_the_spec_has_changed() -> None:
     assert (ending(found), found.actions) == (None, ())
 
 
-def test_it_is_told_to_stop_once_and_stays_told() -> None:
+def test_a_stop_is_requested_once_and_never_withdrawn() -> None:
     found = stage(current(**RUNNING), seen(), DesiredRun(generation=1, stop=True))
     assert [action.control for action in found.actions] == [DriverControl(stop=True)]  # type: ignore[union-attr]
     assert found.current is not None
@@ -128,7 +128,7 @@ def test_it_is_told_to_stop_once_and_stays_told() -> None:
     assert again.current.stop_requested_at == clock_time(NOW - SECOND)
 
 
-def test_what_has_no_config_map_is_told_nothing() -> None:
+def test_a_run_without_a_config_map_gets_no_control() -> None:
     assert stage(current(**RUNNING), seen(config_map=False), DesiredRun(generation=1, stop=True)).actions == ()
 
 
@@ -158,7 +158,7 @@ CHANGED = StatusError(reason="SpecChanged", message="m")
         (GONE, None, None, "Failed", "RunLost"),
     ],
 )
-def test_how_a_run_ended_is_its_own_final_word_then_why_it_was_ended_then_what_is_left(
+def test_the_outcome_of_a_run_comes_from_its_report_then_its_ending_then_its_objects(
     observed: dict[str, Any], said: RunReport | None, ended_by: StatusError | None, state: str, reason: str | None
 ) -> None:
     found = stage(current(**RUNNING, ending=ended_by), ObservedRun(REF, report=said, **observed)).ended
@@ -210,7 +210,7 @@ def test_a_run_has_begun_once_its_application_or_its_driver_says_so(observed: Ob
     assert (found.started_at, found.state) == ((clock_time(NOW), "Running") if begun else (None, "Pending"))
 
 
-def test_what_began_earlier_keeps_its_time_and_what_it_reports_is_told() -> None:
+def test_a_started_run_keeps_its_start_time_and_shows_its_progress() -> None:
     said = report("Running").model_copy(update={"progress": RunProgress(step="batch 3")})
     found = stage(current(**RUNNING), seen(report=said)).current
     assert found is not None

@@ -35,7 +35,7 @@ def orders(world: World, trigger: dict[str, Any] = INTERVAL, **more: Any) -> Key
     return world.apply("MessageStream", "orders", spec(trigger, **more))
 
 
-def test_a_new_stream_is_launched_in_one_look(world: World) -> None:
+def test_a_new_stream_is_launched_in_one_reconciliation(world: World) -> None:
     stream = orders(world)
     kinds = [type(action) for action in world.reconcile_once(stream).actions]
     assert kinds == [act.WriteStatus, act.AcquireLease, act.CreateRun]
@@ -190,7 +190,7 @@ def test_a_run_whose_pod_was_told_to_end_is_no_failure_and_the_next_goes_on_soon
 
 
 @pytest.mark.parametrize(("waiting", "reason", "words"), TROUBLES)
-def test_why_a_driver_waits_is_said_while_it_waits_and_a_change_of_the_spec_heals_it(
+def test_a_waiting_driver_shows_its_reason_and_a_changed_spec_replaces_the_run(
     world: World, waiting: Waiting, reason: str, words: str
 ) -> None:
     stream = orders(world)
@@ -646,7 +646,7 @@ def test_suspend_lets_a_finite_run_end_and_stops_a_continuous_one(world: World, 
     assert len(world.launched) == 2
 
 
-def test_suspend_before_anything_was_made_gives_up_the_place(world: World) -> None:
+def test_suspend_before_the_launch_withdraws_the_reserved_run(world: World) -> None:
     stream = orders(world)
     world.reconcile_once(stream, cut_after=1)
     orders(world, suspend=True)
@@ -1022,7 +1022,7 @@ def test_an_operator_killed_between_two_actions_launches_once(world: World, cut:
 
 
 @pytest.mark.parametrize("cut", [1, 2])
-def test_what_was_decided_on_an_old_picture_launches_nothing(world: World, cut: int) -> None:
+def test_a_decision_on_an_outdated_snapshot_launches_nothing(world: World, cut: int) -> None:
     stream = orders(world)
     world.reconcile_once(stream, cut_after=cut)
     old = decide(world.snapshot(stream))

@@ -484,7 +484,7 @@ def after_a_failure(made: MessageStream) -> dict[str, Any]:
     return {"last_run": made.status.last_run.model_copy(update=changes)}
 
 
-def test_after_a_failed_run_the_lag_is_unknown_since_the_last_look() -> None:
+def test_after_a_failed_run_the_lag_is_unknown_since_the_last_listing() -> None:
     made = idle()
     found = seen(made, Outlook(next_run=NOW + timedelta(minutes=1)), **after_a_failure(made)).to_dict()
     assert found["lag"] == UNKNOWN
@@ -529,7 +529,7 @@ def test_a_run_that_goes_on_while_the_spec_is_refused_still_tells_the_lag() -> N
     assert {one["message"] for one in found["conditions"]} == {STORAGE_DENIED.message}
 
 
-def test_between_two_runs_that_end_well_the_lag_is_that_of_the_last_look() -> None:
+def test_between_two_successful_runs_the_lag_is_that_of_the_last_listing() -> None:
     found = seen(idle(), Outlook(next_run=NOW + timedelta(minutes=1))).to_dict()
     assert found["lag"] == {"asOf": LOOKED, "files": 0, "summary": "0 files", "sourceFound": True}
 
