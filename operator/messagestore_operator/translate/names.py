@@ -48,7 +48,7 @@ def job_id(job: ReplayJob) -> str:
     return ".".join(parts)
 
 
-def replay_digest(job: ReplayJob) -> str | None:
+def request_digest(job: ReplayJob) -> str | None:
     """A digest of what a job sends where, as a job may be made again under its name; None in a cluster, with other ids.
 
     Fields that have their defaults don't count, so that it stays the same in later releases.

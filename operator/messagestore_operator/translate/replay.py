@@ -12,7 +12,7 @@ from messagestore_operator.translate.annotations import adopts_from
 from messagestore_operator.translate.common import given, integrity_of, resource_of, table_of, translators_of
 from messagestore_operator.translate.ingest import ingest_task
 from messagestore_operator.translate.kafka import destination_access
-from messagestore_operator.translate.names import job_id, replay_digest
+from messagestore_operator.translate.names import job_id, request_digest
 from messagestore_operator.translate.storage import job_uri, replay_access
 from messagestore_operator.translate.unsupported import ensure_supported
 
@@ -31,7 +31,7 @@ def replay_document(
     spec = job.spec
     task = contract.ReplayTask(
         job_id=job_id(job),
-        request_digest=replay_digest(job),
+        request_digest=request_digest(job),
         rounds=spec.trigger is not None,
         origin=spec.origin,
         select=_selection(spec.select, stream),
