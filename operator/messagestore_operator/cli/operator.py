@@ -54,7 +54,7 @@ def _serve(settings: Settings) -> int:
     from messagestore_operator.decide.decision import decide
     from messagestore_operator.service import ServiceError, run
 
-    _look_for_cycles_less_often()
+    _collect_garbage_less_often()
     try:
         asyncio.run(run(settings, decide))
     except ServiceError as error:
@@ -63,7 +63,7 @@ def _serve(settings: Settings) -> int:
     return 0
 
 
-def _look_for_cycles_less_often() -> None:
+def _collect_garbage_less_often() -> None:
     """Search for cycles less often: the cache has none, and searching it takes a quarter of the process's time."""
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)

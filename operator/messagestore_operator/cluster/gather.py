@@ -213,19 +213,19 @@ class Gatherer:
         if run is None or run.state is AppState.MISSING:
             if run is None and (not sure or (waits and self._is_nothing(key))):
                 return None
-            await self._look_for(key)
+            await self._find(key)
             run = self._observed(key)
             if run is None and waits:
                 self._nothing[key] = self._cluster.now()
         elif not sure and not run.state.ended and not run.deleting:
             # A run that no status names will be deleted, unless only the watch of its resource is late.
-            await self._look_for(key)
+            await self._find(key)
             run = self._observed(key)
         elif sure and run.state.ended and run.driver is None:
-            await self._look_for_driver(key)
+            await self._find_driver(key)
             run = self._observed(key)
         if sure and run is not None and (self._is_report_due(key) or (run.over and not _has_final_report(run))):
-            await self._look_for_report(key)
+            await self._read_report(key)
             run = self._observed(key)
         return await self._with_mounts(run) if sure and run is not None else run
 
@@ -264,15 +264,15 @@ class Gatherer:
             reading=Reading() if objects.trimmed else self._reports.of(objects.config_map, key[1]),
         )
 
-    async def _look_for(self, key: RunKey) -> None:
+    async def _find(self, key: RunKey) -> None:
         namespace, name = key
         if application := await self._client.find(self._cluster.backend.kind.path(namespace, name)):
             self._put(self._cluster.backend.kind.name, application)
         if self._cache.run(key).config_map is None:
             self._put(CONFIG_MAPS.name, await self._client.find(CONFIG_MAPS.path(namespace, name)))
-        await self._look_for_driver(key)
+        await self._find_driver(key)
 
-    async def _look_for_driver(self, key: RunKey) -> None:
+    async def _find_driver(self, key: RunKey) -> None:
         namespace, name = key
         if self._cache.run(key).driver is None:
             self._put(PODS.name, await self._client.find(PODS.path(namespace, self._cluster.backend.driver_name(name))))
@@ -285,7 +285,7 @@ class Gatherer:
     def _has_passed(self, read: datetime) -> bool:
         return self._cluster.now() - read >= self._defaults.status_interval
 
-    async def _look_for_report(self, key: RunKey) -> None:
+    async def _read_report(self, key: RunKey) -> None:
         """Read a run's ConfigMap, of which watches show only metadata, and may be behind."""
         self._read_at = {known: read for known, read in self._read_at.items() if not self._has_passed(read)}
         self._read_at[key] = self._cluster.now()

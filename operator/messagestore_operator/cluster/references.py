@@ -32,7 +32,7 @@ class References:
     def overlapping(self, resource: Resource) -> Set[ResourceKey]:
         """Other resources of its namespace with a folder that is, is in, or contains one of its own."""
         keys: set[ResourceKey] = set()
-        for folder in _places(resource):
+        for folder in _folder_keys(resource):
             keys |= self._above.get(folder, set())
             for length in range(2, len(folder) + 1):
                 keys |= self._with_folder.get(folder[:length], set())
@@ -57,7 +57,7 @@ class References:
     def add(self, resource: Resource) -> None:
         """Add a resource's references."""
         key = resource.identity
-        for folder in _places(resource):
+        for folder in _folder_keys(resource):
             self._with_folder[folder].add(key)
             for length in range(2, len(folder)):
                 self._above[folder[:length]].add(key)
@@ -74,7 +74,7 @@ class References:
     def remove(self, resource: Resource) -> None:
         """Remove a resource's references."""
         key = resource.identity
-        for folder in _places(resource):
+        for folder in _folder_keys(resource):
             _discard(self._with_folder, folder, key)
             for length in range(2, len(folder)):
                 _discard(self._above, folder[:length], key)
@@ -87,7 +87,7 @@ class References:
             _discard(self._of_stream, (key[1], name), key)
 
 
-def _places(resource: Resource) -> set[tuple[str, ...]]:
+def _folder_keys(resource: Resource) -> set[tuple[str, ...]]:
     """The folders of a resource: its namespace, then their segments."""
     return {(resource.metadata.namespace, *segments(folder.uri)) for folder in folders(resource)}
 

@@ -20,7 +20,7 @@ def predicate_problems(document: Mapping[str, Any]) -> Iterator[tuple[Path, str]
 def predicates_of(document: Mapping[str, Any]) -> Iterator[tuple[Path, Predicate]]:
     """The predicates of a document with their paths."""
     redrive = _at(document, ("spec", "origin")) == "DeadLetters"
-    places: dict[str, list[tuple[Path, str]]] = {
+    fields: dict[str, list[tuple[Path, str]]] = {
         "MessageStream": [
             (("spec", "filter"), "FILTER_COLUMNS"),
             *((path, "MESSAGE_COLUMNS") for path in _matches(document, "holds")),
@@ -28,7 +28,7 @@ def predicates_of(document: Mapping[str, Any]) -> Iterator[tuple[Path, Predicate
         "RetentionPolicy": [(path, "MESSAGE_COLUMNS") for path in _matches(document, "rules")],
         "ReplayJob": [(("spec", "select"), "DEAD_LETTER_COLUMNS" if redrive else "MESSAGE_COLUMNS")],
     }
-    for path, columns in places.get(str(document.get("kind")), []):
+    for path, columns in fields.get(str(document.get("kind")), []):
         text = _at(document, (*path, "where"))
         if isinstance(text, str) and text:
             yield (*path, "where"), (columns, text)

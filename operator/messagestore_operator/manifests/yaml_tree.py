@@ -31,7 +31,7 @@ class YamlDocument:
 
     def problem(self, path: Path, message: str) -> Problem:
         """A problem of a field, at its line, or at that of its nearest existing parent."""
-        line, column = self._place(path)
+        line, column = self._location(path)
         return Problem(self.file, line, column, path_text(path), message)
 
     @property
@@ -39,7 +39,7 @@ class YamlDocument:
         """The line that the document begins on."""
         return int(self.root.start_mark.line) + 1
 
-    def _place(self, path: Path) -> tuple[int, int]:
+    def _location(self, path: Path) -> tuple[int, int]:
         node, mark = self.root, self.root.start_mark
         for step in path:
             child = _child(node, step)

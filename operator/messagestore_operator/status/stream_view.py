@@ -51,7 +51,7 @@ def with_view(
     unseen = _is_unseen(stream, status, outlook)
     status = with_unknown_lag(status) if unseen else status
     values = _condition_values(stream, status, outlook, now) or _of_ingesting(stream, status, now if ages else None)
-    values = _with_last_look(values, status.lag) if unseen else values
+    values = _with_last_listing(values, status.lag) if unseen else values
     changes = {"phase": _phase(stream, status, outlook), "next_run_time": clock_time(outlook.next_run)}
     return with_conditions(stream, before, status.model_copy(update=changes), values, now)
 
@@ -67,7 +67,7 @@ def _is_unseen(stream: MessageStream, status: MessageStreamStatus, outlook: Outl
     return failed(status.last_run)
 
 
-def _with_last_look(values: list[ConditionValue], lag: Lag | None) -> list[ConditionValue]:
+def _with_last_listing(values: list[ConditionValue], lag: Lag | None) -> list[ConditionValue]:
     """The conditions, with the time after which it is unknown what has arrived."""
     if lag is None or lag.as_of is None:
         return values

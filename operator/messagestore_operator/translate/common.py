@@ -20,9 +20,9 @@ Kind = Literal["MessageStream", "RetentionPolicy", "ReplayJob"]
 def resource_of(resource: Resource) -> contract.Resource:
     """The resource that asks for the run."""
     kind, namespace, name = resource.identity
-    generation, asked_by = resource.metadata.generation or 1, written_by(resource, "spec")
+    generation, requested_by = resource.metadata.generation or 1, written_by(resource, "spec")
     return contract.Resource(
-        kind=cast(Kind, kind), namespace=namespace, name=name, generation=generation, requested_by=asked_by
+        kind=cast(Kind, kind), namespace=namespace, name=name, generation=generation, requested_by=requested_by
     )
 
 
