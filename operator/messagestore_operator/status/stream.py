@@ -121,7 +121,7 @@ def _by_reason(counts: Mapping[str, int]) -> tuple[ReasonCount, ...]:
 
 
 def _following(before: TableStatus, after: TableStatus) -> TableStatus:
-    """The contents, with what only earlier figures tell: the last position ever given, and the letters' reasons."""
+    """The contents, with what only earlier figures tell: the last position given, and dead letters' reasons."""
     positions = (after.last_global_position, before.last_global_position)
     last = max((position for position in positions if position is not None), default=None)
     changes: dict[str, object] = {"last_global_position": last}
