@@ -34,8 +34,11 @@ class _Server:
         self.knows_applications = True
         self.tells_of = [STREAMS, APPLICATIONS]
         self.meanwhile: Callable[[], None] | None = None
+        self.readings = 0
 
     async def items(self, path: str, selector: str = "", accept: str = "") -> AsyncIterator[dict[str, Any]]:
+        # A reading of everything begins with the Leases.
+        self.readings += path == LEASES.path("op")
         if path == STREAMS.path(None) and self.refusals:
             raise self.refusals.pop(0)
         if path == APPLICATIONS.path(None) and not self.knows_applications:
@@ -71,8 +74,10 @@ class _Kept:
         """List everything again, and return how many changes the watches have missed so far."""
 
         async def once() -> None:
-            reading = asyncio.create_task(self.sync.keep_up(0.01))
-            await asyncio.sleep(0.05)
+            begun = self.server.readings
+            reading = asyncio.create_task(self.sync.keep_up(0.001))
+            while self.server.readings < begun + 2:
+                await asyncio.sleep(0.001)
             reading.cancel()
 
         self.touched.clear()
