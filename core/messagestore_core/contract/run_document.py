@@ -306,8 +306,8 @@ class MaintainTask(ContractModel):
 class Upkeep(ContractModel):
     """Maintenance that a continuous ingest does between batches."""
 
-    asked: int = Field(ge=0)
-    """The id of the request: the version of ``messages`` at that time."""
+    request_id: int = Field(ge=0, validation_alias="asked", serialization_alias="asked")
+    """The version of ``messages`` at the time of the request."""
     oldest_replay: datetime | None = None
     """See :class:`MaintainTask`."""
 

@@ -141,7 +141,7 @@ class RunError(ContractModel):
 class UpkeepDone(ContractModel):
     """What maintenance within an ingest did; with ``error`` the other figures mean nothing."""
 
-    asked: int
+    request_id: int = Field(validation_alias="asked", serialization_alias="asked")
     table_version: int | None = None
     small_files: int | None = None
     error: RunError | None = None

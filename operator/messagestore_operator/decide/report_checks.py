@@ -54,7 +54,7 @@ def _check(report: RunReport, now: datetime) -> None:
     stream.with_progress(MessageStreamStatus(), report, now)
     replay.with_progress(ReplayJobStatus(), report)
     if isinstance(outcome, IngestOutcome) and (done := outcome.upkeep) is not None:
-        MaintenanceStatus(asked=done.asked, table_version=done.table_version, small_files=done.small_files)
+        MaintenanceStatus(asked=done.request_id, table_version=done.table_version, small_files=done.small_files)
     if isinstance(outcome, PurgeOutcome | EraseOutcome):
         stream.table_status(outcome.table)
     if isinstance(outcome, PurgeOutcome):

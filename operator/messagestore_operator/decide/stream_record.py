@@ -50,11 +50,11 @@ def _with_upkeep(
 ) -> MessageStreamStatus:
     """The status with the outcome of the maintenance within a run, recorded once."""
     before = status.maintenance or MaintenanceStatus()
-    if run is None or done is None or done.asked == before.requested:
+    if run is None or done is None or done.request_id == before.requested:
         return status
     state: RunState = "Failed" if done.error else "Succeeded"
     last = ended_run(run.model_copy(update={"kind": "maintain"}), state, snapshot.now, done.error)
-    changes: dict[str, object] = {"last_run": last, "requested": done.asked}
+    changes: dict[str, object] = {"last_run": last, "requested": done.request_id}
     if done.error is None:
         changes |= {"at": last.finished_at, "table_version": done.table_version, "small_files": done.small_files}
     return status.model_copy(update={"maintenance": before.model_copy(update=changes)})
@@ -64,10 +64,10 @@ def _of_ended(snapshot: StreamSnapshot, ended: EndedRun) -> UpkeepDone | None:
     """The outcome of the maintenance within an ended run. If the run failed during it, maintenance may be the cause."""
     run, done = snapshot.run(ended.run.name), upkeep_done(ended.report)
     requested = run.control.maintain if run else None
-    if requested is None or ended.state != "Failed" or (done is not None and done.asked == requested.asked):
+    if requested is None or ended.state != "Failed" or (done is not None and done.request_id == requested.request_id):
         return done
     words = "the run failed before it finished the maintenance"
-    return UpkeepDone(asked=requested.asked, error=RunError(reason=Reason.RUN_FAILED, message=words))
+    return UpkeepDone(request_id=requested.request_id, error=RunError(reason=Reason.RUN_FAILED, message=words))
 
 
 def _maintained(before: MaintenanceStatus, ended: EndedRun) -> MaintenanceStatus:

@@ -137,14 +137,14 @@ class LocalRun:
 
     def _execute(self, document: RunDocument) -> RunReport:
         document = _by_user(with_local_files(document, self.files))
-        looked = check_for_work(document, self.now)
-        if looked.report is not None:
-            return looked.report
+        idle_check = check_for_work(document, self.now)
+        if idle_check.report is not None:
+            return idle_check.report
         if not self.spark.started:
             self.console.say("starting Spark")
         # All resources of a command share one session.
         alone = len(self.result.resources) == 1
-        session = self.spark.session(little=(alone and looked.little) or holds_little(self.result.resources))
+        session = self.spark.session(little=(alone and idle_check.little) or holds_little(self.result.resources))
         with self.console.progress(document.run) as progress:
             return execute(document, lambda: session, progress, self.wait_seconds, self.now)
 

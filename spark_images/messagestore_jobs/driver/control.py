@@ -46,18 +46,18 @@ class Maintenance:
     def go_on(self, command: Upkeep) -> None:
         """Take one step; a maintenance ends before another begins."""
         if self._steps is None or self._command is None:
-            if self.done is not None and self.done.asked == command.asked:
+            if self.done is not None and self.done.request_id == command.request_id:
                 return
             self._command, self._steps = command, self._begin(MaintainTask(oldest_replay=command.oldest_replay))
         try:
             next(self._steps)
         except StopIteration as end:
-            table = end.value.table
-            self._end(UpkeepDone(asked=self._command.asked, table_version=table.version, small_files=table.small_files))
+            table, request_id = end.value.table, self._command.request_id
+            self._end(UpkeepDone(request_id=request_id, table_version=table.version, small_files=table.small_files))
         except Exception as failure:
             # Also if it was fenced: the next batch will be too.
             _log.warning("maintenance failed; the ingest goes on", exc_info=True)
-            self._end(UpkeepDone(asked=self._command.asked, error=self._error_of(failure)))
+            self._end(UpkeepDone(request_id=self._command.request_id, error=self._error_of(failure)))
 
     def _end(self, done: UpkeepDone) -> None:
         self.done, self._steps = done, None

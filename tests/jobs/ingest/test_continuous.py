@@ -67,7 +67,7 @@ def test_what_arrives_between_two_looks_is_taken_in_by_the_second_while_the_stor
     wishes = list[Upkeep]()
     control = Scripted(
         lambda: stream.arrive("2.jsonl", lines(record("b"), record("c"))),
-        lambda: wishes.append(Upkeep(asked=1)),
+        lambda: wishes.append(Upkeep(request_id=1)),
         lambda: stream.arrive("3.jsonl", lines(record("d"))),
         lambda: None,
         lambda: None,
@@ -79,7 +79,7 @@ def test_what_arrives_between_two_looks_is_taken_in_by_the_second_while_the_stor
     outcome = run_ingest(Run.of(document, spark, stream.heard), control)
 
     assert maintenance.done is not None
-    assert maintenance.done.asked == 1
+    assert maintenance.done.request_id == 1
     assert sum(compacted(stream.table.uri, name) for name in TABLES) >= 1
     assert stream.ids() == ["a", "b", "c", "d"]
     assert [row["position"] for row in stream.messages()] == [0, 1, 2, 3]

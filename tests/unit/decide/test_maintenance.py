@@ -36,4 +36,4 @@ def test_a_run_that_is_asked_for_maintenance_is_told_when_the_oldest_replay_bega
 ) -> None:
     found = snapshot(*started_at)
     assert oldest_replay(found) == oldest
-    assert upkeep_of(found, WRITTEN, RUN) == Upkeep(asked=300, oldest_replay=oldest)
+    assert upkeep_of(found, WRITTEN, RUN) == Upkeep(request_id=300, oldest_replay=oldest)

@@ -42,7 +42,7 @@ def checked(said: RunReport, now: datetime = NOW) -> ObservedRun:
 
 
 def ingest(received: int = 0, **upkeep: Any) -> IngestOutcome:
-    done = UpkeepDone(asked=1).model_copy(update=upkeep)
+    done = UpkeepDone(request_id=1).model_copy(update=upkeep)
     counts = IngestCounts(received=received)
     return IngestOutcome(counts=counts, totals=counts, batches=1, table=TABLE, lag=Lag(as_of=NOW), upkeep=done)
 
@@ -73,7 +73,7 @@ def test_a_report_that_names_another_run_is_dropped_as_a_problem() -> None:
     "outcome",
     [
         ingest(-1),
-        ingest(asked=-1),
+        ingest(request_id=-1),
         ingest(table_version=-1),
         ingest(small_files=-1),
         purge(messages=-1),
@@ -109,4 +109,4 @@ def test_an_error_of_maintenance_is_told_in_one_line_of_printable_text_too() -> 
     found = checked(report(ingest(error=RunError(reason="not one", message="a\x00b\nc")))).report
     assert found is not None
     assert isinstance(found.outcome, IngestOutcome)
-    assert found.outcome.upkeep == UpkeepDone(asked=1, error=RunError(reason="RunFailed", message="a b c"))
+    assert found.outcome.upkeep == UpkeepDone(request_id=1, error=RunError(reason="RunFailed", message="a b c"))

@@ -906,27 +906,27 @@ def report_upkeep(world: World, app: App, done: UpkeepDone | None) -> None:
 def test_a_continuous_run_is_maintained_between_its_batches_and_not_stopped_for_it(world: World) -> None:
     stream, app = continuous_with(world, 300)
     asked = world.status(stream).table.version
-    assert app.control == DriverControl(maintain=Upkeep(asked=asked))
+    assert app.control == DriverControl(maintain=Upkeep(request_id=asked))
     report_upkeep(world, app, None)
-    assert app.control.maintain == Upkeep(asked=asked), "it is under way"
-    report_upkeep(world, app, UpkeepDone(asked=asked, table_version=asked + 3, small_files=0))
+    assert app.control.maintain == Upkeep(request_id=asked), "it is under way"
+    report_upkeep(world, app, UpkeepDone(request_id=asked, table_version=asked + 3, small_files=0))
     found = world.status(stream).maintenance
     assert (found.requested, found.table_version, found.last_run.kind) == (asked, asked + 3, "maintain")
     assert (found.at, found.last_run.state) == (clock_time(world.now), "Succeeded")
     world.wait(minutes=1)
-    report_upkeep(world, app, UpkeepDone(asked=asked, table_version=asked + 3, small_files=0))
-    assert (app.control.maintain, world.status(stream).maintenance.at) == (Upkeep(asked=asked), found.at)
+    report_upkeep(world, app, UpkeepDone(request_id=asked, table_version=asked + 3, small_files=0))
+    assert (app.control.maintain, world.status(stream).maintenance.at) == (Upkeep(request_id=asked), found.at)
     world.tables["s3a://lake/orders"].version = 900
-    report_upkeep(world, app, UpkeepDone(asked=asked, table_version=asked + 3, small_files=0))
-    assert app.control.maintain.asked > 900
+    report_upkeep(world, app, UpkeepDone(request_id=asked, table_version=asked + 3, small_files=0))
+    assert app.control.maintain.request_id > 900
     assert (app.control.stop, world.launched) == (False, [app.name])
 
 
 @pytest.mark.parametrize("told", [True, False])
 def test_maintenance_that_fails_within_a_run_is_left_alone_for_an_hour(world: World, told: bool) -> None:
     stream, app = continuous_with(world, 300)
-    asked = app.control.maintain.asked if app.control.maintain else 0
-    done = UpkeepDone(asked=asked, error=DENIED)
+    asked = app.control.maintain.request_id if app.control.maintain else 0
+    done = UpkeepDone(request_id=asked, error=DENIED)
     if told:
         report_upkeep(world, app, done)
     else:
@@ -938,19 +938,19 @@ def test_maintenance_that_fails_within_a_run_is_left_alone_for_an_hour(world: Wo
         world.tables["s3a://lake/orders"].version = 400
         world.wait(minutes=59)
         report_upkeep(world, app, done)
-        assert app.control.maintain == Upkeep(asked=asked)
+        assert app.control.maintain == Upkeep(request_id=asked)
         world.wait(minutes=2)
         report_upkeep(world, app, done)
-        assert app.control.maintain != Upkeep(asked=asked)
+        assert app.control.maintain != Upkeep(request_id=asked)
         assert world.ready(stream)[0] == "True"
 
 
 def test_an_incredible_word_on_maintenance_reaches_no_status(world: World) -> None:
     stream, app = continuous_with(world, 300)
-    report_upkeep(world, app, UpkeepDone(asked=-1))
+    report_upkeep(world, app, UpkeepDone(request_id=-1))
     assert world.status(stream).maintenance is None
     words = RunError(reason="no reason", message="line\nbreak" + "x" * 5000)
-    report_upkeep(world, app, UpkeepDone(asked=301, error=words))
+    report_upkeep(world, app, UpkeepDone(request_id=301, error=words))
     told = world.status(stream).maintenance.last_run.error
     assert (told.reason, told.message[:10], len(told.message)) == ("RunFailed", "line break", 4000)
 

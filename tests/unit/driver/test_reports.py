@@ -284,7 +284,7 @@ def test_a_report_never_outgrows_its_place(limit: int, place: int) -> None:
         ('{"messagesPerSecond": 12.5}', Commands(paced=True, messages_per_second=12.5)),
         ('{"messagesPerSecond": true}', Commands()),
         ('{"messagesPerSecond": -1}', Commands()),
-        ('{"maintain": {"asked": 7}}', Commands(maintain=Upkeep(asked=7))),
+        ('{"maintain": {"asked": 7}}', Commands(maintain=Upkeep(request_id=7))),
         ('{"maintain": {"asked": "much"}}', Commands()),
     ],
 )
@@ -369,16 +369,16 @@ def test_maintenance_within_a_run_is_done_step_by_step_once_for_each_wish(failur
     control.maintain_by(Maintenance(begin, lambda error: RunError(reason="RunFailed", message=str(error))))
     control.between_batches()
     found = []
-    control.maintain(Upkeep(asked=7, oldest_replay=NOW))
+    control.maintain(Upkeep(request_id=7, oldest_replay=NOW))
     for _ in range(5):
         control.between_batches()
         found.append(control.with_upkeep(ingested()).upkeep)
-    expected = UpkeepDone(asked=7, error=RunError(reason="RunFailed", message="no room"))
+    expected = UpkeepDone(request_id=7, error=RunError(reason="RunFailed", message="no room"))
     if failure is None:
-        expected = UpkeepDone(asked=7, table_version=STATE.version, small_files=STATE.small_files)
+        expected = UpkeepDone(request_id=7, table_version=STATE.version, small_files=STATE.small_files)
     assert found == [None] * (2 if failure is None else 1) + [expected] * (3 if failure is None else 4)
     assert begun == [MaintainTask(oldest_replay=NOW)]
-    control.maintain(Upkeep(asked=8))
+    control.maintain(Upkeep(request_id=8))
     control.stop()
     control.between_batches()
     assert len(begun) == 1
