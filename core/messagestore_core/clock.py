@@ -1,9 +1,14 @@
 """The one clock of a run, and how times are computed with."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from messagestore_core.bounds import FIRST_MOMENT, LAST_MOMENT
-from messagestore_core.contract.run_document import RunDocument
+
+if TYPE_CHECKING:
+    from messagestore_core.contract.run_document import RunDocument
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from support.helm import SPARK_IMAGE
 from support.servers import free_ports
 from support.waiting import scaled, wait_until
 
-_COMMAND = [sys.executable, "-c", "from messagestore_operator.cli.main import main; main()", "operator"]
+_COMMAND = [sys.executable, "-c", "from messagestore_operator.__main__ import main; main()", "operator"]
 _HERE = Path(__file__).parents[1]
 FAST: dict[str, Any] = {
     "leader": {"duration": 3.0, "renewDeadline": 2.0, "retry": 0.3},

@@ -8,7 +8,7 @@ import sys
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
-from messagestore_operator.cli.main import main
+from messagestore_operator.__main__ import main
 
 
 class _Kind(type):

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).parents[2]
 ONLY_IN_THE_JOBS_IMAGE = ("delta", "deltalake", "numpy", "py4j", "pyarrow", "pyspark")
 # Local runs are the jobs themselves, in one process; the rest of the package runs in the operator's pod.
@@ -58,3 +60,36 @@ def _pins(lock: str) -> dict[str, str]:
             name = line.split("==")[0]
         pins[name] = pins.get(name, "") + line
     return pins
+
+
+LOADED = """
+import sys
+from messagestore_operator.__main__ import main
+try:
+    main()
+except SystemExit:
+    pass
+print(*sorted({name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)), file=sys.stderr)
+"""
+TYPER = {"annotated_doc", "attr", "linkify_it", "markdown_it", "mdurl", "pygments", "rich", "shellingham", "typer"}
+MODELS = {"annotated_types", "croniter", "dateutil", "isodate", "pydantic", "pydantic_core", "ruamel"}
+TABLES = {"_cython_3_3_0", "cython_runtime", "annotated_types", "arro3", "dateutil", "deltalake", "numpy", "pyarrow"}
+TABLES |= {"pydantic", "pydantic_core"}
+TYPING = {"_sysconfigdata__linux_x86_64-linux-gnu", "typing_extensions", "typing_inspection"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "libraries"),
+    [
+        (["--version"], set()),
+        (["--help"], TYPER),
+        (["validate", "-f", "examples/retries"], TYPER | MODELS | TYPING),
+        (["get", "file:///nowhere"], TYPER | TABLES | TYPING),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_command_loads_only_the_libraries_that_it_needs(arguments: list[str], libraries: set[str]) -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True)
+
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert {name for name in loaded if not name.startswith(("__", "messagestore"))} <= libraries

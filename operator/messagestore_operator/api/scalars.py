@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self
 
 import isodate
 from croniter import CroniterError, croniter
-from kubernetes.utils.quantity import parse_quantity
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -130,6 +129,9 @@ class Quantity(CheckedText):
     @property
     def bytes(self) -> int:
         """The size in whole bytes."""
+        # Imported late: it brings the whole client along, half of the time that a command takes to start.
+        from kubernetes.utils.quantity import parse_quantity
+
         number: Decimal = parse_quantity(str(self))  # type: ignore[no-untyped-call]
         return int(number)
 

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from messagestore_operator.api import crd
-
 
 def crds(
     output: Annotated[
@@ -19,6 +17,8 @@ def crds(
     ] = None,
 ) -> None:
     """Print the CustomResourceDefinitions as YAML, for kubectl apply -f -."""
+    from messagestore_operator.api import crd
+
     if output is not None:
         crd.write(output)
         return

@@ -61,8 +61,3 @@ def _options(
     ] = False,
 ) -> None:
     """Options before the command."""
-
-
-def main() -> None:
-    """Run the command line."""
-    app()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, plain_json, yaml_text
+from messagestore_operator.cli.output import Output, plain_json, print_yaml
 from messagestore_operator.cli.tables import Column, print_table, shown_bytes
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def print_messages(messages: Iterable[Message], form: Output) -> None:
     if form is Output.JSON:
         _print_array(_records(messages))
     elif form is Output.YAML:
-        typer.echo(yaml_text({"messages": [_documents_as_text(message) for message in messages]}), nl=False)
+        print_yaml({"messages": [_documents_as_text(message) for message in messages]})
     else:
         rows = list(messages)
         if not rows:
@@ -50,7 +50,8 @@ def print_more(messages: Iterable[Message], form: Output) -> None:
             typer.echo(line)
     elif form is Output.YAML:
         for message in messages:
-            typer.echo(f"---\n{yaml_text(_documents_as_text(message))}", nl=False)
+            typer.echo("---")
+            print_yaml(_documents_as_text(message))
     else:
         print_rows(messages, form, header=False)
 
@@ -71,7 +72,7 @@ def print_dead_letters(dead_letters: Iterable[DeadLetter], form: Output) -> None
             plain_json(json.dumps(_dead_letter(dead_letter), ensure_ascii=False)) for dead_letter in dead_letters
         )
     elif form is Output.YAML:
-        typer.echo(yaml_text({"deadLetters": [_dead_letter(dead_letter) for dead_letter in dead_letters]}), nl=False)
+        print_yaml({"deadLetters": [_dead_letter(dead_letter) for dead_letter in dead_letters]})
     else:
         wide = form is Output.WIDE
         rows = [_dead_letter_cells(dead_letter, wide=wide) for dead_letter in dead_letters]

@@ -7,12 +7,14 @@ import gc
 import logging
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from messagestore_core.logs import LineFormatter, LogFormat
-from messagestore_operator.settings import Settings, SettingsProblemError, load
+
+if TYPE_CHECKING:
+    from messagestore_operator.settings import Settings
 
 
 def operator(
@@ -33,6 +35,8 @@ def operator(
     It finds the API server by KUBECONFIG or, in a pod, by its service account. Variables set settings too, such as
     MESSAGESTORE_OPERATOR_SPARK__IMAGE.
     """
+    from messagestore_operator.settings import SettingsProblemError, load
+
     try:
         loaded = load(settings, os.environ, {"watchNamespaces": namespace or None, "logFormat": log_format})
         if not loaded.spark.image:

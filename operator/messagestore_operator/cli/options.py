@@ -6,10 +6,8 @@ import re
 from datetime import datetime
 
 import typer
-from pydantic_core import PydanticCustomError
 
 from messagestore_core.clock import in_utc
-from messagestore_operator.api.scalars import Duration
 
 _SHORT = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, None: 1}
@@ -32,6 +30,10 @@ def seconds(text: str | float) -> float:
         return text
     if short := _SHORT.fullmatch(text):
         return float(short[1]) * _SECONDS[short[2]]
+    from pydantic_core import PydanticCustomError
+
+    from messagestore_operator.api.scalars import Duration
+
     try:
         return Duration.parse(text).timedelta.total_seconds()
     except PydanticCustomError:

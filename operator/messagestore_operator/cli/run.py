@@ -11,12 +11,12 @@ import typer
 
 from messagestore_operator.cli.interrupts import InterruptedRunError, interruptible
 from messagestore_operator.cli.options import memory, moment, seconds
-from messagestore_operator.cli.output import Output, echo, printed
+from messagestore_operator.cli.output import Output, echo
 from messagestore_operator.cli.validate import BAD_INPUT, Filenames
-from messagestore_operator.manifests import LoadResult, load
 
 if TYPE_CHECKING:
     from messagestore_operator.local import LocalSpark
+    from messagestore_operator.manifests import LoadResult
 
 FAILED = 1
 """Exit code if a resource did not succeed."""
@@ -72,6 +72,7 @@ def run(
 def _checked(filename: list[str]) -> LoadResult:
     """The manifests; prints all problems and exits if there are any."""
     from messagestore_operator.local.check import local_problems
+    from messagestore_operator.manifests import load
 
     result = load(filename)
     problems = [*result.problems, *local_problems(result)]
@@ -87,6 +88,7 @@ def _checked(filename: list[str]) -> LoadResult:
 
 def _carry_out(result: LoadResult, spark: LocalSpark, at: datetime | None, output: Output, wait: float) -> bool:
     from messagestore_operator.cli.console import console
+    from messagestore_operator.cli.resources import printed
     from messagestore_operator.local import LocalRun, SparkStartError
 
     try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, json_text, yaml_text
+from messagestore_operator.cli.output import Output, json_text, print_yaml
 from messagestore_operator.cli.store import At, Store, Version, opened
 from messagestore_operator.cli.tables import Column, print_table, shown_time
 
@@ -29,7 +29,7 @@ def stats(
     if output is Output.JSON:
         typer.echo(json_text(_document(figures)))
     elif output is Output.YAML:
-        typer.echo(yaml_text(_document(figures)), nl=False)
+        print_yaml(_document(figures))
     else:
         _print(figures)
 

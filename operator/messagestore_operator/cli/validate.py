@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from messagestore_operator.cli.output import echo
-from messagestore_operator.manifests import load
 
 BAD_INPUT = 2
 """Exit code for manifests that are wrong."""
@@ -26,6 +25,8 @@ def validate(filename: Filenames) -> None:
     Exits 0 if all are valid, else 2. References to resources that the files don't have are only warnings, because a
     cluster may have them.
     """
+    from messagestore_operator.manifests import load
+
     result = load(filename)
     for warning in result.warnings:
         echo(f"warning: {warning}", err=True)

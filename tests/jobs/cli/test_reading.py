@@ -204,7 +204,7 @@ def test_tail_begins_with_the_newest(store: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_tail_goes_on_with_what_is_committed_until_a_signal_ends_it(store: str, number: signal.Signals) -> None:
-    command = [sys.executable, "-c", "from messagestore_operator.cli.main import main; main()"]
+    command = [sys.executable, "-c", "from messagestore_operator.__main__ import main; main()"]
     options = ["tail", store, "order", "-n", "1", "--interval", "50ms", "-o", "json"]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout is not None
@@ -220,7 +220,7 @@ def test_tail_goes_on_with_what_is_committed_until_a_signal_ends_it(store: str, 
 
 
 def test_an_installation_without_the_library_says_what_to_install(store: str) -> None:
-    script = "import sys; sys.modules['deltalake'] = None; from messagestore_operator.cli.main import main; main()"
+    script = "import sys; sys.modules['deltalake'] = None; from messagestore_operator.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", script, "get", store], capture_output=True, text=True, check=False)
 
     assert done.returncode == 1
