@@ -57,6 +57,11 @@ class SparkSettings(Model):
     executor: ExecutorResources = Field(
         default=ExecutorResources(instances=1, cores=1, memory="1g"), description="Number and size of executors."
     )
+    executors_from: Quantity = Field(
+        default=Quantity("64Mi"),
+        description="An ingest that reads less from files, unpacked, starts no executors: its driver does the work. "
+        "With a batch scheduler all runs have executors.",
+    )
     conf: Texts = Field(default={}, description="Spark settings of all runs. No allow list applies to them.")
     node_selector: Texts = Field(default={}, description="Labels of the nodes that may run the pods.")
     tolerations: tuple[dict[str, Any], ...] = Field(default=(), description="Tolerations of the pods.")

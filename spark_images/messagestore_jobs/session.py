@@ -29,6 +29,11 @@ LITTLE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMod
 
 UNREPEATED = ("message_id", "payload", "payload_sha256", "global_position", "source.offset")
 
+TASKS_IN_DRIVER = 2
+FEW_TASKS = dict.fromkeys(("spark.sql.shuffle.partitions", "spark.default.parallelism"), str(TASKS_IN_DRIVER))
+"""A driver without executors works on so many tasks at once."""
+_LOOPBACK = "--conf spark.driver.host=127.0.0.1 --conf spark.driver.bindAddress=127.0.0.1"
+
 PARSING = {
     # By default ${name} in a text, also within quotes, becomes a setting or an environment variable.
     "spark.sql.variable.substitute": "false",
@@ -183,24 +188,36 @@ def local_session(
     return session
 
 
-def cluster_session() -> SparkSession:
-    """The session of a driver in a cluster. Master, sizes and addresses are those of the submission.
+def cluster_session(*, executors: bool = True, little: bool = False) -> SparkSession:
+    """The session of a driver in a cluster. Sizes are those of the submission, and master and addresses with executors.
 
     Our settings override submitted ones. If this process starts the JVM, the JVM gets our options too.
+
+    Args:
+        executors: whether to start them; otherwise the driver does their work.
+        little: whether it is for some megabytes of data.
     """
-    os.environ.setdefault("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
+    if not executors:
+        os.environ["PYSPARK_SUBMIT_ARGS"] = _in_driver(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+    os.environ.setdefault("JDK_JAVA_OPTIONS", LITTLE_JAVA_OPTIONS if little else JAVA_OPTIONS)
     os.environ.update(UTF8)
     # Only the JVM knows the submitted settings.
     SparkContext._ensure_initialized()
     submitted = SparkConf()
     builder = SparkSession.builder.config("spark.executorEnv.JDK_JAVA_OPTIONS", JAVA_OPTIONS)
-    ours = {**SETTINGS, **DISKS}
+    ours = {**SETTINGS, **DISKS, **(LITTLE if little else {}), **(FEW_TASKS if not executors else {})}
     for name, value in {**DEFAULTS, **ours}.items():
         if name in ours or not submitted.contains(name):
             builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _in_driver(arguments: str) -> str:
+    """The arguments of a submission, with those by which the driver does the work of executors: the last ones count."""
+    before, program, after = arguments.rpartition("pyspark-shell")
+    return f"{before}--master local[{TASKS_IN_DRIVER}] {_LOOPBACK} {program}{after}"
 
 
 def python_bytes(spark: SparkSession) -> int:
@@ -216,7 +233,8 @@ def python_bytes(spark: SparkSession) -> int:
     public = jvm.java.lang.Class.forName("com.sun.management.OperatingSystemMXBean")
     total = public.getMethod("getTotalMemorySize", gateway.new_array(jvm.java.lang.Class, 0))
     container = int(total.invoke(system, gateway.new_array(jvm.java.lang.Object, 0)))
-    return left_for_data(container, int(jvm.java.lang.Runtime.getRuntime().maxMemory()), shared=_is_local(spark))
+    heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())
+    return left_for_data(container, heap, shared=not _is_submitted(spark))
 
 
 def left_for_data(container: int, heap: int, *, shared: bool) -> int:
@@ -242,6 +260,11 @@ def cores_of_heap(spark: SparkSession) -> int:
     if _is_local(spark):
         return spark.sparkContext.defaultParallelism
     return int(spark.conf.get("spark.executor.cores", "1") or 1)
+
+
+def _is_submitted(spark: SparkSession) -> bool:
+    """Whether the session is a driver's in a pod of its own."""
+    return not _is_local(spark) or spark.conf.get("spark.kubernetes.driver.pod.name", None) is not None
 
 
 def _is_local(spark: SparkSession) -> bool:

@@ -106,7 +106,8 @@ class LocalSpark:
 def holds_little(resources: Iterable[Resource]) -> bool:
     """Whether the resources name only folders of this machine, with a few megabytes in all."""
     # Imported late, as a run with invalid manifests doesn't need it.
-    from messagestore_jobs.driver.idle_check import LITTLE_BYTES, LITTLE_FILES
+    from messagestore_jobs.driver.execute import LITTLE_BYTES
+    from messagestore_jobs.driver.idle_check import LITTLE_FILES
 
     uris = set[str]()
     for resource in resources:

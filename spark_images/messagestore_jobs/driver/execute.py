@@ -34,11 +34,21 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+LITTLE_BYTES = 8 << 20
+"""The most bytes that a session for little data reads."""
+
+
 class IdleCheck(NamedTuple):
-    """What is known of a run before Spark starts: its report if it has nothing to do, and whether it has little."""
+    """What is known of a run before Spark starts: its report if it has nothing to do, else about what it will read."""
 
     report: RunReport | None = None
-    little: bool = False
+    bytes: int | None = None
+    """After decompression; None: not known, or the run may have other work."""
+
+    @property
+    def little(self) -> bool:
+        """Whether a session for little data will do."""
+        return self.bytes is not None and self.bytes <= LITTLE_BYTES
 
 
 def check_for_work(document: RunDocument, clock: Callable[[], datetime]) -> IdleCheck:
@@ -53,7 +63,7 @@ def check_for_work(document: RunDocument, clock: Callable[[], datetime]) -> Idle
         _log.debug("a look at run %s failed", document.run, exc_info=True)
         return IdleCheck()
     report = None if work.outcome is None else _report(document, started_at, clock(), work.outcome)
-    return IdleCheck(report, work.little)
+    return IdleCheck(report, work.bytes)
 
 
 def execute(

@@ -1,12 +1,14 @@
-"""Find out whether a local ingest has nothing or little to do, before Spark starts for it.
+"""Find out whether an ingest has nothing or little to do, before Spark starts for it.
 
-That is certain only if store and sources are on this machine, all or nearly all files have been read as they are, and
-nothing in the store is due or must change. In all other cases the run itself finds out, with Spark.
+That is certain only if its sources are files that stay where they are, all or nearly all of them have been read as they
+are, and nothing in the store is due or must change. In all other cases the run itself finds out, with Spark.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from messagestore_core.clock import now
@@ -25,7 +27,7 @@ from messagestore_core.store.delta_log import (
 from messagestore_core.store.files import ReadFiles
 from messagestore_core.store.folder import check_folder, exists, is_complete
 from messagestore_core.store.handle import Store
-from messagestore_core.store.objects import is_local
+from messagestore_core.store.objects import is_local, reached
 from messagestore_core.store.pending_updates import count_pending
 from messagestore_core.store.schemas import REMEMBERED
 from messagestore_core.store.storage import Storage
@@ -34,20 +36,26 @@ from messagestore_jobs.index.changes import changes_between
 from messagestore_jobs.index.manifest import INDEX, read_manifest, usable
 from messagestore_jobs.lifecycle.expiry import is_any_due
 from messagestore_jobs.lock import writing
-from messagestore_jobs.source.local_files import list_local_files
+from messagestore_jobs.source.local_files import list_local_files, list_objects
 from messagestore_jobs.source.plan import TIMES_PACKED
 
-LITTLE_BYTES, LITTLE_FILES = 8 << 20, 10_000
-"""Limits of what a session for little data reads."""
+LITTLE_FILES = 10_000
+"""The most files of a source that count as little to read."""
+MOST_FILES = 200_000
+"""A source on object storage is listed only if the store has read at most so many of its files, as pages of a list take
+time; the run would list it again."""
 _FEW_MESSAGES = 1_000_000
 _Files = FilesSource | RecordsSource
 
 
 class PendingWork(NamedTuple):
-    """What is certain of an ingest: its outcome if it has nothing to do, and whether it has little to do."""
+    """What is certain of an ingest: its outcome if it has nothing to do, else about how many bytes it will read.
+
+    ``bytes``, after decompression, is None if the run may have more work than to read some files.
+    """
 
     outcome: IngestOutcome | None = None
-    little: bool = False
+    bytes: int | None = None
 
 
 _UNCERTAIN = PendingWork()
@@ -60,7 +68,7 @@ def find_work(document: RunDocument, storage: Storage) -> PendingWork:
         Exception: as a run does, and if another run writes the store.
     """
     task, store = document.task, Store.of(document.table, storage)
-    if not isinstance(task, IngestTask) or not is_local(store.uri) or store.epoch is not None or not exists(store):
+    if not isinstance(task, IngestTask) or not exists(store):
         return _UNCERTAIN
     sources = _sources(task)
     if sources is None:
@@ -71,11 +79,14 @@ def find_work(document: RunDocument, storage: Storage) -> PendingWork:
         if _is_due(store, document, task):
             return _UNCERTAIN
         own = {source_id for source_id, _ in sources}
+        if not all(is_local(source.uri) for _, source in sources) and count_rows(store, "files") > MOST_FILES:
+            return _UNCERTAIN
         unread = [_unread(store, *source, own) for source in sources]
         if any(unread):
             # An update rewrites files of any size.
             updates = task.lifecycle is not None or note.updates != UpdateCounts()
-            return PendingWork(little=not updates and all(map(_is_little, unread)) and _index_is_near(store))
+            few = not updates and all(map(_is_plain, unread)) and _index_is_near(store)
+            return PendingWork(bytes=sum(one.bytes for one in unread) if few else None)
         return PendingWork(_outcome(store, document, task, note, begun=unread[0].begun))
 
 
@@ -91,9 +102,8 @@ def _sources(task: IngestTask) -> list[tuple[str, _Files]] | None:
 
 
 def _only_reads(source: _Files) -> bool:
-    """Whether a source is on this machine, and its files stay there once they are read."""
-    keeps_files = isinstance(source, RecordsSource) or source.after_ingest == "Keep"
-    return is_local(source.uri) and keeps_files
+    """Whether a source's files stay where they are once they are read."""
+    return isinstance(source, RecordsSource) or source.after_ingest == "Keep"
 
 
 def _is_due(store: Store, document: RunDocument, task: IngestTask) -> bool:
@@ -102,11 +112,17 @@ def _is_due(store: Store, document: RunDocument, task: IngestTask) -> bool:
         not is_complete(store)
         or not is_declared(store.objects(), task.translators)
         or any(holds_to_note(store, document))
-        or store.transaction("messages", EPOCH) is not None
+        or not _is_ours(store)
         or is_any_due(store, now(document))
         or has_any(store, "sequence_id")
         or count_pending(store) > 0
     )
+
+
+def _is_ours(store: Store) -> bool:
+    """Whether a run may write the store: without an epoch of its own, or of an older one, it must be refused."""
+    newest = store.transaction("messages", EPOCH)
+    return newest is None or (store.epoch is not None and newest <= store.epoch)
 
 
 class _Unread(NamedTuple):
@@ -125,7 +141,7 @@ class _Unread(NamedTuple):
 def _unread(store: Store, source_id: str, source: _Files, own: set[str]) -> _Unread:
     read = ReadFiles(store, source_id)
     files = size = 0
-    for portion in list_local_files(source.uri, _strange, _strange):
+    for portion in _listed(store, source.uri):
         sizes, ends = portion["size"].to_numpy(), read.ends.of(portion)
         files += int((ends < sizes).sum())
         times = np.where(pc.ends_with(portion["uri"], ".gz").to_numpy(), TIMES_PACKED, 1)
@@ -134,13 +150,20 @@ def _unread(store: Store, source_id: str, source: _Files, own: set[str]) -> _Unr
     return _Unread(files, size, broke_off, read.has_begun())
 
 
+def _listed(store: Store, uri: str) -> Iterator[pa.Table]:
+    if is_local(uri):
+        return list_local_files(uri, _strange, _strange)
+    return list_objects(uri, *reached(uri, store.storage))
+
+
 def _strange(path: str, why: str = "its name is not UTF-8") -> None:
     """Leave it to the run to tell what it doesn't read."""
     raise OSError(f"{path!r}: {why}")
 
 
-def _is_little(unread: _Unread) -> bool:
-    return not unread.broke_off and unread.files <= LITTLE_FILES and unread.bytes <= LITTLE_BYTES
+def _is_plain(unread: _Unread) -> bool:
+    """Whether only some files are to be read."""
+    return not unread.broke_off and unread.files <= LITTLE_FILES
 
 
 def _index_is_near(store: Store) -> bool:

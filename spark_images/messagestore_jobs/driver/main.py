@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from messagestore_core.logs import LineFormatter, LogFormat, tell
 from messagestore_core.store.errors import RUN_STOPPED
 from messagestore_jobs.driver.configmap import ConfigMap
 from messagestore_jobs.driver.control import Commands, RunControl
-from messagestore_jobs.driver.execute import execute
+from messagestore_jobs.driver.execute import check_for_work, execute
 from messagestore_jobs.driver.failures import AS_OF_ENDING_PODS
 from messagestore_jobs.driver.reporting import TERMINATION_BYTES, Reporting, Tracker, report_text, units_of
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
@@ -50,6 +51,8 @@ class PodSettings:
     termination_log: Path
     grace_seconds: float
     """The time from SIGTERM until the pod is killed."""
+    executors_from_bytes: int
+    """A run that reads fewer bytes, and does nothing else, starts no executors."""
     log_format: LogFormat = "text"
 
     @staticmethod
@@ -60,6 +63,7 @@ class PodSettings:
             config_map=environment.get("MESSAGESTORE_CONFIGMAP") or None,
             termination_log=Path(environment.get("MESSAGESTORE_TERMINATION_LOG", "/dev/termination-log")),
             grace_seconds=float(environment.get("MESSAGESTORE_GRACE_SECONDS", "30")),
+            executors_from_bytes=int(environment.get("MESSAGESTORE_EXECUTORS_FROM_BYTES", 64 << 20)),
             log_format="json" if environment.get("MESSAGESTORE_LOG_FORMAT") == "json" else "text",
         )
 
@@ -101,12 +105,19 @@ class Driver:
         self._tell("run started")
         if self._reporting is not None:
             self._reporting.start()
-        report = execute(
-            self._document, _cluster_session, self._tracker, 0, lambda: datetime.now(UTC), self._control
-        ).model_copy(update={"started_at": self._started_at})
+        report = self._report().model_copy(update={"started_at": self._started_at})
         report = self._stopped(report) if self._stopping else report
         self._end(report)
         return 0 if report.state == "Succeeded" else 1
+
+    def _report(self) -> RunReport:
+        """The report of the run, which starts Spark only if it may have something to do."""
+        idle = check_for_work(self._document, _now)
+        if idle.report is not None:
+            return idle.report
+        alone = idle.bytes is not None and idle.bytes < self._settings.executors_from_bytes
+        session = partial(_cluster_session, executors=not alone, little=idle.little)
+        return execute(self._document, session, self._tracker, 0, _now, self._control)
 
     def _state(self) -> RunReport:
         return RunReport(
@@ -209,10 +220,14 @@ def _at_sigterm(note: Callable[[], None], stop: Callable[[], None]) -> None:
     threading.Thread(target=wait, name="sigterm", daemon=True).start()
 
 
-def _cluster_session() -> "SparkSession":
+def _cluster_session(*, executors: bool, little: bool) -> "SparkSession":
     from messagestore_jobs.session import cluster_session
 
-    return cluster_session()
+    return cluster_session(executors=executors, little=little)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _write(path: Path, text: str) -> None:

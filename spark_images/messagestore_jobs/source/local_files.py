@@ -1,4 +1,4 @@
-"""The files below a folder of this machine, listed without a JVM."""
+"""The files below a folder, of this machine or on object storage, listed without a JVM."""
 
 import os
 import stat
@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
+from pyarrow import fs
 
 from messagestore_core.bounds import FIRST_MOMENT, LAST_MOMENT
 from messagestore_core.clock import microseconds
@@ -40,6 +41,37 @@ def list_local_files(
         uris, sizes, times = zip(*rows, strict=True)
         modified_at = pa.array(times, FILES.field("modified_at").type)
         yield pa.table({"uri": pa.array(uris), "size": pa.array(sizes), "modified_at": modified_at})
+
+
+def list_objects(uri: str, filesystem: fs.FileSystem, path: str) -> Iterator[pa.Table]:
+    """All objects below a folder on object storage, as Hadoop lists them; a portion as of :func:`list_local_files`.
+
+    Args:
+        uri: of the folder; there may be none.
+        filesystem: of the bucket.
+        path: of the folder in it.
+
+    Raises:
+        OSError: the folder is an object, or a name is one that Hadoop gives another form.
+    """
+    infos = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
+    files = [info for info in infos if info.type == fs.FileType.File and not _is_hidden(info.path[len(path) :])]
+    for first in range(0, len(files), _AT_ONCE):
+        rows = files[first : first + _AT_ONCE]
+        if strange := [info.path for info in rows if "//" in info.path]:
+            raise OSError(f"{strange[0]!r}: a name with an empty part")
+        prefix = uri.partition("://")[0]
+        yield pa.table(
+            {
+                "uri": pa.array([f"{prefix}://{info.path}" for info in rows]),
+                "size": pa.array([info.size for info in rows]),
+                "modified_at": pa.array([modified_at(info.mtime_ns) for info in rows], FILES.field("modified_at").type),
+            }
+        )
+
+
+def _is_hidden(below: str) -> bool:
+    return any(name.startswith(_HIDDEN) for name in below.split("/"))
 
 
 class _Walk:

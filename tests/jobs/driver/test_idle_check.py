@@ -16,9 +16,11 @@ from messagestore_core.contract.records import Translator
 from messagestore_core.contract.run_document import Hold, Match, RunDocument
 from messagestore_core.contract.run_report import Outcome
 from messagestore_core.store.delta_log import committed_batch
-from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.fence import HeldStore, holding
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile
 from messagestore_core.store.handle import Store
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.driver import execute as run
 from messagestore_jobs.driver import idle_check
 from messagestore_jobs.driver.execute import check_for_work, execute
 from messagestore_jobs.index import changes
@@ -171,10 +173,20 @@ def test_what_is_asked_for_anew_is_left_to_spark(stream: Stream, asked: dict[str
     assert looked(stream.document(**asked)) is None
 
 
-def test_a_run_with_an_epoch_claims_the_store_and_one_of_another_owner_is_refused_by_the_run(stream: Stream) -> None:
+def of_table(document: RunDocument, **change: object) -> RunDocument:
+    return document.model_copy(update={"table": document.table.model_copy(update=change)})
+
+
+def test_who_may_not_write_the_store_is_refused_by_the_run(stream: Stream) -> None:
     document = stream.document()
-    for change in ({"epoch": 1}, {"owner": document.table.owner.model_copy(update={"name": "others"})}):
-        assert looked(document.model_copy(update={"table": document.table.model_copy(update=change)})) is None
+    others = document.table.owner.model_copy(update={"name": "others"})
+    assert looked(of_table(document, owner=others)) is None
+    assert looked(of_table(document, epoch=1)) is not None
+    store = HeldStore.of(document.table.model_copy(update={"epoch": 2}), Storage())
+    with holding([store], "run-2"):
+        pass
+    for epoch, may_write in ((None, False), (1, False), (2, True), (3, True)):
+        assert (looked(of_table(document, epoch=epoch)) is not None) == may_write
 
 
 def test_a_store_that_is_being_written_is_left_to_a_run_that_waits(stream: Stream) -> None:
@@ -209,7 +221,7 @@ def test_little_is_left_where_few_bytes_in_few_files_are_unread(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = stream.document()
-    monkeypatch.setattr(idle_check, "LITTLE_BYTES", 100)
+    monkeypatch.setattr(run, "LITTLE_BYTES", 100)
     monkeypatch.setattr(idle_check, "LITTLE_FILES", 2)
     stream.arrive("b.jsonl", b"x" * 60)
     assert has_little(document)

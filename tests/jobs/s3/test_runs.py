@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -27,9 +28,14 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, PurgeOutcome, ReplayOutcome, RunReport
 from messagestore_core.contract.stores import CredentialVariables, Owner, StorageEntry, Table
+from messagestore_core.store.objects import reached
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.driver.execute import execute
+from messagestore_jobs.driver.execute import IdleCheck, check_for_work, execute
 from messagestore_jobs.progress import Silent
+from messagestore_jobs.source.file_arrivals import list_files
+from messagestore_jobs.source.local_files import list_objects
+from messagestore_jobs.source.plan import TIMES_PACKED
+from messagestore_jobs.storage import using
 from support.ingests import lines, record
 from support.objectstore import ENVIRONMENT, LIMITED, REPOSITORY, WRONG, ObjectStore, running_object_store
 
@@ -79,15 +85,17 @@ def buckets(object_store: ObjectStore, request: pytest.FixtureRequest) -> dict[s
 
 
 @pytest.fixture
-def run(spark: SparkSession, object_store: ObjectStore, buckets: dict[str, str], limited: CredentialVariables) -> Run:
+def document(
+    object_store: ObjectStore, buckets: dict[str, str], limited: CredentialVariables
+) -> Callable[..., RunDocument]:
     stores, sources = POLICIES
     for use, uri in buckets.items():
         allow(object_store, uri, sources if use == "landing" else stores)
 
-    def run(task: Task, name: str = "run-1", table: str | None = None, **storage: StorageEntry) -> RunReport:
+    def document(task: Task, name: str = "run-1", table: str | None = None, **storage: StorageEntry) -> RunDocument:
         entries = {use: object_store.entry(uri.removeprefix("s3a://"), limited) for use, uri in buckets.items()}
         entries |= storage
-        document = RunDocument(
+        return RunDocument(
             run=name,
             resource=RESOURCE,
             table=Table(uri=table or f"{buckets['lake']}/orders", owner=OWNER),
@@ -95,7 +103,14 @@ def run(spark: SparkSession, object_store: ObjectStore, buckets: dict[str, str],
             storage=tuple(entries.values()),
             task=task,
         )
-        return execute(document, lambda: spark, Silent(), 0, lambda: AT)
+
+    return document
+
+
+@pytest.fixture
+def run(spark: SparkSession, document: Callable[..., RunDocument]) -> Run:
+    def run(*of: Any, **storage: Any) -> RunReport:
+        return execute(document(*of, **storage), lambda: spark, Silent(), 0, lambda: AT)
 
     return run
 
@@ -121,6 +136,32 @@ def ids(object_store: ObjectStore, uri: str) -> list[str]:
     options = Storage([object_store.entry(uri.split("/")[2])]).delta_options(uri)
     rows = DeltaTable(f"{uri.replace('s3a', 's3')}/messages", storage_options=options).to_pyarrow_table()
     return sorted(rows["message_id"].to_pylist())
+
+
+def test_an_ingest_with_nothing_new_reports_the_same_without_spark(
+    run: Run,
+    document: Callable[..., RunDocument],
+    spark: SparkSession,
+    object_store: ObjectStore,
+    buckets: dict[str, str],
+) -> None:
+    task = arrive(object_store, buckets)
+    landing = buckets["landing"].removeprefix("s3a://")
+    for name in ("_hidden/1.jsonl", ".part", "deep/_SUCCESS", "a b%20#ü?.jsonl", "0.jsonl"):
+        object_store.put(f"{landing}/orders/{name}", b"")
+    object_store.files().create_dir(f"{landing}/orders/empty")
+    object_store.put(f"{landing}/orders-of-others/1.jsonl", b"x")
+    uri = f"{buckets['landing']}/orders"
+    with using([object_store.entry(landing)], spark) as storage:
+        by_hadoop = pa.concat_tables(list_files(spark, uri)).sort_by("uri")
+        assert pa.concat_tables(list_objects(uri, *reached(uri, storage))).sort_by("uri") == by_hadoop
+        assert list(list_objects(f"{uri}/none", *reached(f"{uri}/none", storage))) == []
+    assert by_hadoop.num_rows == 4
+
+    outcome(run(task))
+    assert check_for_work(document(task), lambda: AT).report == run(task)
+    object_store.put(f"{landing}/orders/new.jsonl.gz", b"x" * 10)
+    assert check_for_work(document(task), lambda: AT) == IdleCheck(bytes=10 * TIMES_PACKED)
 
 
 def test_ingest_purge_with_archive_and_replay(run: Run, object_store: ObjectStore, buckets: dict[str, str]) -> None:

@@ -15,7 +15,8 @@ from messagestore_operator.cluster.backend.application import OWN_CONF, applicat
 from messagestore_operator.settings import BatchSchedulerOptions
 from support.launches import launch, replace_spark, stream
 
-PLAIN = {"MESSAGESTORE_RUN_DOCUMENT", "MESSAGESTORE_CONFIGMAP", "MESSAGESTORE_GRACE_SECONDS"}
+EXECUTORS_FROM = "MESSAGESTORE_EXECUTORS_FROM_BYTES"
+PLAIN = {"MESSAGESTORE_RUN_DOCUMENT", "MESSAGESTORE_CONFIGMAP", "MESSAGESTORE_GRACE_SECONDS", EXECUTORS_FROM}
 CONF = {"spark.sql.shuffle.partitions": "16"}
 
 
@@ -105,6 +106,21 @@ def test_what_a_pod_writes_beside_the_store_is_bounded() -> None:
         # Spark uses a volume with such a name as its local folder; otherwise it adds a folder without a limit.
         assert folders == {name: {"sizeLimit": "5Gi"} for name in ("tmp", "work-dir", "spark-local-dir-1")}
         assert folders.keys() <= {one["name"] for one in _container(spec, role)["volumeMounts"]}
+
+
+@pytest.mark.parametrize(
+    ("settings", "bytes_"),
+    [
+        ({}, 64 << 20),
+        ({"executors_from": Quantity("1Gi")}, 1 << 30),
+        ({"batch_scheduler": "volcano", "executors_from": Quantity("1Gi")}, 0),
+    ],
+)
+def test_a_driver_knows_how_much_it_does_without_executors_unless_they_are_reserved(
+    settings: dict[str, Any], bytes_: int
+) -> None:
+    environment = {one["name"]: one.get("value") for one in _container(_spec(**settings), "driver")["env"]}
+    assert environment[EXECUTORS_FROM] == str(bytes_)
 
 
 def test_secrets_are_named_and_never_held() -> None:

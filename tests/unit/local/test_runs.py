@@ -147,7 +147,7 @@ def test_what_a_look_says_counts_where_a_stream_is_the_only_resource(
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "a.jsonl").write_bytes(b"x")
     monkeypatch.setattr(idle_check, "LITTLE_BYTES", 0)
-    monkeypatch.setattr(run, "check_for_work", lambda *_: IdleCheck(little=True))
+    monkeypatch.setattr(run, "check_for_work", lambda *_: IdleCheck(bytes=0))
     report = RunReport(run="r", sequence=1, state="Failed", started_at=datetime.now(UTC))
     monkeypatch.setattr(run, "execute", lambda *_: report)
     spark = MagicMock()

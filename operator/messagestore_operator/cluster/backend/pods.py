@@ -12,6 +12,7 @@ from typing import Any
 from messagestore_operator.cluster.backend.base import Launch
 from messagestore_operator.cluster.reports import DOCUMENT
 from messagestore_operator.cluster.runref import run_annotations, run_labels
+from messagestore_operator.settings import SparkSettings
 from messagestore_operator.translate import CertificateMount, SecretVariable
 
 DRIVER = "spark-kubernetes-driver"
@@ -23,6 +24,7 @@ DOCUMENT_VARIABLE = "MESSAGESTORE_RUN_DOCUMENT"
 CONFIG_MAP_VARIABLE = "MESSAGESTORE_CONFIGMAP"
 GRACE_VARIABLE = "MESSAGESTORE_GRACE_SECONDS"
 LOG_FORMAT_VARIABLE = "MESSAGESTORE_LOG_FORMAT"
+EXECUTORS_FROM_VARIABLE = "MESSAGESTORE_EXECUTORS_FROM_BYTES"
 GRACE_SECONDS = 30
 """How long a driver has after SIGTERM to finish its work and to report."""
 TERMINATION_MESSAGE = "/dev/termination-log"
@@ -31,6 +33,11 @@ DRIVER_ENDING = "-driver"
 _USER = 185
 # Spark uses a volume with this prefix as its local folder, instead of one without a size limit.
 _WRITABLE = {"tmp": "/tmp", "work-dir": "/opt/spark/work-dir", "spark-local-dir-1": "/var/data/spark"}
+
+
+def _executors_from(spark: SparkSettings) -> int:
+    """From how many bytes a run has executors: a batch scheduler reserves them for each run."""
+    return 0 if spark.batch_scheduler else spark.executors_from.bytes
 
 
 def driver_template(launch: Launch) -> dict[str, Any]:
@@ -44,6 +51,7 @@ def driver_template(launch: Launch) -> dict[str, Any]:
         {"name": DOCUMENT_VARIABLE, "value": DOCUMENT_FILE},
         {"name": CONFIG_MAP_VARIABLE, "value": f"{run.namespace}/{run.name}"},
         {"name": GRACE_VARIABLE, "value": str(GRACE_SECONDS)},
+        {"name": EXECUTORS_FROM_VARIABLE, "value": str(_executors_from(launch.spark))},
         *([{"name": LOG_FORMAT_VARIABLE, "value": launch.log_format}] if launch.log_format != "text" else []),
     ]
     container = {

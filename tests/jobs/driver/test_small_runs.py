@@ -1,0 +1,74 @@
+"""A driver starts no JVM for nothing to do, and no executors for little."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
+from messagestore_core.contract.run_report import IngestOutcome, RunReport
+from messagestore_core.contract.stores import Owner, Table
+from messagestore_jobs.session import jars_folder
+from support.ingests import lines, record
+from support.waiting import scaled
+
+NO_CLUSTER = "spark.master=k8s://https://127.0.0.1:1\nspark.kubernetes.driver.pod.name=driver\nspark.driver.host=none\n"
+
+
+class Driver:
+    """Runs of one stream, each as in a pod with the epoch of its grant."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._epoch = folder, 0
+        self.landing = folder / "landing"
+        self.landing.mkdir()
+
+    def run(self, properties: str, **environment: str) -> tuple[IngestOutcome, str]:
+        """The outcome, and what the driver wrote on standard error."""
+        self._epoch += 1
+        run, log, settings = (self.folder / name for name in ("run.json", "log", "spark.properties"))
+        run.write_text(self._document().model_dump_json(by_alias=True))
+        log.touch()
+        settings.write_text(f"{properties}spark.driver.extraClassPath={jars_folder()}/*\nspark.app.name=orders\n")
+        pod = {
+            "MESSAGESTORE_RUN_DOCUMENT": str(run),
+            "MESSAGESTORE_TERMINATION_LOG": str(log),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYSPARK_SUBMIT_ARGS": f"--properties-file {settings} --deploy-mode client pyspark-shell",
+        }
+        command = [sys.executable, "-m", "messagestore_jobs.driver"]
+        done = subprocess.run(
+            command, env={**os.environ, **pod, **environment}, capture_output=True, text=True, timeout=scaled(120)
+        )
+        report = RunReport.model_validate_json(log.read_text())
+        assert (done.returncode, report.error) == (0, None), done.stderr[-4000:]
+        assert isinstance(report.outcome, IngestOutcome)
+        return report.outcome, done.stderr
+
+    def _document(self) -> RunDocument:
+        return RunDocument(
+            run=f"orders-{self._epoch}",
+            resource=Resource(kind="MessageStream", namespace="default", name="orders"),
+            table=Table(
+                uri=f"file://{self.folder}/store",
+                owner=Owner(namespace="default", name="orders"),
+                epoch=self._epoch,
+            ),
+            task=IngestTask(source_id="landing", source=FilesSource(uri=f"file://{self.landing}")),
+        )
+
+
+def test_a_run_starts_only_what_its_work_needs(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    (driver.landing / "1.jsonl").write_bytes(lines(record("m1"), record("m2")))
+    first, _ = driver.run("spark.master=local[1]\n")
+    assert first.counts.stored == 2
+
+    nothing, _ = driver.run(NO_CLUSTER, PATH="", JAVA_HOME="/nowhere")
+    assert (nothing.counts.received, nothing.table) == (0, first.table)
+
+    (driver.landing / "2.jsonl").write_bytes(lines(record("m2"), record("m3")))
+    little, _ = driver.run(NO_CLUSTER)
+    assert (little.counts.stored, little.counts.duplicates, little.table.messages) == (1, 1, 3)
