@@ -3,7 +3,9 @@
 from datetime import timedelta
 from typing import Literal
 
-from messagestore_core.contract.base import ContractModel
+from pydantic import Field
+
+from messagestore_core.contract.base import ContractModel, MessageTypes, Predicate
 
 FileFormat = Literal["JSONLines", "JSON", "Text"]
 
@@ -49,11 +51,13 @@ class Translator(ContractModel):
 
 
 class Filter(ContractModel):
-    """The message selector."""
+    """Which messages are stored."""
 
-    types: tuple[str, ...] = ()
-    where: str | None = None
-    unmatched: Literal["Drop", "DeadLetter"] = "Drop"
+    types: MessageTypes = Field(default=(), description="Types that are stored. If empty, all.")
+    where: Predicate = None
+    unmatched: Literal["Drop", "DeadLetter"] = Field(
+        default="Drop", description="Drop counts the other messages as filtered. DeadLetter makes them dead letters."
+    )
 
 
 class Integrity(ContractModel):

@@ -5,7 +5,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from messagestore_core.contract.base import ContractModel
+from messagestore_core.contract.base import (
+    Categories,
+    ContractModel,
+    CorrelationIds,
+    Count,
+    Flag,
+    Headers,
+    Identifier,
+    MessageIds,
+    MessageTypes,
+    Predicate,
+    Statuses,
+    StreamName,
+    StreamNames,
+)
 from messagestore_core.contract.records import (
     Envelope,
     FilesSource,
@@ -70,24 +84,26 @@ class Lifecycle(ContractModel):
 
 
 class Match(ContractModel):
-    """What a rule or hold selects: all given fields must match, a list by any of its values."""
+    """Messages that meet all given conditions on their envelopes."""
 
-    stream_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
-    statuses: tuple[str, ...] = ()
-    correlation_ids: tuple[str, ...] = ()
-    sequence_ids: tuple[str, ...] = ()
-    message_ids: tuple[str, ...] = ()
-    headers: dict[str, str] = {}
-    where: str | None = None
+    stream_names: StreamNames = ()
+    categories: Categories = ()
+    types: MessageTypes = ()
+    statuses: Statuses = ()
+    correlation_ids: CorrelationIds = ()
+    sequence_ids: Annotated[tuple[Identifier, ...], Field(max_length=1000)] = Field(
+        default=(), description="Identifiers of message sequences, any of them."
+    )
+    message_ids: MessageIds = ()
+    headers: Headers = {}
+    where: Predicate = None
 
 
 class Hold(ContractModel):
     """Keeps messages from all rules while it lasts."""
 
     name: str
-    match: Match
+    match: Match = Match()
     until: datetime | None = None
 
 
@@ -132,17 +148,17 @@ class TimeWindow(ContractModel):
 
 
 class Interval(ContractModel):
-    """Both ends included."""
+    """Positions from one to another, both included."""
 
-    from_: int | None = Field(default=None, alias="from")
-    to: int | None = None
+    from_: Count | None = Field(default=None, alias="from", description="First position. If absent, the beginning.")
+    to: Count | None = Field(default=None, description="Last position. If absent, no end.")
 
 
 class StreamPosition(ContractModel):
-    """A position in one stream; all before it is meant."""
+    """The messages of one stream before a position."""
 
-    stream_name: str
-    position: int
+    stream_name: StreamName = Field(description="Name of the stream.")
+    position: Count = Field(description="Selects messages at lower positions.")
 
 
 class Rule(ContractModel):
@@ -150,7 +166,7 @@ class Rule(ContractModel):
 
     name: str
     expired: bool = False
-    statuses: tuple[str, ...] = ()
+    statuses: Statuses = ()
     max_age: timedelta | None = None
     max_messages_per_stream: int | None = None
     max_bytes: int | None = None
@@ -202,10 +218,12 @@ class PurgeTask(ContractModel):
 
 
 class Sequences(ContractModel):
-    """Which message sequences a replay takes."""
+    """Members of message sequences."""
 
-    ids: tuple[str, ...] = ()
-    complete_only: bool = False
+    ids: Annotated[tuple[Identifier, ...], Field(max_length=1000)] = Field(
+        default=(), description="Identifiers of sequences. If empty, all."
+    )
+    complete_only: Flag = Field(default=False, description="If true, only complete sequences are selected.")
 
 
 class Selection(ContractModel):
@@ -214,20 +232,20 @@ class Selection(ContractModel):
     time_window: TimeWindow | None = None
     global_positions: Interval | None = None
     positions: Interval | None = None
-    stream_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
-    statuses: tuple[str, ...] = ()
-    correlation_ids: tuple[str, ...] = ()
-    message_ids: tuple[str, ...] = ()
-    headers: dict[str, str] = {}
+    stream_names: StreamNames = ()
+    categories: Categories = ()
+    types: MessageTypes = ()
+    statuses: Statuses = ()
+    correlation_ids: CorrelationIds = ()
+    message_ids: MessageIds = ()
+    headers: Headers = {}
     reasons: tuple[str, ...] = ()
     sequences: Sequences | None = None
     due_for_retry: bool = False
     held_back: Literal["Retrying", "Failed"] | None = None
     """With due_for_retry: which earlier messages of the same correlation id hold a message back. Retrying: those that
     will be tried again. Failed: all that failed. Absent: none."""
-    where: str | None = None
+    where: Predicate = None
     limit: int | None = None
 
 

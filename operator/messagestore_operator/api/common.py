@@ -6,21 +6,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from messagestore_core.contract import run_document
+from messagestore_core.contract.base import Flag, Where
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import ValidationRule
 from messagestore_operator.api.scalars import Cron, Duration, TimeZone
-from messagestore_operator.api.text import (
-    Category,
-    Flag,
-    Headers,
-    Identifier,
-    MessageStatus,
-    MessageType,
-    Name,
-    SecretKey,
-    StreamName,
-    Where,
-)
+from messagestore_operator.api.text import Name, SecretKey
 from messagestore_operator.api.uris import Endpoint
 
 
@@ -128,7 +119,7 @@ def _selects_something(match: Match) -> bool:
     return any(map(bool, lists))
 
 
-class Match(Model):
+class Match(run_document.Match, Model):
     """Messages that meet all given conditions on their envelopes."""
 
     validations: ClassVar[tuple[ValidationRule, ...]] = (
@@ -143,26 +134,4 @@ class Match(Model):
         ),
     )
 
-    stream_names: Annotated[tuple[StreamName, ...], Field(max_length=1000)] = Field(
-        default=(), description="Stream names, any of them."
-    )
-    categories: Annotated[tuple[Category, ...], Field(max_length=100)] = Field(
-        default=(), description="Categories, any of them."
-    )
-    types: Annotated[tuple[MessageType, ...], Field(max_length=100)] = Field(
-        default=(), description="Message types, any of them."
-    )
-    statuses: Annotated[tuple[MessageStatus, ...], Field(max_length=5)] = Field(
-        default=(), description="Statuses, any of them."
-    )
-    correlation_ids: Annotated[tuple[Identifier, ...], Field(max_length=1000)] = Field(
-        default=(), description="Correlation identifiers, any of them."
-    )
-    sequence_ids: Annotated[tuple[Identifier, ...], Field(max_length=1000)] = Field(
-        default=(), description="Identifiers of message sequences, any of them."
-    )
-    message_ids: Annotated[tuple[Identifier, ...], Field(max_length=1000)] = Field(
-        default=(), description="Message identifiers, any of them."
-    )
-    headers: Headers = Field(default={}, description="Headers with their values, all of them.")
-    where: Where = Field(default="", description="A predicate over the canonical columns. If empty, none.")
+    where: Where = ""

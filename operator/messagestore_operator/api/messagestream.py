@@ -6,6 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from messagestore_core.contract import records
+from messagestore_core.contract.base import Flag, Integer, Where
 from messagestore_operator.api.common import KeySecretRef, Manual, Match, Schedule, Storage
 from messagestore_operator.api.envelope import Envelope
 from messagestore_operator.api.messagestream_status import MessageStreamStatus
@@ -15,7 +17,7 @@ from messagestore_operator.api.rules import TransitionRule, ValidationRule, at_l
 from messagestore_operator.api.scalars import Duration, Quantity, Time
 from messagestore_operator.api.sources import Source
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.api.text import Flag, Integer, Label, MessageType, UniqueNames, Where
+from messagestore_operator.api.text import Label, UniqueNames
 from messagestore_operator.api.uris import StoreUri
 
 
@@ -51,17 +53,11 @@ class StreamTrigger(Model):
     )
 
 
-class Filter(Model):
+class Filter(records.Filter, Model):
     """Which messages are stored."""
 
-    types: Annotated[tuple[MessageType, ...], Field(max_length=100)] = Field(
-        default=(), description="Types that are stored. If empty, all."
-    )
     where: Where = Field(
         default="", description="A predicate over the canonical columns that must hold. If empty, none."
-    )
-    unmatched: Literal["Drop", "DeadLetter"] = Field(
-        default="Drop", description="Drop counts the other messages as filtered. DeadLetter makes them dead letters."
     )
 
 

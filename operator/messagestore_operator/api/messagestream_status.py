@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from messagestore_core.contract.base import Count, Flag, Value
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time
 from messagestore_operator.api.status import CurrentRun, FinishedRun, KnownFailure, TriggeredStatus
-from messagestore_operator.api.text import Count, Flag, Value
 
 StreamPhase = Literal["Pending", "Running", "Idle", "Suspended", "Failing", "Stalled", "Deleting"]
 

@@ -6,6 +6,20 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from messagestore_core.contract import run_document
+from messagestore_core.contract.base import (
+    MAX_COUNT,
+    Categories,
+    CorrelationIds,
+    Flag,
+    Headers,
+    Integer,
+    MessageIds,
+    MessageTypes,
+    Statuses,
+    StreamNames,
+    Where,
+)
 from messagestore_operator.api.common import KafkaSecurity, Manual, Schedule, Storage, StreamRef
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.replayjob_status import ReplayJobStatus
@@ -13,20 +27,7 @@ from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.rules import TransitionRule, ValidationRule, exactly_one, immutable
 from messagestore_operator.api.scalars import Duration, Time
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.api.text import (
-    MAX_COUNT,
-    Category,
-    Count,
-    Flag,
-    Headers,
-    Identifier,
-    Integer,
-    MessageStatus,
-    MessageType,
-    StreamName,
-    Topic,
-    Where,
-)
+from messagestore_operator.api.text import Topic
 from messagestore_operator.api.uris import BootstrapServers, StoreUri
 
 DeadLetterReason = Literal[
@@ -65,7 +66,7 @@ class TimeWindow(Model):
     to: Time | None = Field(default=None, description="End of the span. If absent, none.")
 
 
-class PositionRange(Model):
+class PositionRange(run_document.Interval, Model):
     """Positions from one to another, both included."""
 
     validations: ClassVar[tuple[ValidationRule, ...]] = (
@@ -76,17 +77,9 @@ class PositionRange(Model):
         ),
     )
 
-    from_: Count | None = Field(default=None, alias="from", description="First position. If absent, the beginning.")
-    to: Count | None = Field(default=None, description="Last position. If absent, no end.")
 
-
-class SequenceSelection(Model):
+class SequenceSelection(run_document.Sequences, Model):
     """Members of message sequences."""
-
-    ids: Annotated[tuple[Identifier, ...], Field(max_length=1000)] = Field(
-        default=(), description="Identifiers of sequences. If empty, all."
-    )
-    complete_only: Flag = Field(default=False, description="If true, only complete sequences are selected.")
 
 
 class Select(Model):
@@ -103,25 +96,13 @@ class Select(Model):
     time_window: TimeWindow | None = Field(default=None, description="By time.")
     global_positions: PositionRange | None = Field(default=None, description="By global position.")
     positions: PositionRange | None = Field(default=None, description="By position in each of streamNames.")
-    stream_names: Annotated[tuple[StreamName, ...], Field(max_length=1000)] = Field(
-        default=(), description="Stream names, any of them."
-    )
-    categories: Annotated[tuple[Category, ...], Field(max_length=100)] = Field(
-        default=(), description="Categories, any of them."
-    )
-    types: Annotated[tuple[MessageType, ...], Field(max_length=100)] = Field(
-        default=(), description="Message types, any of them."
-    )
-    statuses: Annotated[tuple[MessageStatus, ...], Field(max_length=5)] = Field(
-        default=(), description="Statuses, any of them."
-    )
-    correlation_ids: Annotated[tuple[Identifier, ...], Field(max_length=1000)] = Field(
-        default=(), description="Correlation identifiers, any of them."
-    )
-    message_ids: Annotated[tuple[Identifier, ...], Field(max_length=1000)] = Field(
-        default=(), description="Message identifiers, any of them."
-    )
-    headers: Headers = Field(default={}, description="Headers with their values, all of them.")
+    stream_names: StreamNames = ()
+    categories: Categories = ()
+    types: MessageTypes = ()
+    statuses: Statuses = ()
+    correlation_ids: CorrelationIds = ()
+    message_ids: MessageIds = ()
+    headers: Headers = {}
     reasons: Annotated[tuple[DeadLetterReason, ...], Field(max_length=20)] = Field(
         default=(), description="Reasons of dead letters, any of them. Only with origin DeadLetters."
     )
@@ -129,7 +110,7 @@ class Select(Model):
     due_for_retry: Flag = Field(
         default=False, description="If true, only failed messages whose retry is due are selected."
     )
-    where: Where = Field(default="", description="A predicate over the canonical columns. If empty, none.")
+    where: Where = ""
     limit: Annotated[Integer, Field(ge=1, le=MAX_COUNT)] | None = Field(
         default=None, description="Maximum number of messages, the first in order. If absent, all."
     )

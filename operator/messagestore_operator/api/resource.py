@@ -6,9 +6,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
+from messagestore_core.contract.base import Integer
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import ValidationRule
-from messagestore_operator.api.text import Integer, Name
+from messagestore_operator.api.text import Name
 
 GROUP = "messagestore.dev"
 VERSION = "v1alpha1"

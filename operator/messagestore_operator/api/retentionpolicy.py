@@ -6,6 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from messagestore_core.contract import run_document
+from messagestore_core.contract.base import MAX_COUNT, Flag, Integer, Statuses, Value
 from messagestore_operator.api.common import KeySecretRef, Manual, Match, Schedule, Storage, StreamRef
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import Resource
@@ -13,17 +15,7 @@ from messagestore_operator.api.retentionpolicy_status import RetentionPolicyStat
 from messagestore_operator.api.rules import ValidationRule, exactly_one
 from messagestore_operator.api.scalars import Duration, JsonPath, Quantity
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.api.text import (
-    MAX_COUNT,
-    Count,
-    Flag,
-    Integer,
-    Label,
-    MessageStatus,
-    StreamName,
-    UniqueNames,
-    Value,
-)
+from messagestore_operator.api.text import Label, UniqueNames
 from messagestore_operator.api.uris import StoreUri
 
 
@@ -46,11 +38,8 @@ class PolicyTrigger(Model):
     )
 
 
-class TruncateBefore(Model):
+class TruncateBefore(run_document.StreamPosition, Model):
     """The messages of one stream before a position."""
-
-    stream_name: StreamName = Field(description="Name of the stream.")
-    position: Count = Field(description="Selects messages at lower positions.")
 
 
 def _has_condition(rule: PolicyRule) -> bool:
@@ -76,9 +65,7 @@ class PolicyRule(Model):
 
     name: Label = Field(description="Name of the rule, unique in the policy.")
     expired: Flag = Field(default=False, description="If true, selects only messages that have expired.")
-    statuses: Annotated[tuple[MessageStatus, ...], Field(max_length=5)] = Field(
-        default=(), description="Selects messages with one of these statuses. If empty, any."
-    )
+    statuses: Statuses = Field(default=(), description="Selects messages with one of these statuses. If empty, any.")
     max_age: Duration | None = Field(default=None, description="Selects messages older than this.")
     max_messages_per_stream: Annotated[Integer, Field(ge=0, le=MAX_COUNT)] | None = Field(
         default=None, description="Selects all but the newest N messages of each stream. Held messages count."

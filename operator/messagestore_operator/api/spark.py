@@ -7,10 +7,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from messagestore_core.contract.base import Integer
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import ValidationRule
 from messagestore_operator.api.spark_conf import conf_rules, describe_conf
-from messagestore_operator.api.text import Integer
 
 Memory = Annotated[str, Field(strict=True, max_length=16, pattern="^[1-9][0-9]{0,6}[kmgtKMGT]$")]
 

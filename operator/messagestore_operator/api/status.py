@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from messagestore_core.contract.base import Count, Value
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time
-from messagestore_operator.api.text import Count, Note, UniqueNames, Value
+from messagestore_operator.api.text import Note, UniqueNames
 
 RunState = Literal["Pending", "Running", "Succeeded", "Failed", "Cancelled"]
 

@@ -1,10 +1,10 @@
-"""Strings, numbers and lists with limits: every value in a resource has one."""
+"""Names, notes and lists with limits: every value in a resource has one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -15,27 +15,11 @@ LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 TOPIC_PATTERN = r"^[A-Za-z0-9._-]+$"
 
-Flag = Annotated[bool, Field(strict=True)]
-Integer = Annotated[int, Field(strict=True)]
-MAX_COUNT = 2**53
-"""Up to this number every JSON reader keeps whole numbers exact."""
-
-Count = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
 Name = Annotated[str, Field(strict=True, max_length=MAX_NAME, pattern=NAME_PATTERN)]
 Label = Annotated[str, Field(strict=True, max_length=63, pattern=LABEL_PATTERN)]
 SecretKey = Annotated[str, Field(strict=True, max_length=MAX_NAME, pattern=r"^[-._a-zA-Z0-9]+$")]
 Topic = Annotated[str, Field(strict=True, max_length=249, pattern=TOPIC_PATTERN)]
-Value = Annotated[str, Field(strict=True, max_length=1024)]
 Note = Annotated[str, Field(strict=True, max_length=32768)]
-
-StreamName = Annotated[str, Field(strict=True, max_length=1024, pattern="^[^-]")]
-Category = Annotated[str, Field(strict=True, max_length=512, pattern="^[^-]+$")]
-MessageType = Annotated[str, Field(strict=True, min_length=1, max_length=512)]
-Identifier = Annotated[str, Field(strict=True, min_length=1, max_length=1024)]
-MessageStatus = Literal["RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED"]
-
-Where = Annotated[str, Field(strict=True, max_length=4096)]
-Headers = Annotated[dict[str, Value], Field(max_length=32)]
 
 
 @dataclass(frozen=True)

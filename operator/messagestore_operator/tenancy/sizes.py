@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from messagestore_core.contract.base import Integer
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.spark import DriverResources, ExecutorResources, Memory, Spark, bytes_of
-from messagestore_operator.api.text import Integer
 from messagestore_operator.translate.refusal import RefusedField
 
 _SETTING = "tenancy.sizes"
