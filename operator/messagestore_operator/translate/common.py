@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, cast
+from collections.abc import Iterable
+from typing import Any, Literal, TypeVar, cast
+
+from pydantic import BaseModel
 
 from messagestore_core.contract import records as record_contract
 from messagestore_core.contract import run_document as contract
 from messagestore_core.contract import stores as store_contract
 from messagestore_operator.api import MessageStream, Resource
-from messagestore_operator.api.common import Match
-from messagestore_operator.api.messagestream import Hold
+from messagestore_operator.api.model import Model
+from messagestore_operator.api.scalars import Duration, Quantity, Time
 from messagestore_operator.api.translators import FieldSource, HeaderSource
 from messagestore_operator.translate.secrets import seal_keys
 from messagestore_operator.translate.storage import job_uri
 
 Kind = Literal["MessageStream", "RetentionPolicy", "ReplayJob"]
+Part = TypeVar("Part", bound=BaseModel)
 
 
 def resource_of(resource: Resource) -> contract.Resource:
@@ -49,7 +53,7 @@ def integrity_of(stream: MessageStream) -> record_contract.Integrity | None:
     integrity, key = stream.spec.integrity, next(seal_keys(stream), None)
     if integrity is None or key is None:
         return None
-    return record_contract.Integrity(key_environment=key.variable, unsigned=integrity.unsigned)
+    return as_document(record_contract.Integrity, integrity, key_environment=key.variable)
 
 
 def translators_of(stream: MessageStream) -> tuple[record_contract.Translator, ...]:
@@ -70,27 +74,36 @@ def _field_source(source: FieldSource | HeaderSource) -> record_contract.FieldSo
     )
 
 
-def match_of(match: Match) -> contract.Match:
-    """A match in the run document; an empty predicate is left out."""
-    return contract.Match(**given(match))
-
-
 def holds_of(stream: MessageStream) -> tuple[contract.Hold, ...]:
     """The holds, which protect messages of the stream's store from removal."""
-    return tuple(map(_hold, stream.spec.holds))
+    return tuple(as_document(contract.Hold, hold) for hold in stream.spec.holds)
 
 
-def _hold(hold: Hold) -> contract.Hold:
-    return contract.Hold(
-        name=hold.name,
-        match=match_of(hold.match) if hold.match else contract.Match(),
-        until=hold.until.datetime if hold.until else None,
-    )
+def as_document(kind: type[Part], part: Model, **differing: Any) -> Part:
+    """A part of the run document: the fields that a part of a resource has by the same names, and those that differ.
+
+    Durations, sizes and times become the document's, whole models too; an absent field has the document's default.
+    """
+    same = kind.model_fields.keys() & type(part).model_fields.keys() - differing.keys()
+    return kind.model_validate({**_plain(part, same), **differing})
 
 
-def given(model: Any) -> dict[str, Any]:
-    """The fields of a model by their names in Python, without an empty predicate."""
-    fields = {name: getattr(model, name) for name in type(model).model_fields}
-    if not fields.get("where", True):
-        del fields["where"]
-    return fields
+def _plain(part: Model, names: Iterable[str]) -> dict[str, Any]:
+    values = {name: getattr(part, name) for name in names}
+    return {name: _value(value) for name, value in values.items() if value is not None}
+
+
+def _value(value: Any) -> Any:
+    match value:
+        case Duration():
+            return value.timedelta
+        case Quantity():
+            return value.bytes
+        case Time():
+            return value.datetime
+        case Model():
+            return _plain(value, type(value).model_fields)
+        case tuple():
+            return tuple(map(_value, value))
+        case _:
+            return value

@@ -9,9 +9,9 @@ from messagestore_core.contract import run_document as contract
 from messagestore_core.contract import stores as store_contract
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.envelope import Envelope
-from messagestore_operator.api.messagestream import Filter, Retry
+from messagestore_operator.api.messagestream import Retry
 from messagestore_operator.api.sources import FilesSource, Source
-from messagestore_operator.translate.common import holds_of, integrity_of, resource_of, table_of, translators_of
+from messagestore_operator.translate.common import as_document, integrity_of, resource_of, table_of, translators_of
 from messagestore_operator.translate.kafka import kafka_source
 from messagestore_operator.translate.names import source_id, updates_id
 from messagestore_operator.translate.storage import ingest_access, job_uri
@@ -47,20 +47,20 @@ def ingest_task(stream: MessageStream) -> contract.IngestTask:
     ensure_supported(stream)
     spec = stream.spec
     window = spec.deduplication.window if spec.deduplication else None
-    return contract.IngestTask(
+    return as_document(
+        contract.IngestTask,
+        spec,
         source_id=source_id(stream),
         source=_source(stream, spec.source),
         envelope=_envelope(spec.envelope),
         translators=translators_of(stream),
         integrity=integrity_of(stream),
-        filter=_filter(spec.filter),
         deduplication_window=window.timedelta if window else None,
         on_arrival_expired=spec.expiration.on_arrival_expired,
         default_ttl=spec.expiration.default_ttl.timedelta if spec.expiration.default_ttl else None,
         retry=_retry(spec.retry),
         lifecycle=_lifecycle(stream),
         sequence_timeout=spec.sequences.timeout.timedelta if spec.sequences else None,
-        holds=holds_of(stream),
         max_payload_bytes=spec.payload.max_size.bytes,
         claim_check_bytes=spec.payload.claim_check_threshold.bytes if spec.payload.claim_check_threshold else None,
         compression=spec.payload.compression,
@@ -69,24 +69,16 @@ def ingest_task(stream: MessageStream) -> contract.IngestTask:
 
 
 def _retry(retry: Retry) -> contract.Retry:
-    return contract.Retry(
-        max_retries=0 if retry.policy == "Drop" else retry.max_retries,
-        backoff_base=retry.backoff_base,
-        max_backoff=retry.max_backoff.timedelta,
-        set_aside=retry.policy == "DeadLetter",
-    )
+    most = 0 if retry.policy == "Drop" else retry.max_retries
+    return as_document(contract.Retry, retry, max_retries=most, set_aside=retry.policy == "DeadLetter")
 
 
 def _lifecycle(stream: MessageStream) -> contract.Lifecycle | None:
     lifecycle = stream.spec.lifecycle
     if lifecycle is None:
         return None
-    timeout = lifecycle.processing_timeout
-    return contract.Lifecycle(
-        source_id=updates_id(stream),
-        source=_source(stream, lifecycle.source),
-        processing_timeout=timeout.timedelta if timeout else None,
-    )
+    source = _source(stream, lifecycle.source)
+    return as_document(contract.Lifecycle, lifecycle, source_id=updates_id(stream), source=source)
 
 
 def _source(stream: MessageStream, source: Source) -> record_contract.FilesSource | record_contract.KafkaSource:
@@ -94,12 +86,11 @@ def _source(stream: MessageStream, source: Source) -> record_contract.FilesSourc
     if source.kafka is not None:
         return kafka_source(stream.metadata.namespace, source.kafka)
     assert files is not None
-    return record_contract.FilesSource(
+    return as_document(
+        record_contract.FilesSource,
+        files,
         uri=job_uri(files.uri),
-        format=files.format,
         max_files_per_batch=files.files_per_batch,
-        max_bytes_per_batch=files.max_bytes_per_batch.bytes if files.max_bytes_per_batch else None,
-        after_ingest=files.after_ingest,
         archive_uri=job_uri(files.archive_uri.rstrip("/")) if files.archive_uri else None,
         last_line_after=_last_line_after(files),
     )
@@ -129,9 +120,3 @@ def _envelope(envelope: Envelope) -> record_contract.Envelope:
         required=envelope.required,
         unknown_fields=envelope.unknown_fields,
     )
-
-
-def _filter(wanted: Filter | None) -> record_contract.Filter:
-    if wanted is None:
-        return record_contract.Filter()
-    return record_contract.Filter(types=wanted.types, where=wanted.where or None, unmatched=wanted.unmatched)

@@ -12,6 +12,7 @@ from messagestore_operator.api import MessageStream, ReplayJob, Resource
 from messagestore_operator.api.common import KafkaSecurity
 from messagestore_operator.api.replayjob import KafkaDestination
 from messagestore_operator.api.sources import KafkaSource
+from messagestore_operator.translate.common import as_document
 from messagestore_operator.translate.secrets import SecretVariable, Use, digest
 from messagestore_operator.translate.storage import CA_FOLDER, CertificateMount
 
@@ -81,10 +82,5 @@ def destination_access(job: ReplayJob) -> KafkaAccess | None:
 
 def kafka_source(namespace: str, kafka: KafkaSource) -> record_contract.KafkaSource:
     """A source in the run document."""
-    return record_contract.KafkaSource(
-        cluster=kafka_access(namespace, kafka.bootstrap_servers, kafka.security).cluster,
-        topics=kafka.topics,
-        topic_pattern=kafka.topic_pattern,
-        starting_offsets=kafka.starting_offsets,
-        max_records_per_batch=kafka.max_records_per_batch,
-    )
+    access = kafka_access(namespace, kafka.bootstrap_servers, kafka.security)
+    return as_document(record_contract.KafkaSource, kafka, cluster=access.cluster)

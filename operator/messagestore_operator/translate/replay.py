@@ -7,9 +7,9 @@ from typing import Literal
 
 from messagestore_core.contract import run_document as contract
 from messagestore_operator.api import MessageStream, ReplayJob
-from messagestore_operator.api.replayjob import PositionRange, Select, TimeWindow
+from messagestore_operator.api.replayjob import Select
 from messagestore_operator.translate.annotations import adopts_from
-from messagestore_operator.translate.common import given, integrity_of, resource_of, table_of, translators_of
+from messagestore_operator.translate.common import as_document, integrity_of, resource_of, table_of, translators_of
 from messagestore_operator.translate.ingest import ingest_task
 from messagestore_operator.translate.kafka import destination_access
 from messagestore_operator.translate.names import job_id, request_digest
@@ -29,20 +29,18 @@ def replay_document(
     """
     ensure_supported(job)
     spec = job.spec
-    task = contract.ReplayTask(
+    task = as_document(
+        contract.ReplayTask,
+        spec,
         job_id=job_id(job),
         request_digest=request_digest(job),
         rounds=spec.trigger is not None,
-        origin=spec.origin,
         select=_selection(spec.select, stream),
         translators=translators_of(stream),
         integrity=integrity_of(stream),
-        order=spec.order,
         destination=_destination(job, target),
         messages_per_second=spec.rate_limit.messages_per_second if spec.rate_limit else None,
         mark_headers=_mark_headers(job),
-        mode=spec.mode,
-        on_failed=spec.on_failed,
     )
     own = target is not None and target.identity == stream.identity
     table = table_of(stream, adopts_from(stream) if own else ())
@@ -51,19 +49,7 @@ def replay_document(
 
 
 def _selection(select: Select, stream: MessageStream) -> contract.Selection:
-    window, sequences = select.time_window, select.sequences
-    return contract.Selection(
-        **{
-            **given(select),
-            "time_window": _window(window) if window else None,
-            "global_positions": _interval(select.global_positions),
-            "positions": _interval(select.positions),
-            "held_back": _held_back(stream) if select.due_for_retry else None,
-            "sequences": contract.Sequences(ids=sequences.ids, complete_only=sequences.complete_only)
-            if sequences
-            else None,
-        }
-    )
+    return as_document(contract.Selection, select, held_back=_held_back(stream) if select.due_for_retry else None)
 
 
 def _held_back(stream: MessageStream) -> Literal["Retrying", "Failed"] | None:
@@ -74,25 +60,15 @@ def _held_back(stream: MessageStream) -> Literal["Retrying", "Failed"] | None:
     return "Failed" if retry.policy == "Retry" else "Retrying"
 
 
-def _window(window: TimeWindow) -> contract.TimeWindow:
-    return contract.TimeWindow(
-        **{"from": window.from_.datetime if window.from_ else None, "to": window.to.datetime if window.to else None}
-    )
-
-
-def _interval(positions: PositionRange | None) -> contract.Interval | None:
-    return None if positions is None else contract.Interval(**{"from": positions.from_, "to": positions.to})
-
-
 def _destination(
     job: ReplayJob, target: MessageStream | None
 ) -> contract.FilesDestination | contract.KafkaDestination | contract.StreamDestination:
     files = job.spec.destination.files
     if files is not None:
-        return contract.FilesDestination(uri=job_uri(files.uri.rstrip("/")), format=files.format)
+        return as_document(contract.FilesDestination, files, uri=job_uri(files.uri.rstrip("/")))
     kafka, access = job.spec.destination.kafka, destination_access(job)
     if kafka is not None and access is not None:
-        return contract.KafkaDestination(cluster=access.cluster, topic=kafka.topic, key=kafka.key)
+        return as_document(contract.KafkaDestination, kafka, cluster=access.cluster)
     assert target is not None
     return contract.StreamDestination(table=table_of(target, adopts_from(target)), ingest=ingest_task(target))
 
