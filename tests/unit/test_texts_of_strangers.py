@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
 from messagestore_core.clock import in_utc
+from messagestore_core.contract.base import CheckedText, JsonPath
 from messagestore_core.predicate.literals import read_interval, read_timestamp
 from messagestore_operator.api.common import Schedule
-from messagestore_operator.api.scalars import CheckedText, Cron, Duration, JsonPath, Quantity, Time, TimeZone
+from messagestore_operator.api.scalars import Cron, Duration, Quantity, Time, TimeZone
 from messagestore_operator.decide.schedule import latest_time, next_time
 from messagestore_operator.manifests.yaml_tree import read_documents
 

@@ -1,9 +1,14 @@
 """The base of the contract's models, and their scalars with the limits and descriptions that resources have too."""
 
-from typing import Annotated, Literal
+from __future__ import annotations
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+import re
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
 class ContractModel(BaseModel):
@@ -40,3 +45,55 @@ Where = Annotated[
 ]
 Predicate = Annotated[Where | None, BeforeValidator(lambda text: text or None)]
 """A ``Where`` in a document, where null stands for the empty one."""
+
+
+class CheckedText(str):
+    """A string that is checked. Subclasses have a pattern and may have more checks."""
+
+    pattern: ClassVar[str]
+    max_length: ClassVar[int]
+    expected: ClassVar[str]
+    """The expected form, in words that follow "must be"."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        """Check the text and return it as this type."""
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, str):
+            raise PydanticCustomError("form", f"must be a string: {cls.expected}")
+        if len(value) > cls.max_length:
+            raise PydanticCustomError("form", f"must be at most {cls.max_length} characters long")
+        if not re.search(cls.pattern.removesuffix("$") + (r"\Z" if cls.pattern.endswith("$") else ""), value):
+            raise PydanticCustomError("form", f"must be {cls.expected}")
+        text = cls(value)
+        text.check_meaning()
+        return text
+
+    def check_meaning(self) -> None:
+        """Refuse a text that matches the pattern but is invalid, with a PydanticCustomError."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls.parse, serialization=core_schema.plain_serializer_function_ser_schema(str)
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": "string", "maxLength": cls.max_length, "pattern": cls.pattern}
+
+
+class JsonPath(CheckedText):
+    """A path into a JSON document: ``$``, ``.name``, ``['name']`` and ``[n]``, nothing else."""
+
+    pattern = r"^\$(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\]|\[[0-9]{1,9}\])*$"
+    max_length = 512
+    expected = "a path of $, .name, ['name'] and [n], such as $.headers['X-Id']; no wildcards, filters or recursion"
+
+    __slots__ = ()
+
+
+JsonPaths = Annotated[tuple[JsonPath, ...], Field(max_length=64)]

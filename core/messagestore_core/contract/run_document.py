@@ -13,12 +13,14 @@ from messagestore_core.contract.base import (
     Flag,
     Headers,
     Identifier,
+    JsonPaths,
     MessageIds,
     MessageTypes,
     Predicate,
     Statuses,
     StreamName,
     StreamNames,
+    Value,
 )
 from messagestore_core.contract.records import (
     Envelope,
@@ -175,17 +177,27 @@ class Rule(ContractModel):
     erase: bool = False
 
 
-class Scrub(ContractModel):
-    """What is removed from a row that stays. ``key_environment`` names the variable that holds the key of Hash."""
+class ScrubbedParts(ContractModel):
+    """What is removed from messages that stay in the store."""
 
-    payload_paths: tuple[str, ...] = ()
-    metadata_paths: tuple[str, ...] = ()
-    result_paths: tuple[str, ...] = ()
-    headers: tuple[str, ...] = ()
-    error: bool = False
-    dead_letters: bool = False
-    """Whether dead letters that name a message go when it is scrubbed."""
-    method: Literal["Redact", "Hash", "Drop"] = "Redact"
+    payload_paths: JsonPaths = Field(default=(), description="Paths of values in JSON payloads.")
+    metadata_paths: JsonPaths = Field(default=(), description="Paths of values in the metadata.")
+    result_paths: JsonPaths = Field(default=(), description="Paths of values in JSON results.")
+    headers: Annotated[tuple[Annotated[Value, Field(min_length=1)], ...], Field(max_length=64)] = Field(
+        default=(), description="Names of headers."
+    )
+    error: Flag = Field(default=False, description="If true, the error text is removed too.")
+    dead_letters: Flag = Field(
+        default=False, description="If true, dead letters that name a scrubbed message are removed."
+    )
+    method: Literal["Redact", "Hash", "Drop"] = Field(
+        default="Redact", description="What replaces the value: a fixed mark, a keyed hash, or nothing."
+    )
+
+
+class Scrub(ScrubbedParts):
+    """What a purge scrubs. ``key_environment`` names the variable that holds the key of Hash."""
+
     key_environment: str | None = None
 
 

@@ -13,7 +13,7 @@ from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.retentionpolicy_status import RetentionPolicyStatus
 from messagestore_operator.api.rules import ValidationRule, exactly_one
-from messagestore_operator.api.scalars import Duration, JsonPath, Quantity
+from messagestore_operator.api.scalars import Duration, Quantity
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.api.text import Label, UniqueNames
 from messagestore_operator.api.uris import StoreUri
@@ -84,7 +84,7 @@ class PolicyRule(Model):
     )
 
 
-class Scrub(Model):
+class Scrub(run_document.ScrubbedParts, Model):
     """What is removed from messages that stay in the store."""
 
     validations: ClassVar[tuple[ValidationRule, ...]] = (
@@ -104,25 +104,6 @@ class Scrub(Model):
         ),
     )
 
-    payload_paths: Annotated[tuple[JsonPath, ...], Field(max_length=64)] = Field(
-        default=(), description="Paths of values in JSON payloads."
-    )
-    metadata_paths: Annotated[tuple[JsonPath, ...], Field(max_length=64)] = Field(
-        default=(), description="Paths of values in the metadata."
-    )
-    result_paths: Annotated[tuple[JsonPath, ...], Field(max_length=64)] = Field(
-        default=(), description="Paths of values in JSON results."
-    )
-    headers: Annotated[tuple[Annotated[Value, Field(min_length=1)], ...], Field(max_length=64)] = Field(
-        default=(), description="Names of headers."
-    )
-    error: Flag = Field(default=False, description="If true, the error text is removed too.")
-    dead_letters: Flag = Field(
-        default=False, description="If true, dead letters that name a scrubbed message are removed."
-    )
-    method: Literal["Redact", "Hash", "Drop"] = Field(
-        default="Redact", description="What replaces the value: a fixed mark, a keyed hash, or nothing."
-    )
     key_secret_ref: KeySecretRef | None = Field(default=None, description="The key of method Hash.")
 
 

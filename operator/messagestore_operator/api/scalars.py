@@ -1,4 +1,4 @@
-"""Typed strings: durations, quantities, times, JSON paths, cron expressions, time zones.
+"""Typed strings: durations, quantities, times, cron expressions, time zones.
 
 Each keeps the text as it was written, is checked once, and has its value as a property.
 """
@@ -14,20 +14,17 @@ from typing import Any, ClassVar, Self
 
 import isodate
 from croniter import CroniterError, croniter
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError
 
+from messagestore_core.contract.base import CheckedText
 from messagestore_operator.api.rules import ValidationRule
 
 
-class CheckedText(str):
-    """A string that is checked. Subclasses have a pattern and may have more checks."""
+class RuledText(CheckedText):
+    """A string that the API server checks by rules too, beside its pattern."""
 
-    pattern: ClassVar[str]
-    max_length: ClassVar[int]
-    expected: ClassVar[str]
-    """The expected form, in words that follow "must be"."""
     schema_format: ClassVar[str | None] = None
     worded: ClassVar[bool] = False
     """Whether the API server says in words what it expects; otherwise it shows the pattern alone."""
@@ -35,36 +32,14 @@ class CheckedText(str):
 
     __slots__ = ()
 
-    @classmethod
-    def parse(cls, value: Any) -> Self:
-        """Check the text and return it as this type."""
-        if isinstance(value, cls):
-            return value
-        if not isinstance(value, str):
-            raise PydanticCustomError("form", f"must be a string: {cls.expected}")
-        if len(value) > cls.max_length:
-            raise PydanticCustomError("form", f"must be at most {cls.max_length} characters long")
-        if not re.search(cls.pattern.removesuffix("$") + (r"\Z" if cls.pattern.endswith("$") else ""), value):
-            raise PydanticCustomError("form", f"must be {cls.expected}")
-        text = cls(value)
-        broken = [rule.message for rule in cls.validations if not rule.holds(text)]
-        if broken:
-            raise PydanticCustomError("form", "; ".join(broken))
-        text.check_meaning()
-        return text
-
     def check_meaning(self) -> None:
-        """Refuse a text that matches the pattern but is invalid, with a PydanticCustomError."""
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(
-            cls.parse, serialization=core_schema.plain_serializer_function_ser_schema(str)
-        )
+        """Refuse a text that breaks a rule."""
+        if broken := [rule.message for rule in self.validations if not rule.holds(self)]:
+            raise PydanticCustomError("form", "; ".join(broken))
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        schema: dict[str, Any] = {"type": "string", "maxLength": cls.max_length, "pattern": cls.pattern}
+        schema = super().__get_pydantic_json_schema__(core, handler)
         if cls.schema_format:
             schema["format"] = cls.schema_format
         rules = [rule.to_schema() for rule in cls.validations]
@@ -80,7 +55,7 @@ _MINUTES = rf"([0-9]{{1,8}}M({_SECONDS})?|{_SECONDS})"
 _CLOCK = rf"T([0-9]{{1,6}}H({_MINUTES})?|{_MINUTES})"
 
 
-class Duration(CheckedText):
+class Duration(RuledText):
     """An ISO 8601 duration in days or smaller units, longer than zero."""
 
     pattern = rf"^P([0-9]{{1,5}}D({_CLOCK})?|{_CLOCK})$"
@@ -147,7 +122,7 @@ class Quantity(CheckedText):
         }
 
 
-class Time(CheckedText):
+class Time(RuledText):
     """An instant in RFC 3339, in UTC."""
 
     pattern = (
@@ -178,16 +153,6 @@ class Time(CheckedText):
         return cls.parse(moment.astimezone(dt.UTC).isoformat().removesuffix("+00:00") + "Z")
 
 
-class JsonPath(CheckedText):
-    """A path into a JSON document: ``$``, ``.name``, ``['name']`` and ``[n]``, nothing else."""
-
-    pattern = r"^\$(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\]|\[[0-9]{1,9}\])*$"
-    max_length = 512
-    expected = "a path of $, .name, ['name'] and [n], such as $.headers['X-Id']; no wildcards, filters or recursion"
-
-    __slots__ = ()
-
-
 # No R and H: croniter replaces them by random values, different ones each time.
 _CRON_VALUE = r"([0-9]{1,2}|[A-Za-z]{3}|[Ll][0-7]?)"
 _CRON_ITEM = rf"(\*|{_CRON_VALUE}(-{_CRON_VALUE})?)(/[0-9]{{1,2}})?"
@@ -201,7 +166,7 @@ _CRON_FIELDS = {
 }
 
 
-class Cron(CheckedText):
+class Cron(RuledText):
     """A cron expression of five fields: minute, hour, day of month, month, day of week."""
 
     pattern = rf"^{_CRON_FIELD}( +{_CRON_FIELD}){{4}}$"
@@ -232,7 +197,7 @@ def _why_never(expression: str) -> str:
     return "there is no such day, so it never fires"
 
 
-class TimeZone(CheckedText):
+class TimeZone(RuledText):
     """The name of a time zone in the IANA database."""
 
     pattern = r"^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$"

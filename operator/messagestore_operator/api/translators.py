@@ -6,10 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from messagestore_core.contract.base import Integer, Value
+from messagestore_core.contract.base import Integer, JsonPath, Value
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import ValidationRule
-from messagestore_operator.api.scalars import JsonPath
 from messagestore_operator.api.text import UniqueNames
 
 TranslatedField = Literal[

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from messagestore_core.contract.base import CheckedText
 from messagestore_operator.api.rules import ValidationRule
-from messagestore_operator.api.scalars import CheckedText
+from messagestore_operator.api.scalars import RuledText
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?"
 _BUCKET = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?"
@@ -29,7 +30,7 @@ _NO_ESCAPES = ValidationRule(
 )
 
 
-class StoreUri(CheckedText):
+class StoreUri(RuledText):
     """A folder that is written to: a store's table, an archive, the destination of a replay."""
 
     pattern = rf"^({_ROOT})(/{_SEGMENT})+/?$"
@@ -40,7 +41,7 @@ class StoreUri(CheckedText):
     __slots__ = ()
 
 
-class SourceUri(CheckedText):
+class SourceUri(RuledText):
     """A folder that is read from; a whole bucket may be one."""
 
     pattern = rf"^({_ROOT})(/{_SEGMENT})*/?$"

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 from pydantic_core import PydanticCustomError
 
-from messagestore_operator.api.scalars import Cron, Duration, JsonPath, Quantity, Time, TimeZone
+from messagestore_core.contract.base import JsonPath
+from messagestore_operator.api.scalars import Cron, Duration, Quantity, Time, TimeZone
 from messagestore_operator.api.uris import BootstrapServers, Endpoint, SourceUri, StoreUri
 
 

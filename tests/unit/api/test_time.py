@@ -7,23 +7,25 @@ from itertools import product
 import pytest
 from pydantic_core import PydanticCustomError
 
-from messagestore_operator.api import scalars, uris
-from messagestore_operator.api.scalars import CheckedText
+from messagestore_core.contract import base
+from messagestore_core.contract.base import CheckedText
+from messagestore_operator.api import scalars, translators, uris
+from messagestore_operator.api.scalars import RuledText
 from support.waiting import scaled
 
 SECONDS = 0.1
 PIECES = [*"a0-./:,*'[ ", "a.", "a-", "/a", "1,", "*/1,", "1-2,", "['a']", ".a"]
 BEGINNINGS = ["", "$", "s3a://a/", "https://a", "file:///", "a:1,", "P1DT", "JAN,", "$['"]
 ENDS = ["", "!", "\n", "\x00"]
-TEXTS = [
+TEXTS = {
     found
-    for module in (scalars, uris)
+    for module in (base, scalars, uris, translators)
     for found in vars(module).values()
-    if isinstance(found, type) and issubclass(found, CheckedText) and found is not CheckedText
-]
+    if isinstance(found, type) and issubclass(found, CheckedText) and found not in (CheckedText, RuledText)
+}
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("text", sorted(TEXTS, key=str), ids=lambda one: one.__name__)
 def test_a_text_of_any_repetition_is_checked_in_no_time(text: type[CheckedText]) -> None:
     for beginning, piece, end in product(BEGINNINGS, PIECES, ENDS):
         value = f"{beginning}{piece * text.max_length}"[: text.max_length - len(end)] + end
