@@ -10,8 +10,7 @@ from messagestore_core.contract import run_document
 from messagestore_core.contract.base import Flag, Where
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import ValidationRule
-from messagestore_operator.api.scalars import Cron, Duration, TimeZone
-from messagestore_operator.api.text import Name, SecretKey
+from messagestore_operator.api.scalars import Cron, Duration, Name, SecretKey, TimeZone
 from messagestore_operator.api.uris import Endpoint
 
 

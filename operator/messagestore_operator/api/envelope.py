@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from messagestore_core.contract.base import JsonPath, Value
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import ValidationRule, exactly_one
-from messagestore_operator.api.text import UniqueNames
+from messagestore_operator.api.scalars import UniqueNames
 from messagestore_operator.api.translators import Translator
 
 CanonicalField = Literal[

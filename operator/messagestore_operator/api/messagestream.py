@@ -14,10 +14,9 @@ from messagestore_operator.api.messagestream_status import MessageStreamStatus
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.rules import TransitionRule, ValidationRule, at_least_one, exactly_one, immutable
-from messagestore_operator.api.scalars import Duration, Quantity, Time
+from messagestore_operator.api.scalars import Duration, Label, Quantity, Time, UniqueNames
 from messagestore_operator.api.sources import Source
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.api.text import Label, UniqueNames
 from messagestore_operator.api.uris import StoreUri
 
 

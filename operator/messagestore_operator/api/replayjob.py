@@ -25,9 +25,8 @@ from messagestore_operator.api.model import Model
 from messagestore_operator.api.replayjob_status import ReplayJobStatus
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.rules import TransitionRule, ValidationRule, exactly_one, immutable
-from messagestore_operator.api.scalars import Duration, Time
+from messagestore_operator.api.scalars import Duration, Time, Topic
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.api.text import Topic
 from messagestore_operator.api.uris import BootstrapServers, StoreUri
 
 DeadLetterReason = Literal[

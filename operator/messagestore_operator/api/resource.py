@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from messagestore_core.contract.base import Integer
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import ValidationRule
-from messagestore_operator.api.text import Name
+from messagestore_operator.api.scalars import Name
 
 GROUP = "messagestore.dev"
 VERSION = "v1alpha1"

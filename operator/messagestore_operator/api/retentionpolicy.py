@@ -13,9 +13,8 @@ from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.retentionpolicy_status import RetentionPolicyStatus
 from messagestore_operator.api.rules import ValidationRule, exactly_one
-from messagestore_operator.api.scalars import Duration, Quantity
+from messagestore_operator.api.scalars import Duration, Label, Quantity, UniqueNames
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.api.text import Label, UniqueNames
 from messagestore_operator.api.uris import StoreUri
 
 

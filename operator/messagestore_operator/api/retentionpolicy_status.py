@@ -9,9 +9,8 @@ from pydantic import Field
 from messagestore_core.contract.base import Count, Flag, Value
 from messagestore_operator.api.messagestream_status import TableStatus
 from messagestore_operator.api.model import StatusModel
-from messagestore_operator.api.scalars import Time
+from messagestore_operator.api.scalars import Name, Time, UniqueNames
 from messagestore_operator.api.status import CurrentRun, FinishedRun, KnownFailure, RunError, TriggeredStatus
-from messagestore_operator.api.text import Name, UniqueNames
 
 PolicyPhase = Literal["Pending", "Previewing", "AwaitingApproval", "Running", "Idle", "Suspended", "Failing", "Stalled"]
 

@@ -1,4 +1,4 @@
-"""Typed strings: durations, quantities, times, cron expressions, time zones.
+"""Typed strings with limits: names, durations, quantities, times, cron expressions, time zones.
 
 Each keeps the text as it was written, is checked once, and has its value as a property.
 """
@@ -8,18 +8,31 @@ from __future__ import annotations
 import datetime as dt
 import re
 import zoneinfo
+from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import isodate
 from croniter import CroniterError, croniter
-from pydantic import GetJsonSchemaHandler
+from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from messagestore_core.contract.base import CheckedText
 from messagestore_operator.api.rules import ValidationRule
+
+MAX_NAME = 253
+LABEL_PATTERN = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+NAME_PATTERN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+TOPIC_PATTERN = r"^[A-Za-z0-9._-]+$"
+
+Name = Annotated[str, Field(strict=True, max_length=MAX_NAME, pattern=NAME_PATTERN)]
+Label = Annotated[str, Field(strict=True, max_length=63, pattern=LABEL_PATTERN)]
+SecretKey = Annotated[str, Field(strict=True, max_length=MAX_NAME, pattern=r"^[-._a-zA-Z0-9]+$")]
+Topic = Annotated[str, Field(strict=True, max_length=249, pattern=TOPIC_PATTERN)]
+Note = Annotated[str, Field(strict=True, max_length=32768)]
 
 
 class RuledText(CheckedText):
@@ -216,3 +229,25 @@ class TimeZone(RuledText):
 @cache
 def _time_zones() -> frozenset[str]:
     return frozenset(zoneinfo.available_timezones())
+
+
+@dataclass(frozen=True)
+class UniqueNames:
+    """The items of a list differ in one field; in Kubernetes terms the list is a map."""
+
+    key: str = "name"
+
+    def check(self, items: Sequence[Any]) -> Sequence[Any]:
+        """Refuse an item that has the name of an earlier one."""
+        names = [item.to_dict()[self.key] for item in items]
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise PydanticCustomError(
+                "repeated", f"each {self.key} may stand only once: {', '.join(map(str, repeated))}"
+            )
+        return items
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(core), "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [self.key]}

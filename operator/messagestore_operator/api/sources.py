@@ -10,8 +10,7 @@ from messagestore_core.contract.base import Integer
 from messagestore_operator.api.common import KafkaSecurity, Storage
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import ValidationRule, at_most_one, exactly_one
-from messagestore_operator.api.scalars import Duration, Quantity
-from messagestore_operator.api.text import Topic
+from messagestore_operator.api.scalars import Duration, Quantity, Topic
 from messagestore_operator.api.uris import BootstrapServers, SourceUri, StoreUri
 
 DEFAULT_FILES_PER_BATCH = 1000

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from messagestore_core.contract.base import Count, Value
 from messagestore_operator.api.model import StatusModel
-from messagestore_operator.api.scalars import Time
-from messagestore_operator.api.text import Note, UniqueNames
+from messagestore_operator.api.scalars import Note, Time, UniqueNames
 
 RunState = Literal["Pending", "Running", "Succeeded", "Failed", "Cancelled"]
 

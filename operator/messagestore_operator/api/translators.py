@@ -9,7 +9,7 @@ from pydantic import Field
 from messagestore_core.contract.base import Integer, JsonPath, Value
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import ValidationRule
-from messagestore_operator.api.text import UniqueNames
+from messagestore_operator.api.scalars import UniqueNames
 
 TranslatedField = Literal[
     "type",
