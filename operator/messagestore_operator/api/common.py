@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from messagestore_core.contract import run_document
 from messagestore_core.contract.base import Flag, Where
+from messagestore_operator.api import rules
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.rules import ValidationRule
 from messagestore_operator.api.scalars import Cron, Duration, Name, SecretKey, TimeZone
 from messagestore_operator.api.uris import Endpoint
 
@@ -75,19 +75,7 @@ class Manual(Model):
 class KafkaSecurity(Model):
     """Authentication and encryption of connections to Kafka."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message="a SASL protocol needs mechanism and credentialsSecretRef; other protocols have neither",
-            cel=(
-                "self.protocol.startsWith('SASL_') ? has(self.mechanism) && has(self.credentialsSecretRef)"
-                " : !has(self.mechanism) && !has(self.credentialsSecretRef)"
-            ),
-            holds=lambda it: (
-                (it.mechanism is not None, it.credentials_secret_ref is not None)
-                == (it.protocol.startswith("SASL_"),) * 2
-            ),
-        ),
-    )
+    validations = (rules.KAFKA_SECURITY,)
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         description="Kafka's security protocol."
@@ -103,34 +91,9 @@ class KafkaSecurity(Model):
     )
 
 
-def _selects_something(match: Match) -> bool:
-    lists = (
-        match.stream_names,
-        match.categories,
-        match.types,
-        match.statuses,
-        match.correlation_ids,
-        match.sequence_ids,
-        match.message_ids,
-        match.headers,
-        match.where,
-    )
-    return any(map(bool, lists))
-
-
 class Match(run_document.Match, Model):
     """Messages that meet all given conditions on their envelopes."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message="give at least one condition: an empty match would be everything",
-            cel=(
-                "[self.streamNames, self.categories, self.types, self.statuses, self.correlationIds,"
-                " self.sequenceIds, self.messageIds].exists(list, list.size() > 0)"
-                " || self.headers.size() > 0 || self.where != ''"
-            ),
-            holds=_selects_something,
-        ),
-    )
+    validations = (rules.MATCH,)
 
     where: Where = ""

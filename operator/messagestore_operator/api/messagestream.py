@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from messagestore_core.contract import records
 from messagestore_core.contract.base import Flag, Integer, Where
+from messagestore_operator.api import rules
 from messagestore_operator.api.common import KeySecretRef, Manual, Match, Schedule, Storage
 from messagestore_operator.api.envelope import Envelope
 from messagestore_operator.api.messagestream_status import MessageStreamStatus
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.api.rules import TransitionRule, ValidationRule, at_least_one, exactly_one, immutable
+from messagestore_operator.api.rules import immutable
 from messagestore_operator.api.scalars import Duration, Label, Quantity, Time, UniqueNames
 from messagestore_operator.api.sources import Source
 from messagestore_operator.api.spark import Spark
@@ -23,7 +24,7 @@ from messagestore_operator.api.uris import StoreUri
 class Table(Model):
     """The folder that holds the store's tables."""
 
-    transitions: ClassVar[tuple[TransitionRule, ...]] = (immutable("uri", optional=False),)
+    transitions = (immutable("uri", optional=False),)
 
     uri: StoreUri = Field(description="The folder of the store's tables. It can't be changed.")
     deletion_policy: Literal["Retain", "Delete"] = Field(
@@ -40,7 +41,7 @@ class Continuous(Model):
 class StreamTrigger(Model):
     """When runs take messages from the source."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (exactly_one("interval", "schedule", "continuous", "manual"),)
+    validations = (rules.STREAM_TRIGGER,)
 
     interval: Duration | None = Field(
         default=None, description="Takes what has arrived, stops, and starts again after this time."
@@ -63,9 +64,7 @@ class Filter(records.Filter, Model):
 class Deduplication(Model):
     """How long an identifier is remembered for deduplication."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        at_least_one(window="window", remember_purged="rememberPurged"),
-    )
+    validations = (rules.DEDUPLICATION,)
 
     window: Duration | None = Field(
         default=None,
@@ -153,21 +152,10 @@ class Hold(Model):
     )
 
 
-def _is_not_text(lifecycle: Lifecycle) -> bool:
-    files = lifecycle.source.files
-    return files is None or files.format != "Text"
-
-
 class Lifecycle(Model):
     """Where applications report the status of messages."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message="status updates are JSON objects: their source can't have format Text",
-            cel="!has(self.source.files) || self.source.files.format != 'Text'",
-            holds=_is_not_text,
-        ),
-    )
+    validations = (rules.LIFECYCLE,)
 
     source: Source = Field(
         description="Where status updates come from: records with messageId, status, result, error and time."
@@ -187,32 +175,10 @@ class Sequences(Model):
     )
 
 
-def _reads_text(spec: MessageStreamSpec) -> bool:
-    return spec.source.files is not None and spec.source.files.format == "Text"
-
-
-def _has_message_id(spec: MessageStreamSpec) -> bool:
-    return spec.envelope.fields is None or spec.envelope.fields.message_id is not None
-
-
 class MessageStreamSpec(Model):
     """The desired state of a stream."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message="source.files.format Text needs envelope.format Custom: a line of text has no envelope of its own",
-            cel="!has(self.source.files) || self.source.files.format != 'Text' || self.envelope.format == 'Custom'",
-            holds=lambda spec: not _reads_text(spec) or spec.envelope.format == "Custom",
-        ),
-        ValidationRule(
-            message="envelope.fields needs messageId, unless source.files.format is Text",
-            cel=(
-                "!has(self.envelope.fields) || has(self.envelope.fields.messageId)"
-                " || (has(self.source.files) && self.source.files.format == 'Text')"
-            ),
-            holds=lambda spec: _has_message_id(spec) or _reads_text(spec),
-        ),
-    )
+    validations = rules.STREAM
 
     table: Table = Field(description="Where the store is.")
     storage: Storage | None = Field(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -20,11 +20,12 @@ from messagestore_core.contract.base import (
     StreamNames,
     Where,
 )
+from messagestore_operator.api import rules
 from messagestore_operator.api.common import KafkaSecurity, Manual, Schedule, Storage, StreamRef
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.replayjob_status import ReplayJobStatus
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.api.rules import TransitionRule, ValidationRule, exactly_one, immutable
+from messagestore_operator.api.rules import immutable
 from messagestore_operator.api.scalars import Duration, Time, Topic
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.api.uris import BootstrapServers, StoreUri
@@ -51,15 +52,7 @@ MarkTemplate = Annotated[str, Field(strict=True, max_length=1024, pattern=rf"^([
 class TimeWindow(Model):
     """A time span that includes from and excludes to."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message="from must be earlier than to",
-            cel="!has(self.from) || !has(self.to) || self.from < self.to",
-            holds=lambda window: (
-                window.from_ is None or window.to is None or window.from_.datetime < window.to.datetime
-            ),
-        ),
-    )
+    validations = (rules.TIME_WINDOW,)
 
     from_: Time | None = Field(default=None, alias="from", description="Start of the span. If absent, the beginning.")
     to: Time | None = Field(default=None, description="End of the span. If absent, none.")
@@ -68,13 +61,7 @@ class TimeWindow(Model):
 class PositionRange(run_document.Interval, Model):
     """Positions from one to another, both included."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message="from must not be greater than to",
-            cel="!has(self.from) || !has(self.to) || self.from <= self.to",
-            holds=lambda span: span.from_ is None or span.to is None or span.from_ <= span.to,
-        ),
-    )
+    validations = (rules.POSITIONS,)
 
 
 class SequenceSelection(run_document.Sequences, Model):
@@ -84,13 +71,7 @@ class SequenceSelection(run_document.Sequences, Model):
 class Select(Model):
     """Which messages are replayed: those that meet all given conditions. Without conditions, all."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message="positions needs streamNames: each stream counts its own",
-            cel="!has(self.positions) || self.streamNames.size() > 0",
-            holds=lambda select: select.positions is None or len(select.stream_names) > 0,
-        ),
-    )
+    validations = (rules.SELECT,)
 
     time_window: TimeWindow | None = Field(default=None, description="By time.")
     global_positions: PositionRange | None = Field(default=None, description="By global position.")
@@ -144,7 +125,7 @@ class KafkaDestination(Model):
 class Destination(Model):
     """Where messages are sent."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (exactly_one("files", "kafka", "stream"),)
+    validations = (rules.DESTINATION,)
 
     files: FilesDestination | None = Field(default=None, description="Files in a folder.")
     kafka: KafkaDestination | None = Field(default=None, description="A topic of a Kafka cluster.")
@@ -174,7 +155,7 @@ class Mark(Model):
 class ReplayTrigger(Model):
     """When a replay selects again."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (exactly_one("interval", "schedule", "manual"),)
+    validations = (rules.REPLAY_TRIGGER,)
 
     interval: Duration | None = Field(default=None, description="Selects again after this time.")
     schedule: Schedule | None = Field(default=None, description="Selects at times of a cron expression.")
@@ -183,49 +164,11 @@ class ReplayTrigger(Model):
     )
 
 
-def _ends(spec: ReplayJobSpec) -> bool:
-    return spec.active_deadline is not None or spec.ttl_after_finished is not None
-
-
-def _goes_back(spec: ReplayJobSpec) -> bool:
-    stream = spec.destination.stream
-    return stream is not None and stream.name == spec.stream_ref.name
-
-
 class ReplayJobSpec(Model):
     """The desired state of a replay. Only suspend and rateLimit can be changed."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message="select.reasons needs origin DeadLetters: messages have none",
-            cel="self.origin == 'DeadLetters' || self.select.reasons.size() == 0",
-            holds=lambda spec: spec.origin == "DeadLetters" or len(spec.select.reasons) == 0,
-        ),
-        ValidationRule(
-            message="destination.stream must be another one than streamRef, unless origin is DeadLetters",
-            cel=(
-                "self.origin == 'DeadLetters' || !has(self.destination.stream)"
-                " || self.destination.stream.name != self.streamRef.name"
-            ),
-            holds=lambda spec: spec.origin == "DeadLetters" or not _goes_back(spec),
-        ),
-        ValidationRule(
-            message="select.dueForRetry needs origin Messages: dead letters have no retries",
-            cel="self.origin == 'Messages' || !self.select.dueForRetry",
-            holds=lambda spec: spec.origin == "Messages" or not spec.select.due_for_retry,
-        ),
-        ValidationRule(
-            message="trigger needs select.dueForRetry and mode Run: else each run would send the same messages again",
-            cel="!has(self.trigger) || (self.select.dueForRetry && self.mode == 'Run')",
-            holds=lambda spec: spec.trigger is None or (spec.select.due_for_retry and spec.mode == "Run"),
-        ),
-        ValidationRule(
-            message="a replay with a trigger never ends: it has neither activeDeadline nor ttlAfterFinished",
-            cel="!has(self.trigger) || (!has(self.activeDeadline) && !has(self.ttlAfterFinished))",
-            holds=lambda spec: spec.trigger is None or not _ends(spec),
-        ),
-    )
-    transitions: ClassVar[tuple[TransitionRule, ...]] = (
+    validations = rules.REPLAY
+    transitions = (
         immutable("streamRef", optional=False),
         immutable("origin", optional=False),
         immutable("select", optional=False),

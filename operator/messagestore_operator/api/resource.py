@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from messagestore_core.contract.base import Integer
+from messagestore_operator.api import rules
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.rules import ValidationRule
 from messagestore_operator.api.scalars import Name
 
 GROUP = "messagestore.dev"
 VERSION = "v1alpha1"
 API_VERSION: Literal["messagestore.dev/v1alpha1"] = "messagestore.dev/v1alpha1"
-MAX_RESOURCE_NAME = 63
 
 StringMap = Annotated[dict[str, str], Field(strict=True)]
 
@@ -44,13 +43,7 @@ class Metadata(Model):
 class Resource(Model):
     """The base of the three kinds."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message=f"metadata.name must have at most {MAX_RESOURCE_NAME} characters: it becomes a label of each run",
-            cel=f"self.metadata.name.size() <= {MAX_RESOURCE_NAME}",
-            holds=lambda resource: len(resource.metadata.name) <= MAX_RESOURCE_NAME,
-        ),
-    )
+    validations = (rules.NAME_OF_RESOURCE,)
 
     api_version: Literal["messagestore.dev/v1alpha1"] = Field(default=API_VERSION, description="API version.")
     metadata: Metadata = Field(description="Name, namespace, labels and annotations.")

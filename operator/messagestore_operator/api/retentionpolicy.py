@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from messagestore_core.contract import run_document
 from messagestore_core.contract.base import MAX_COUNT, Flag, Integer, Statuses, Value
+from messagestore_operator.api import rules
 from messagestore_operator.api.common import KeySecretRef, Manual, Match, Schedule, Storage, StreamRef
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.retentionpolicy_status import RetentionPolicyStatus
-from messagestore_operator.api.rules import ValidationRule, exactly_one
 from messagestore_operator.api.scalars import Duration, Label, Quantity, UniqueNames
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.api.uris import StoreUri
@@ -29,7 +29,7 @@ class StreamSelector(Model):
 class PolicyTrigger(Model):
     """When the policy is applied."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (exactly_one("schedule", "manual"),)
+    validations = (rules.POLICY_TRIGGER,)
 
     schedule: Schedule | None = Field(default=None, description="Applies the policy at times of a cron expression.")
     manual: Manual | None = Field(
@@ -41,26 +41,10 @@ class TruncateBefore(run_document.StreamPosition, Model):
     """The messages of one stream before a position."""
 
 
-def _has_condition(rule: PolicyRule) -> bool:
-    others = (rule.max_age, rule.max_messages_per_stream, rule.max_bytes, rule.truncate_before, rule.match)
-    return rule.expired or bool(rule.statuses) or any(other is not None for other in others)
-
-
 class PolicyRule(Model):
     """Selects messages that meet all of its conditions. The policy removes what any rule selects."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message=(
-                "give at least one of expired, statuses, maxAge, maxMessagesPerStream, maxBytes, truncateBefore, match"
-            ),
-            cel=(
-                "self.expired || self.statuses.size() > 0 || has(self.maxAge) || has(self.maxMessagesPerStream)"
-                " || has(self.maxBytes) || has(self.truncateBefore) || has(self.match)"
-            ),
-            holds=_has_condition,
-        ),
-    )
+    validations = (rules.POLICY_RULE,)
 
     name: Label = Field(description="Name of the rule, unique in the policy.")
     expired: Flag = Field(default=False, description="If true, selects only messages that have expired.")
@@ -86,22 +70,7 @@ class PolicyRule(Model):
 class Scrub(run_document.ScrubbedParts, Model):
     """What is removed from messages that stay in the store."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message="give at least one of payloadPaths, metadataPaths, resultPaths, headers and error: "
-            "there would be nothing to scrub",
-            cel="self.payloadPaths.size() > 0 || self.metadataPaths.size() > 0 || self.resultPaths.size() > 0 || "
-            "self.headers.size() > 0 || self.error",
-            holds=lambda scrub: any(
-                (scrub.payload_paths, scrub.metadata_paths, scrub.result_paths, scrub.headers, scrub.error)
-            ),
-        ),
-        ValidationRule(
-            message="method Hash needs keySecretRef",
-            cel="self.method != 'Hash' || has(self.keySecretRef)",
-            holds=lambda scrub: scrub.method != "Hash" or scrub.key_secret_ref is not None,
-        ),
-    )
+    validations = rules.SCRUB
 
     key_secret_ref: KeySecretRef | None = Field(default=None, description="The key of method Hash.")
 
@@ -136,33 +105,7 @@ class DeadLetterRetention(Model):
 class RetentionPolicySpec(Model):
     """The desired state of a policy."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message="give exactly one of streamRefs and streamSelector",
-            cel="(self.streamRefs.size() > 0) != has(self.streamSelector)",
-            holds=lambda spec: (len(spec.stream_refs) > 0) != (spec.stream_selector is not None),
-        ),
-        ValidationRule(
-            message="give at least one of rules and deadLetters: nothing would ever leave the store",
-            cel="self.rules.size() > 0 || has(self.deadLetters)",
-            holds=lambda spec: len(spec.rules) > 0 or spec.dead_letters is not None,
-        ),
-        ValidationRule(
-            message="action Scrub needs scrub",
-            cel="self.action != 'Scrub' || has(self.scrub)",
-            holds=lambda spec: spec.action != "Scrub" or spec.scrub is not None,
-        ),
-        ValidationRule(
-            message="action Scrub removes no message, so there is nothing to archive: leave archive out",
-            cel="self.action != 'Scrub' || !has(self.archive)",
-            holds=lambda spec: spec.action != "Scrub" or spec.archive is None,
-        ),
-        ValidationRule(
-            message="action Scrub keeps the row that erase removes: move such rules to a policy with action Delete",
-            cel="self.action != 'Scrub' || !self.rules.exists(rule, rule.erase)",
-            holds=lambda spec: spec.action != "Scrub" or not any(rule.erase for rule in spec.rules),
-        ),
-    )
+    validations = rules.POLICY
 
     stream_refs: Annotated[tuple[StreamRef, ...], Field(max_length=100), UniqueNames()] = Field(
         default=(), description="Names of the streams."

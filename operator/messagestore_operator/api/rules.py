@@ -6,9 +6,12 @@ they change together. A test on a real API server shows that they agree.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+MAX_RESOURCE_NAME = 63
 
 
 @dataclass(frozen=True)
@@ -82,3 +85,204 @@ def _count_given(value: Any, fields: Any) -> int:
 def _listed(fields: Any) -> str:
     *others, last = fields
     return f"{', '.join(others)} and {last}"
+
+
+NAME_OF_RESOURCE = ValidationRule(
+    message=f"metadata.name must have at most {MAX_RESOURCE_NAME} characters: it becomes a label of each run",
+    cel=f"self.metadata.name.size() <= {MAX_RESOURCE_NAME}",
+    holds=lambda resource: len(resource.metadata.name) <= MAX_RESOURCE_NAME,
+)
+LONGER_THAN_ZERO = ValidationRule(
+    message="must be longer than zero",
+    cel="self.matches('[1-9]')",
+    holds=lambda text: re.search("[1-9]", text) is not None,
+)
+NO_DOTS = ValidationRule(
+    message="must not hold . or .. as a part of its path",
+    cel="!('/' + self + '/').contains('/../') && !('/' + self + '/').contains('/./')",
+    holds=lambda uri: not {".", ".."} & set(uri.split("/")),
+)
+NO_ESCAPES = ValidationRule(
+    # delta-rs decodes local paths: of a folder a%20b it would read and write "a b".
+    message="must not hold % and two hexadecimal digits in a local path: rename the folder",
+    cel="!(self.startsWith('file:') && self.matches('%[0-9A-Fa-f]{2}'))",
+    holds=lambda uri: not (uri.startswith("file:") and re.search("%[0-9A-Fa-f]{2}", uri)),
+)
+
+KAFKA_SECURITY = ValidationRule(
+    message="a SASL protocol needs mechanism and credentialsSecretRef; other protocols have neither",
+    cel=(
+        "self.protocol.startsWith('SASL_') ? has(self.mechanism) && has(self.credentialsSecretRef)"
+        " : !has(self.mechanism) && !has(self.credentialsSecretRef)"
+    ),
+    holds=lambda it: (
+        (it.mechanism is not None, it.credentials_secret_ref is not None) == (it.protocol.startswith("SASL_"),) * 2
+    ),
+)
+MATCH = ValidationRule(
+    message="give at least one condition: an empty match would be everything",
+    cel=(
+        "[self.streamNames, self.categories, self.types, self.statuses, self.correlationIds,"
+        " self.sequenceIds, self.messageIds].exists(list, list.size() > 0)"
+        " || self.headers.size() > 0 || self.where != ''"
+    ),
+    holds=lambda match: any(vars(match).values()),
+)
+
+SOURCE = exactly_one("files", "kafka")
+FILES_SOURCE = (
+    at_most_one(max_files_per_batch="maxFilesPerBatch", max_bytes_per_batch="maxBytesPerBatch"),
+    ValidationRule(
+        message="afterIngest Archive needs archiveUri, and nothing else has one: give both, or neither",
+        cel="(self.afterIngest == 'Archive') == has(self.archiveUri)",
+        holds=lambda files: (files.after_ingest == "Archive") == (files.archive_uri is not None),
+    ),
+    ValidationRule(
+        message="lastLineAfter is for files of lines: leave it out, or set another format than JSON",
+        cel="self.format != 'JSON' || !has(self.lastLineAfter)",
+        holds=lambda files: files.format != "JSON" or files.last_line_after is None,
+    ),
+)
+TOPICS = ValidationRule(
+    message="give exactly one of topics and topicPattern",
+    cel="(self.topics.size() > 0) != has(self.topicPattern)",
+    holds=lambda kafka: (len(kafka.topics) > 0) != (kafka.topic_pattern is not None),
+)
+STREAM_TRIGGER = exactly_one("interval", "schedule", "continuous", "manual")
+DEDUPLICATION = at_least_one(window="window", remember_purged="rememberPurged")
+LIFECYCLE = ValidationRule(
+    message="status updates are JSON objects: their source can't have format Text",
+    cel="!has(self.source.files) || self.source.files.format != 'Text'",
+    holds=lambda lifecycle: not _reads_text(lifecycle),
+)
+STREAM = (
+    ValidationRule(
+        message="source.files.format Text needs envelope.format Custom: a line of text has no envelope of its own",
+        cel="!has(self.source.files) || self.source.files.format != 'Text' || self.envelope.format == 'Custom'",
+        holds=lambda spec: not _reads_text(spec) or spec.envelope.format == "Custom",
+    ),
+    ValidationRule(
+        message="envelope.fields needs messageId, unless source.files.format is Text",
+        cel=(
+            "!has(self.envelope.fields) || has(self.envelope.fields.messageId)"
+            " || (has(self.source.files) && self.source.files.format == 'Text')"
+        ),
+        holds=lambda spec: (
+            spec.envelope.fields is None or spec.envelope.fields.message_id is not None or _reads_text(spec)
+        ),
+    ),
+)
+
+POLICY_TRIGGER = exactly_one("schedule", "manual")
+POLICY_RULE = ValidationRule(
+    message="give at least one of expired, statuses, maxAge, maxMessagesPerStream, maxBytes, truncateBefore, match",
+    cel=(
+        "self.expired || self.statuses.size() > 0 || has(self.maxAge) || has(self.maxMessagesPerStream)"
+        " || has(self.maxBytes) || has(self.truncateBefore) || has(self.match)"
+    ),
+    holds=lambda rule: (
+        rule.expired
+        or len(rule.statuses) > 0
+        or _count_given(rule, ("max_age", "max_messages_per_stream", "max_bytes", "truncate_before", "match")) > 0
+    ),
+)
+SCRUB = (
+    ValidationRule(
+        message="give at least one of payloadPaths, metadataPaths, resultPaths, headers and error: "
+        "there would be nothing to scrub",
+        cel="self.payloadPaths.size() > 0 || self.metadataPaths.size() > 0 || self.resultPaths.size() > 0 || "
+        "self.headers.size() > 0 || self.error",
+        holds=lambda scrub: any(
+            (scrub.payload_paths, scrub.metadata_paths, scrub.result_paths, scrub.headers, scrub.error)
+        ),
+    ),
+    ValidationRule(
+        message="method Hash needs keySecretRef",
+        cel="self.method != 'Hash' || has(self.keySecretRef)",
+        holds=lambda scrub: scrub.method != "Hash" or scrub.key_secret_ref is not None,
+    ),
+)
+POLICY = (
+    ValidationRule(
+        message="give exactly one of streamRefs and streamSelector",
+        cel="(self.streamRefs.size() > 0) != has(self.streamSelector)",
+        holds=lambda spec: (len(spec.stream_refs) > 0) != (spec.stream_selector is not None),
+    ),
+    ValidationRule(
+        message="give at least one of rules and deadLetters: nothing would ever leave the store",
+        cel="self.rules.size() > 0 || has(self.deadLetters)",
+        holds=lambda spec: len(spec.rules) > 0 or spec.dead_letters is not None,
+    ),
+    ValidationRule(
+        message="action Scrub needs scrub",
+        cel="self.action != 'Scrub' || has(self.scrub)",
+        holds=lambda spec: spec.action != "Scrub" or spec.scrub is not None,
+    ),
+    ValidationRule(
+        message="action Scrub removes no message, so there is nothing to archive: leave archive out",
+        cel="self.action != 'Scrub' || !has(self.archive)",
+        holds=lambda spec: spec.action != "Scrub" or spec.archive is None,
+    ),
+    ValidationRule(
+        message="action Scrub keeps the row that erase removes: move such rules to a policy with action Delete",
+        cel="self.action != 'Scrub' || !self.rules.exists(rule, rule.erase)",
+        holds=lambda spec: spec.action != "Scrub" or not any(rule.erase for rule in spec.rules),
+    ),
+)
+
+TIME_WINDOW = ValidationRule(
+    message="from must be earlier than to",
+    cel="!has(self.from) || !has(self.to) || self.from < self.to",
+    holds=lambda window: window.from_ is None or window.to is None or window.from_.datetime < window.to.datetime,
+)
+POSITIONS = ValidationRule(
+    message="from must not be greater than to",
+    cel="!has(self.from) || !has(self.to) || self.from <= self.to",
+    holds=lambda span: span.from_ is None or span.to is None or span.from_ <= span.to,
+)
+SELECT = ValidationRule(
+    message="positions needs streamNames: each stream counts its own",
+    cel="!has(self.positions) || self.streamNames.size() > 0",
+    holds=lambda select: select.positions is None or len(select.stream_names) > 0,
+)
+DESTINATION = exactly_one("files", "kafka", "stream")
+REPLAY_TRIGGER = exactly_one("interval", "schedule", "manual")
+REPLAY = (
+    ValidationRule(
+        message="select.reasons needs origin DeadLetters: messages have none",
+        cel="self.origin == 'DeadLetters' || self.select.reasons.size() == 0",
+        holds=lambda spec: spec.origin == "DeadLetters" or len(spec.select.reasons) == 0,
+    ),
+    ValidationRule(
+        message="destination.stream must be another one than streamRef, unless origin is DeadLetters",
+        cel=(
+            "self.origin == 'DeadLetters' || !has(self.destination.stream)"
+            " || self.destination.stream.name != self.streamRef.name"
+        ),
+        holds=lambda spec: (
+            spec.origin == "DeadLetters"
+            or spec.destination.stream is None
+            or spec.destination.stream.name != spec.stream_ref.name
+        ),
+    ),
+    ValidationRule(
+        message="select.dueForRetry needs origin Messages: dead letters have no retries",
+        cel="self.origin == 'Messages' || !self.select.dueForRetry",
+        holds=lambda spec: spec.origin == "Messages" or not spec.select.due_for_retry,
+    ),
+    ValidationRule(
+        message="trigger needs select.dueForRetry and mode Run: else each run would send the same messages again",
+        cel="!has(self.trigger) || (self.select.dueForRetry && self.mode == 'Run')",
+        holds=lambda spec: spec.trigger is None or (spec.select.due_for_retry and spec.mode == "Run"),
+    ),
+    ValidationRule(
+        message="a replay with a trigger never ends: it has neither activeDeadline nor ttlAfterFinished",
+        cel="!has(self.trigger) || (!has(self.activeDeadline) && !has(self.ttlAfterFinished))",
+        holds=lambda spec: spec.trigger is None or _count_given(spec, ("active_deadline", "ttl_after_finished")) == 0,
+    ),
+)
+
+
+def _reads_text(reader: Any) -> bool:
+    files = reader.source.files
+    return files is not None and files.format == "Text"

@@ -6,7 +6,6 @@ Each keeps the text as it was written, is checked once, and has its value as a p
 from __future__ import annotations
 
 import datetime as dt
-import re
 import zoneinfo
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from messagestore_core.contract.base import CheckedText
+from messagestore_operator.api import rules
 from messagestore_operator.api.rules import ValidationRule
 
 MAX_NAME = 253
@@ -77,13 +77,7 @@ class Duration(RuledText):
         "an ISO 8601 duration in days or smaller units, such as P30D or PT5M (no months, no years, at most 99999 days)"
     )
     worded = True
-    validations = (
-        ValidationRule(
-            message="must be longer than zero",
-            cel="self.matches('[1-9]')",
-            holds=lambda text: re.search("[1-9]", text) is not None,
-        ),
-    )
+    validations = (rules.LONGER_THAN_ZERO,)
 
     __slots__ = ()
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from messagestore_core.contract.base import Integer
+from messagestore_operator.api import rules
 from messagestore_operator.api.common import KafkaSecurity, Storage
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.rules import ValidationRule, at_most_one, exactly_one
 from messagestore_operator.api.scalars import Duration, Quantity, Topic
 from messagestore_operator.api.uris import BootstrapServers, SourceUri, StoreUri
 
@@ -20,19 +20,7 @@ BatchSize = Annotated[Integer, Field(ge=1, le=100_000_000)]
 class FilesSource(Model):
     """Files in a folder, each read whole and once."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        at_most_one(max_files_per_batch="maxFilesPerBatch", max_bytes_per_batch="maxBytesPerBatch"),
-        ValidationRule(
-            message="afterIngest Archive needs archiveUri, and nothing else has one: give both, or neither",
-            cel="(self.afterIngest == 'Archive') == has(self.archiveUri)",
-            holds=lambda files: (files.after_ingest == "Archive") == (files.archive_uri is not None),
-        ),
-        ValidationRule(
-            message="lastLineAfter is for files of lines: leave it out, or set another format than JSON",
-            cel="self.format != 'JSON' || !has(self.lastLineAfter)",
-            holds=lambda files: files.format != "JSON" or files.last_line_after is None,
-        ),
-    )
+    validations = rules.FILES_SOURCE
 
     uri: SourceUri = Field(
         description="The folder that files arrive in. No table, archive or replay's files may be in it or around it; "
@@ -80,13 +68,7 @@ class FilesSource(Model):
 class KafkaSource(Model):
     """Topics of a Kafka cluster."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message="give exactly one of topics and topicPattern",
-            cel="(self.topics.size() > 0) != has(self.topicPattern)",
-            holds=lambda kafka: (len(kafka.topics) > 0) != (kafka.topic_pattern is not None),
-        ),
-    )
+    validations = (rules.TOPICS,)
 
     bootstrap_servers: BootstrapServers = Field(description="Brokers to ask first, host:port separated by commas.")
     topics: Annotated[tuple[Topic, ...], Field(max_length=100)] = Field(default=(), description="Names of topics.")
@@ -110,7 +92,7 @@ class KafkaSource(Model):
 class Source(Model):
     """Where messages come from: files or Kafka."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (exactly_one("files", "kafka"),)
+    validations = (rules.SOURCE,)
 
     files: FilesSource | None = Field(default=None, description="Files in a folder.")
     kafka: KafkaSource | None = Field(default=None, description="Topics of a Kafka cluster.")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from messagestore_core.contract.base import CheckedText
-from messagestore_operator.api.rules import ValidationRule
+from messagestore_operator.api import rules
 from messagestore_operator.api.scalars import RuledText
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?"
@@ -16,19 +14,6 @@ _ROOT = rf"(s3a?|gs)://{_BUCKET}|hdfs://{_HOST}(:[0-9]{{1,5}})?|abfss://[a-z0-9]
 _SEGMENT = r"[^\x00-\x20\x7f/?#*{}\[\]\\<>^|\x22]+"
 _KNOWN = "s3a, s3, gs, abfss, hdfs and file:///"
 
-_NO_DOTS = ValidationRule(
-    message="must not hold . or .. as a part of its path",
-    cel="!('/' + self + '/').contains('/../') && !('/' + self + '/').contains('/./')",
-    holds=lambda uri: not {".", ".."} & set(uri.split("/")),
-)
-
-_NO_ESCAPES = ValidationRule(
-    # delta-rs decodes local paths: of a folder a%20b it would read and write "a b".
-    message="must not hold % and two hexadecimal digits in a local path: rename the folder",
-    cel="!(self.startsWith('file:') && self.matches('%[0-9A-Fa-f]{2}'))",
-    holds=lambda uri: not (uri.startswith("file:") and re.search("%[0-9A-Fa-f]{2}", uri)),
-)
-
 
 class StoreUri(RuledText):
     """A folder that is written to: a store's table, an archive, the destination of a replay."""
@@ -36,7 +21,7 @@ class StoreUri(RuledText):
     pattern = rf"^({_ROOT})(/{_SEGMENT})+/?$"
     max_length = 1024
     expected = f"the URI of a folder, such as s3a://bucket/folder ({_KNOWN}), with no credentials and no wildcard in it"
-    validations = (_NO_DOTS, _NO_ESCAPES)
+    validations = (rules.NO_DOTS, rules.NO_ESCAPES)
 
     __slots__ = ()
 
@@ -47,7 +32,7 @@ class SourceUri(RuledText):
     pattern = rf"^({_ROOT})(/{_SEGMENT})*/?$"
     max_length = 1024
     expected = StoreUri.expected
-    validations = (_NO_DOTS,)
+    validations = (rules.NO_DOTS,)
 
     __slots__ = ()
 
