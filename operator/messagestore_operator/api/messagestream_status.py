@@ -120,15 +120,9 @@ class LossStatus(StatusModel):
     )
 
 
-class StreamRun(FinishedRun):
+class StreamRun(StreamTotals, FinishedRun):
     """An ended run of the stream, with counts of its records."""
 
-    received: Count = Field(default=0, description="Records read from the source.")
-    stored: Count = Field(default=0, description="Records that became messages.")
-    duplicates: Count = Field(default=0, description="Records of messages that were already stored.")
-    dead_lettered: Count = Field(default=0, description="Records that became dead letters.")
-    filtered: Count = Field(default=0, description="Records that the filter dropped.")
-    discarded: Count = Field(default=0, description="Records dropped because they had expired on arrival.")
     unknown_fields: Count = Field(default=0, description="Stored records with an unknown field.")
     updates: Count = Field(default=0, description="Status updates applied.")
     expired: Count = Field(default=0, description="Messages that became EXPIRED.")

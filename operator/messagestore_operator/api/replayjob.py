@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from messagestore_core.contract import run_document
 from messagestore_core.contract.base import (
@@ -20,6 +20,7 @@ from messagestore_core.contract.base import (
     StreamNames,
     Where,
 )
+from messagestore_core.reasons import DeadLetterReason
 from messagestore_operator.api import rules
 from messagestore_operator.api.common import KafkaSecurity, Manual, Schedule, Storage, StreamRef
 from messagestore_operator.api.model import Model
@@ -30,19 +31,8 @@ from messagestore_operator.api.scalars import Duration, Time, Topic
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.api.uris import BootstrapServers, StoreUri
 
-DeadLetterReason = Literal[
-    "Unparseable",
-    "MissingField",
-    "InvalidField",
-    "InvalidStreamName",
-    "PayloadTooLarge",
-    "RecordTooLarge",
-    "ExpiredOnArrival",
-    "WrongExpectedVersion",
-    "UnknownMessage",
-    "FilterError",
-    "Unselected",
-    "RetriesExhausted",
+Reason = Annotated[
+    DeadLetterReason, WithJsonSchema({"type": "string", "enum": [reason.value for reason in DeadLetterReason]})
 ]
 
 MARKS = ("job", "position", "globalPosition", "streamName", "messageId", "attempt", "run", "time")
@@ -83,7 +73,7 @@ class Select(Model):
     correlation_ids: CorrelationIds = ()
     message_ids: MessageIds = ()
     headers: Headers = {}
-    reasons: Annotated[tuple[DeadLetterReason, ...], Field(max_length=20)] = Field(
+    reasons: Annotated[tuple[Reason, ...], Field(max_length=20)] = Field(
         default=(), description="Reasons of dead letters, any of them. Only with origin DeadLetters."
     )
     sequences: SequenceSelection | None = Field(default=None, description="By message sequence.")
