@@ -10,8 +10,7 @@ from messagestore_core.contract import run_document
 from messagestore_core.contract.base import Flag, Where
 from messagestore_operator.api import rules
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.scalars import Cron, Duration, Name, SecretKey, TimeZone
-from messagestore_operator.api.uris import Endpoint
+from messagestore_operator.api.scalars import Cron, Duration, Endpoint, Name, SecretKey, TimeZone
 
 
 class StreamRef(Model):

@@ -15,10 +15,9 @@ from messagestore_operator.api.messagestream_status import MessageStreamStatus
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.rules import immutable
-from messagestore_operator.api.scalars import Duration, Label, Quantity, Time, UniqueNames
+from messagestore_operator.api.scalars import Duration, Label, Quantity, StoreUri, Time, UniqueNames
 from messagestore_operator.api.sources import Source
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.api.uris import StoreUri
 
 
 class Table(Model):

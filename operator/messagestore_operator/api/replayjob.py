@@ -27,9 +27,8 @@ from messagestore_operator.api.model import Model
 from messagestore_operator.api.replayjob_status import ReplayJobStatus
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.rules import immutable
-from messagestore_operator.api.scalars import Duration, Time, Topic
+from messagestore_operator.api.scalars import BootstrapServers, Duration, StoreUri, Time, Topic
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.api.uris import BootstrapServers, StoreUri
 
 Reason = Annotated[
     DeadLetterReason, WithJsonSchema({"type": "string", "enum": [reason.value for reason in DeadLetterReason]})

@@ -13,9 +13,8 @@ from messagestore_operator.api.common import KeySecretRef, Manual, Match, Schedu
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.retentionpolicy_status import RetentionPolicyStatus
-from messagestore_operator.api.scalars import Duration, Label, Quantity, UniqueNames
+from messagestore_operator.api.scalars import Duration, Label, Quantity, StoreUri, UniqueNames
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.api.uris import StoreUri
 
 
 class StreamSelector(Model):

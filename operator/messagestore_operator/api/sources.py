@@ -10,8 +10,7 @@ from messagestore_core.contract.base import Integer
 from messagestore_operator.api import rules
 from messagestore_operator.api.common import KafkaSecurity, Storage
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.scalars import Duration, Quantity, Topic
-from messagestore_operator.api.uris import BootstrapServers, SourceUri, StoreUri
+from messagestore_operator.api.scalars import BootstrapServers, Duration, Quantity, SourceUri, StoreUri, Topic
 
 DEFAULT_FILES_PER_BATCH = 1000
 BatchSize = Annotated[Integer, Field(ge=1, le=100_000_000)]

@@ -10,7 +10,7 @@ from pydantic import Field
 from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.uris import StoreUri
+from messagestore_operator.api.scalars import StoreUri
 from messagestore_operator.translate.annotations import RELEASE_TABLE_TO, adopts, adopts_from
 from messagestore_operator.translate.storage import job_uri
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from messagestore_operator.api import Resource
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.uris import Endpoint, SourceUri
+from messagestore_operator.api.scalars import Endpoint, SourceUri
 from messagestore_operator.translate.folders import TABLE_URI, Folder, folders, segments
 from messagestore_operator.translate.refusal import RefusedField
 

@@ -1,6 +1,5 @@
 """Translates resources to run documents: one pure function per kind; durations and quantities become numbers."""
 
-from messagestore_operator.translate.access import ingest_access, replay_access
 from messagestore_operator.translate.annotations import (
     ADOPT_TABLE,
     APPROVED_PREVIEW,
@@ -8,6 +7,7 @@ from messagestore_operator.translate.annotations import (
     approved_preview,
 )
 from messagestore_operator.translate.ingest import ingest_document, ingest_task
+from messagestore_operator.translate.kafka import ingest_access, replay_access
 from messagestore_operator.translate.names import job_id, numbered_run_name, run_name, source_id
 from messagestore_operator.translate.purge import erase_document, purge_document
 from messagestore_operator.translate.refusal import NotSupportedError, RefusedField

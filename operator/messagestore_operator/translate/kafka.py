@@ -1,20 +1,22 @@
 """How a run connects to a Kafka cluster: a part of its document, and the Secrets of its pods.
 
-As with object storage, the document names environment variables and files, never values.
+As with object storage, the document names environment variables and files, never values. What a run needs for both is
+put together here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from messagestore_core.contract import records as record_contract
 from messagestore_operator.api import MessageStream, ReplayJob, Resource
 from messagestore_operator.api.common import KafkaSecurity
 from messagestore_operator.api.replayjob import KafkaDestination
 from messagestore_operator.api.sources import KafkaSource
+from messagestore_operator.translate import storage
 from messagestore_operator.translate.common import as_document
 from messagestore_operator.translate.secrets import SecretVariable, Use, digest
-from messagestore_operator.translate.storage import CA_FOLDER, CertificateMount
+from messagestore_operator.translate.storage import CA_FOLDER, CertificateMount, StorageAccess
 
 USERNAME, PASSWORD = "username", "password"
 
@@ -84,3 +86,33 @@ def kafka_source(namespace: str, kafka: KafkaSource) -> record_contract.KafkaSou
     """A source in the run document."""
     access = kafka_access(namespace, kafka.bootstrap_servers, kafka.security)
     return as_document(record_contract.KafkaSource, kafka, cluster=access.cluster)
+
+
+def ingest_access(stream: MessageStream) -> StorageAccess:
+    """The access that an ingest of the stream needs.
+
+    Raises:
+        NotSupportedError: a folder is not on a supported object store, or storages contradict each other.
+    """
+    return _with(storage.ingest_access(stream), *source_accesses(stream))
+
+
+def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream | None) -> StorageAccess:
+    """The access that a replay needs; ``target`` is the destination's stream, if it is one.
+
+    Raises:
+        NotSupportedError: a folder is not on a supported object store, or storages contradict each other.
+    """
+    kafka = destination_access(job)
+    return _with(storage.replay_access(job, stream, target), *([kafka] if kafka else []))
+
+
+def _with(access: StorageAccess, *clusters: KafkaAccess) -> StorageAccess:
+    """Each variable and certificate once, as two sources may name the same Secret."""
+    variables = [variable for cluster in clusters for variable in cluster.variables]
+    certificates = [mount for cluster in clusters for mount in cluster.certificates]
+    return replace(
+        access,
+        variables=(*access.variables, *dict.fromkeys(variables)),
+        certificates=(*access.certificates, *dict.fromkeys(certificates)),
+    )

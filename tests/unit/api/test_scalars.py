@@ -5,8 +5,17 @@ import pytest
 from pydantic_core import PydanticCustomError
 
 from messagestore_core.contract.base import JsonPath
-from messagestore_operator.api.scalars import Cron, Duration, Quantity, Time, TimeZone
-from messagestore_operator.api.uris import BootstrapServers, Endpoint, SourceUri, StoreUri
+from messagestore_operator.api.scalars import (
+    BootstrapServers,
+    Cron,
+    Duration,
+    Endpoint,
+    Quantity,
+    SourceUri,
+    StoreUri,
+    Time,
+    TimeZone,
+)
 
 
 @pytest.mark.parametrize(
