@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from messagestore.errors import BrokenMessageError
 from messagestore.location import Location, refusals
-from messagestore_core.store.claim_checks import CLAIM_CHECKS, claim_check_name
+from messagestore_core.store.claim_checks import claim_check_name
+from messagestore_core.store.layout import CLAIM_CHECKS
 from messagestore_core.store.objects import Objects
 
 OnBroken = Callable[[BrokenMessageError], None]

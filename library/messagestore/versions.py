@@ -16,11 +16,11 @@ from messagestore.snapshot import Snapshot
 from messagestore_core.clock import from_microseconds
 from messagestore_core.contract.records import Translator
 from messagestore_core.store.delta_log import files_of
-from messagestore_core.store.folder import FORMAT_VERSION, MARKER
-from messagestore_core.store.keyed import KEY_OBJECT, stream_key
+from messagestore_core.store.folder import FORMAT_VERSION
+from messagestore_core.store.layout import LOG, MARKER, TOMBSTONE_KEY, TRANSLATORS
 from messagestore_core.store.objects import LARGEST_DOCUMENT, first_link
 from messagestore_core.store.schemas import HEADS
-from messagestore_core.versions.rules import NAME as DECLARATION
+from messagestore_core.store.tombstones import stream_key
 from messagestore_core.versions.rules import declared
 
 
@@ -77,7 +77,7 @@ class Versions:
     def committed_at(self) -> datetime | None:
         """When the version that a call reads was committed; None where the log no longer has that commit."""
         with refusals(self._location.uri):
-            log = self._location.objects("messages", "_delta_log")
+            log = self._location.objects("messages", LOG)
             commit = log.read(f"{self._messages.version():020}.json")
         actions = map(json.loads, (commit or b"").splitlines())
         moments = [action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action]
@@ -95,7 +95,7 @@ class Versions:
                 with refusals(self._location.uri):
                     self._declared = version, declared(self._location.objects())
             except ValueError as error:
-                raise StoreUnreadableError(f"{self._location.uri}/{DECLARATION} declares no translators") from error
+                raise StoreUnreadableError(f"{self._location.uri}/{TRANSLATORS} declares no translators") from error
         return self._declared[1]
 
     def other(self, name: str, schema: pa.Schema) -> Snapshot:
@@ -112,7 +112,7 @@ class Versions:
         """The highest position of a stream that a purge noted before it removed messages; None without one."""
         heads = self.other("heads", HEADS)
         head = heads.highest("next_position", (sql.equals("stream_name", stream_name),))
-        if head is None and (key := self._location.objects().read(KEY_OBJECT, LARGEST_DOCUMENT)):
+        if head is None and (key := self._location.objects().read(TOMBSTONE_KEY, LARGEST_DOCUMENT)):
             head = heads.highest("next_position", (sql.equals("stream_key", stream_key(key, stream_name)),))
         return None if head is None else head - 1
 

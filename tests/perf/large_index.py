@@ -22,11 +22,12 @@ from tests.perf import data, ingest_sides
 from tests.perf.processes import in_fresh_process
 
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.layout import INDEX, INDEX_MANIFEST
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.index.entries import ENTRY, Entries
 from messagestore_jobs.index.keys import hash_here
-from messagestore_jobs.index.manifest import INDEX, MANIFEST, IndexManifest
+from messagestore_jobs.index.manifest import IndexManifest
 from messagestore_jobs.index.sorted_runs import SortedRunInfo, write_sorted_run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.session import local_session
@@ -65,9 +66,9 @@ def with_keys(store: Path, count: int) -> None:
     if count:
         info, folder = keys(count), store / INDEX
         (folder / info.name).hardlink_to(data.folder() / "keys" / info.name)
-        manifest = IndexManifest.model_validate_json((folder / MANIFEST).read_bytes())
+        manifest = IndexManifest.model_validate_json((folder / INDEX_MANIFEST).read_bytes())
         said = manifest.model_copy(update={"ids": (info, *manifest.ids)})
-        (folder / MANIFEST).write_text(said.model_dump_json())
+        (folder / INDEX_MANIFEST).write_text(said.model_dump_json())
 
 
 def measure(count: int) -> dict[str, float]:

@@ -30,7 +30,7 @@ from messagestore_core.contract.stores import Table as StoreTable
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.heads import raise_heads, read_hidden_heads
-from messagestore_core.store.keyed import KEY_OBJECT
+from messagestore_core.store.layout import TOMBSTONE_KEY
 from messagestore_core.store.offsets import OffsetBatch, OffsetRange, Partition, ReadOffsets
 from messagestore_core.store.schemas import HEADS, TOMBSTONES
 from messagestore_core.store.storage import Storage
@@ -120,7 +120,7 @@ def _names(first: int, end: int, step: int) -> pa.Array:
 
 
 def _write_tombstones(uri: str) -> None:
-    HeldStore(uri).objects().create(KEY_OBJECT, secrets.token_bytes(32))
+    HeldStore(uri).objects().create(TOMBSTONE_KEY, secrets.token_bytes(32))
     keys = pa.array([secrets.token_hex(32) for _ in range(ERASED)])
     columns = {"message_key": keys, "erased_at": pa.array([_AT] * ERASED, TOMBSTONES.field("erased_at").type)}
     columns |= {"run": pa.array(["perf"] * ERASED), "global_position": pa.array(np.arange(1, ERASED + 1))}

@@ -31,7 +31,8 @@ from rich.table import Table
 from tests.perf import data, ingest_sides
 from tools.cluster import docker, install, kind, programs
 
-from messagestore_core.store.folder import FORMAT_VERSION, MARKER
+from messagestore_core.store.folder import FORMAT_VERSION
+from messagestore_core.store.layout import MARKER
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.kind import REPOSITORY, Cluster, Resource

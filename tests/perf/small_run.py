@@ -22,10 +22,10 @@ from tests.perf.plain import plain_session
 from tests.perf.processes import in_fresh_process
 
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.layout import INDEX
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import check_for_work
-from messagestore_jobs.index.manifest import INDEX
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.session import local_session
 

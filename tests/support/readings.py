@@ -17,12 +17,12 @@ from messagestore_core.store.dead_letters import dead_letter_keys, set_aside_bef
 from messagestore_core.store.delta_log import count_rows, has_any, next_global_position, table_state
 from messagestore_core.store.files import ReadFiles, planned_batch
 from messagestore_core.store.handle import Store
-from messagestore_core.store.keyed import KEY_OBJECT, message_key
+from messagestore_core.store.layout import TOMBSTONE_KEY
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.offsets import ReadOffsets
 from messagestore_core.store.pending_updates import count_pending, read_pending
 from messagestore_core.store.schemas import TABLES
-from messagestore_core.store.tombstones import erased_positions, open_erased
+from messagestore_core.store.tombstones import erased_positions, message_key, open_erased
 from messagestore_jobs.lifecycle.expiry import is_any_due
 from messagestore_jobs.purge.dead_letters import count_dead_letters, naming
 from messagestore_jobs.purge.whole_days import count_days, streams_of_days
@@ -48,7 +48,7 @@ _WRONG = DeadLetterReason.WRONG_EXPECTED_VERSION
 def full_store(folder: Path, *, others: bool = False) -> Store:
     """Rows in two files of each table; with ``others`` one file has a row of nobody among them."""
     store = Store(make_store(folder, []).uri)
-    store.objects().create(KEY_OBJECT, _KEY)
+    store.objects().create(TOMBSTONE_KEY, _KEY)
     for name, (first, second, *more) in _rows().items():
         batches = [[first, second, *([_nobodys(name, first)] if others else [])], more]
         for rows in batches:

@@ -9,12 +9,8 @@ import re
 from functools import lru_cache
 
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.layout import CLAIM_CHECK_NAME, CLAIM_CHECKS
 from messagestore_core.store.objects import is_local, join, local_path
-
-CLAIM_CHECKS = "payloads"
-"""The folder of a store that holds them."""
-CLAIM_CHECK_NAME = r"[0-9]{20}(?:-[0-9a-f-]+)?"
-"""A global position and the run that wrote it; each scrub of the payload adds to it. Earlier releases name no run."""
 
 
 def claim_check_suffix(run: str, epoch: int | None) -> str:

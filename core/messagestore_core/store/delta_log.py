@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from messagestore_core.clock import in_utc
 from messagestore_core.contract.run_report import IngestCounts, TableState, UpdateCounts
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import LOG
 from messagestore_core.store.notes import TablesNote
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.statistics import complete, count_open
@@ -197,7 +198,7 @@ def _small_files(files: pa.Table) -> int:
 
 def _checkpoint(store: Store) -> int:
     """The version of the last checkpoint of ``messages``; 0 before the first."""
-    content = store.objects("messages", "_delta_log").read("_last_checkpoint", LARGEST_DOCUMENT)
+    content = store.objects("messages", LOG).read("_last_checkpoint", LARGEST_DOCUMENT)
     try:
         return _LastCheckpoint.model_validate_json(content).version if content else 0
     except ValidationError:

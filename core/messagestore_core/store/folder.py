@@ -17,15 +17,13 @@ from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.foreign import partition_columns
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import MARKER, PARTIAL
 from messagestore_core.store.objects import LARGEST_DOCUMENT, delta_uri, first_link, parsed_document
 from messagestore_core.store.schemas import EVERY_TABLE, properties
 from messagestore_core.store.together import check_tables
 
 FORMAT_VERSION = 3
 """Grows with each release that adds tables, columns or properties; earlier releases then refuse the store."""
-MARKER = "_messagestore.json"
-PURGES, REPLAYS = "_purges", "_replays"
-"""The folders with the state of purges and replays, each in a folder of its own."""
 _READ = ("tombstones", "dead_letters", "messages")
 """The tables that a read-only run needs; every release has had them."""
 
@@ -45,7 +43,7 @@ def check_folder(store: Store) -> None:
         _refuse_others(store, marker.owner)
         check_tables(store, marker.format_version)
         return
-    names = [name for name in objects.names() if not name.endswith(".partial")]
+    names = [name for name in objects.names() if not name.endswith(PARTIAL)]
     if names:
         raise TableRefusedError(
             f"{store.uri} is no message store and is not empty (it holds {names[0]}); "

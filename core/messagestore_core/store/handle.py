@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.errors import WAY_BACK, TableRefusedError
 from messagestore_core.store.foreign import changed, refuse_foreign
+from messagestore_core.store.layout import LOG
 from messagestore_core.store.notes import Entry, KnownTables, TableAt, entry_of
 from messagestore_core.store.objects import Objects, delta_uri, join
 from messagestore_core.store.schemas import REMEMBERED, TABLES
@@ -116,7 +117,7 @@ class Store:
         return known[app_id]
 
     def _current(self, name: str) -> _Open:
-        log = self.objects(name, "_delta_log")
+        log = self.objects(name, LOG)
         check_point = log.read_first(_LAST_CHECKPOINT, _CHECKPOINT_BYTES)
         entry = self._tables.get(name)
         # A log loses entries only before a checkpoint.
@@ -143,7 +144,7 @@ class Store:
 
     def entry(self, name: str, version: int) -> Entry | None:
         """An entry of a table's log; None: the log no longer has it."""
-        filesystem, path = self.objects(name, "_delta_log").locate(f"{version:020d}.json")
+        filesystem, path = self.objects(name, LOG).locate(f"{version:020d}.json")
         try:
             with filesystem.open_input_stream(path, compression=None) as stream:
                 first = bytes(stream.read(_NOTE_BYTES))

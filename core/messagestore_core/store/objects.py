@@ -12,6 +12,7 @@ from pyarrow import fs
 from pydantic import BaseModel, ValidationError
 
 from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.layout import PARTIAL
 from messagestore_core.store.storage import Storage
 
 LOCAL = "file://"
@@ -150,7 +151,7 @@ class Objects:
         """Write an object piece by piece; readers of a local file see all of it or none."""
         path = self._path(name)
         self._make_parent(path)
-        target = f"{path}.partial" if self._local else path
+        target = f"{path}{PARTIAL}" if self._local else path
         with self._fs.open_output_stream(target, compression=None) as stream:
             yield stream
         if self._local:

@@ -23,12 +23,12 @@ from messagestore_core.store.folder import create_table, read_marker
 from messagestore_core.store.foreign import metadata_of, not_ours
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
+from messagestore_core.store.layout import INDEX, LOG
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.schemas import MESSAGES, REMEMBERED
 from messagestore_core.store.together import Problem, named_by, problems, read_tables
 
 RUN = "repair"
-INDEX = "_index"
 LOST = {
     "dead_letters": "the records that were set aside are lost",
     "heads": "the positions of streams that a purge took messages from are lost, and may be given twice",
@@ -162,7 +162,7 @@ def _has_vectors(store: Store, name: str, since: int, until: int) -> bool:
     """Whether a file has a deletion vector; before ``since`` none had one."""
     vectors: set[str] = set()
     for version in range(since + 1, until + 1):
-        content = store.objects(name, "_delta_log").read(f"{version:020d}.json", LARGEST_DOCUMENT)
+        content = store.objects(name, LOG).read(f"{version:020d}.json", LARGEST_DOCUMENT)
         actions = [json.loads(line) for line in (content or b"").splitlines()]
         if not actions:
             return True

@@ -7,6 +7,8 @@ An erasure is of one message: a tombstone also has its global position, so that 
 position says nothing of copies that are elsewhere or arrive again: there the id decides.
 """
 
+import hashlib
+import hmac
 import json
 import re
 import secrets
@@ -25,7 +27,7 @@ from messagestore_core.store.delta_log import count_rows
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
-from messagestore_core.store.keyed import KEY_OBJECT, message_key
+from messagestore_core.store.layout import TOMBSTONE_KEY
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.scan import scan
 from messagestore_core.store.schemas import REMEMBERED, TOMBSTONES
@@ -39,17 +41,27 @@ _WORD = re.compile(r"[\w-]+")
 _BETWEEN_QUOTES = re.compile(r'(?:^|")((?:[^"\\]|\\.)*)(?="|$)', re.DOTALL)
 
 
+def message_key(key: bytes, message_id: str) -> str:
+    """The hash of a message id in a tombstone: HMAC-SHA256 in hex."""
+    return hmac.new(key, message_id.encode(), hashlib.sha256).hexdigest()
+
+
+def stream_key(key: bytes, stream_name: str) -> str:
+    """The hash in ``heads`` of the name of a stream that only erased messages had."""
+    return message_key(key, f"stream {stream_name}")
+
+
 def tombstone_key(store: Store) -> bytes | None:
     """The folder's key; None while nothing has been erased, and no purged id remembered.
 
     Raises:
         TableRefusedError: the object is no key, or there are hashes by it and no key.
     """
-    key = store.objects().read(KEY_OBJECT, LARGEST_DOCUMENT)
+    key = store.objects().read(TOMBSTONE_KEY, LARGEST_DOCUMENT)
     if key is None:
         _refuse_without_key(store)
     if key is not None and len(key) != _KEY_BYTES:
-        raise TableRefusedError(f"{store.path(KEY_OBJECT)} is no key of {_KEY_BYTES} bytes: restore it as it was")
+        raise TableRefusedError(f"{store.path(TOMBSTONE_KEY)} is no key of {_KEY_BYTES} bytes: restore it as it was")
     return key
 
 
@@ -233,13 +245,13 @@ def _known(store: Store) -> set[tuple[str, int | None]]:
 def _refuse_without_key(store: Store) -> None:
     if buried := count_rows(store, "tombstones"):
         raise TableRefusedError(
-            f"{store.path(KEY_OBJECT)} is gone, and without it nobody can tell which messages the {buried} tombstones "
-            "of the store name: what was erased could come back. Restore the object from a backup"
+            f"{store.path(TOMBSTONE_KEY)} is gone, and without it nobody can tell which messages the {buried} "
+            "tombstones of the store name: what was erased could come back. Restore the object from a backup"
         )
     if store.remember_purged is not None and _remembers_any(store):
         raise TableRefusedError(
-            f"{store.path(KEY_OBJECT)} is gone, and without it nobody can tell which messages were purged: they could "
-            "come back. Restore the object from a backup"
+            f"{store.path(TOMBSTONE_KEY)} is gone, and without it nobody can tell which messages were purged: they "
+            "could come back. Restore the object from a backup"
         )
 
 
@@ -254,5 +266,5 @@ def _remembers_any(store: Store) -> bool:
 def _make_key(store: HeldStore) -> bytes:
     key = secrets.token_bytes(_KEY_BYTES)
     with store.step("tombstone-key"):
-        made = store.objects().create(KEY_OBJECT, key)
+        made = store.objects().create(TOMBSTONE_KEY, key)
     return key if made else tombstone_key(store) or _make_key(store)

@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from messagestore_core.contract.records import Translator
 from messagestore_core.paths import steps
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.layout import TRANSLATORS
 from messagestore_core.store.objects import Objects
 
 COLUMNS = {
@@ -27,7 +28,6 @@ COLUMNS = {
 """The columns of the fields that a translator may change, by their names in manifests."""
 FIRST_VERSION = 0
 """The version of a message that names none."""
-NAME = "_translators.json"
 _LARGEST = 16 << 20
 _TRANSLATORS = TypeAdapter(list[Translator])
 
@@ -70,7 +70,7 @@ def declare(store: HeldStore, translators: Sequence[Translator]) -> None:
         return
     content = [one.model_dump(mode="json", by_alias=True, exclude_defaults=True) for one in translators]
     with store.step("translators"):
-        objects.write(NAME, json.dumps(content, indent=2).encode() + b"\n")
+        objects.write(TRANSLATORS, json.dumps(content, indent=2).encode() + b"\n")
 
 
 def is_declared(objects: Objects, translators: Sequence[Translator]) -> bool:
@@ -83,5 +83,5 @@ def is_declared(objects: Objects, translators: Sequence[Translator]) -> bool:
 
 def declared(objects: Objects) -> list[Translator]:
     """The translators that the table folder has; empty where it has none."""
-    content = objects.read(NAME, _LARGEST)
+    content = objects.read(TRANSLATORS, _LARGEST)
     return list(_TRANSLATORS.validate_json(content)) if content else []

@@ -10,8 +10,9 @@ from messagestore_core.contract.stores import Owner
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.files import planned_batch
-from messagestore_core.store.folder import MARKER, parsed_marker
+from messagestore_core.store.folder import parsed_marker
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import MARKER
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.offsets import ReadOffsets
 from messagestore_operator.api import MessageStream

@@ -13,23 +13,28 @@ from messagestore_core.clock import now
 from messagestore_core.contract.run_document import DeleteTask, Hold, RunDocument
 from messagestore_core.contract.run_report import DeleteOutcome
 from messagestore_core.store.audit import note
-from messagestore_core.store.claim_checks import CLAIM_CHECKS
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.errors import RunFailedError, RunStoppedError, TableRefusedError
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.folder import MARKER, PURGES, REPLAYS, belongs, exists, parsed_marker, refuse_links
+from messagestore_core.store.folder import belongs, exists, parsed_marker, refuse_links
 from messagestore_core.store.handle import Store
-from messagestore_core.store.keyed import KEY_OBJECT
+from messagestore_core.store.layout import (
+    CLAIM_CHECKS,
+    INDEX,
+    MARKER,
+    PARTIAL,
+    PURGES,
+    REPLAYS,
+    TOMBSTONE_KEY,
+    TRANSLATORS,
+)
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects
 from messagestore_core.store.schemas import EVERY_TABLE
-from messagestore_core.versions.rules import NAME as TRANSLATORS
-from messagestore_jobs.index.manifest import INDEX
 from messagestore_jobs.progress import ProgressListener, never
 
 FOLDERS = (INDEX, PURGES, REPLAYS, CLAIM_CHECKS, *reversed(EVERY_TABLE))
 """In order of deletion: ``messages`` is late, as it has the epoch that fences other runs."""
-OBJECTS = (KEY_OBJECT, TRANSLATORS, MARKER)
-_PARTIAL = ".partial"
+OBJECTS = (TOMBSTONE_KEY, TRANSLATORS, MARKER)
 
 
 def run_delete(
@@ -46,7 +51,7 @@ def run_delete(
     names = [name.rstrip("/") for name in objects.names()]
     if not check_deletion(store, document):
         return DeleteOutcome(left=tuple(names))
-    known = [name for name in (*FOLDERS, *OBJECTS) if name in names or f"{name}{_PARTIAL}" in names]
+    known = [name for name in (*FOLDERS, *OBJECTS) if name in names or f"{name}{PARTIAL}" in names]
     _note(store, document)
     progress.step("delete", len(known))
     for name in known:
@@ -110,7 +115,7 @@ def _refuse_held(holds: tuple[Hold, ...], at: datetime) -> None:
 
 def _delete(objects: Objects, name: str) -> None:
     if name in OBJECTS:
-        objects.delete(f"{name}{_PARTIAL}")
+        objects.delete(f"{name}{PARTIAL}")
         (objects.delete_last if name == MARKER else objects.delete)(name)
     else:
         objects.delete_folder(name)

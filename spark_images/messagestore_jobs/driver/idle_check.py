@@ -27,13 +27,14 @@ from messagestore_core.store.delta_log import (
 from messagestore_core.store.files import ReadFiles
 from messagestore_core.store.folder import check_folder, exists, is_complete
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import INDEX
 from messagestore_core.store.objects import is_local, reached
 from messagestore_core.store.pending_updates import count_pending
 from messagestore_core.store.schemas import REMEMBERED
 from messagestore_core.store.storage import Storage
 from messagestore_core.versions.rules import is_declared
 from messagestore_jobs.index.changes import changes_between
-from messagestore_jobs.index.manifest import INDEX, read_manifest, usable
+from messagestore_jobs.index.manifest import read_manifest, usable
 from messagestore_jobs.lifecycle.expiry import is_any_due
 from messagestore_jobs.lock import writing
 from messagestore_jobs.source.local_files import list_local_files, list_objects

@@ -17,6 +17,7 @@ from messagestore_core.store.delta_log import files_of, is_own_note
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.foreign import PATH
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import LOG
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 
 FEW_ROWS = 100_000
@@ -100,7 +101,7 @@ def changes_between(
         until: a later one, or the same.
         is_known: whether the rows of a batch are known already; they count as no change.
     """
-    log, changes = store.objects(name, "_delta_log"), Changes()
+    log, changes = store.objects(name, LOG), Changes()
     for version in range(since + 1, until + 1):
         try:
             content = log.read(f"{version:020}.json", LARGEST_DOCUMENT)

@@ -8,11 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import INDEX, INDEX_MANIFEST
 from messagestore_core.store.objects import Objects, read_document
 from messagestore_jobs.index.sorted_runs import SortedRunInfo, SortedRunName
-
-INDEX = "_index"
-MANIFEST = "manifest.json"
 
 
 class IndexManifest(BaseModel):
@@ -45,7 +43,7 @@ def unnamed(store: Store) -> set[str]:
     """Objects of an index that its manifest doesn't name, by their names in the store's folder."""
     objects = store.objects(INDEX)
     manifest = read_manifest(objects)
-    named = {MANIFEST, *names_in(manifest), *(manifest.superseded if manifest else ())}
+    named = {INDEX_MANIFEST, *names_in(manifest), *(manifest.superseded if manifest else ())}
     return {f"{INDEX}/{name}" for name in objects.names(recursive=True) if not name.endswith("/")} - {
         f"{INDEX}/{name}" for name in named
     }
@@ -67,5 +65,5 @@ def names_in(manifest: IndexManifest | None) -> set[str]:
 def read_manifest(objects: Objects) -> IndexManifest | None:
     """The stored manifest; None if there is none, or an invalid one."""
     with suppress(TableRefusedError):
-        return read_document(objects, MANIFEST, IndexManifest)
+        return read_document(objects, INDEX_MANIFEST, IndexManifest)
     return None

@@ -23,12 +23,13 @@ from messagestore_core.clock import microseconds
 from messagestore_core.store.delta_log import end_of, next_global_position
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.heads import read_hidden_heads, read_named_heads
+from messagestore_core.store.layout import INDEX, INDEX_MANIFEST
 from messagestore_core.store.purged_ids import first_day, remembered_since
 from messagestore_core.store.schemas import PARTITIONS, REMEMBERED
 from messagestore_jobs.index.changes import Batch, Changes, all_of, changes_between, digest_of, paths_of
 from messagestore_jobs.index.entries import ENTRY, Entries, Lookup, MemoryRun, SortedRun, entries_of, merged, together
 from messagestore_jobs.index.keys import Flags, Hasher, Keys
-from messagestore_jobs.index.manifest import INDEX, MANIFEST, IndexManifest, names_in, read_manifest, usable
+from messagestore_jobs.index.manifest import IndexManifest, names_in, read_manifest, usable
 from messagestore_jobs.index.merge import keep_largest, less_what_left, merge_ids, merge_purged, to_merge
 from messagestore_jobs.index.read import (
     files,
@@ -407,7 +408,7 @@ class StoreIndex:
             superseded=tuple(sorted(leaving)),
         )
         with self._store.step("index-manifest"):
-            self._objects.write(MANIFEST, manifest.model_dump_json().encode())
+            self._objects.write(INDEX_MANIFEST, manifest.model_dump_json().encode())
         with self._store.step("index-superseded"):
             for name in stored.superseded if stored else ():
                 self._objects.delete(name)
@@ -440,4 +441,4 @@ class StoreIndex:
 
 def kept_index(spark: SparkSession, store: HeldStore) -> StoreIndex | None:
     """The index of a store as of now, if it has one; for a run that removes earlier versions of the table."""
-    return StoreIndex(spark, store) if store.objects(INDEX).exists(MANIFEST) else None
+    return StoreIndex(spark, store) if store.objects(INDEX).exists(INDEX_MANIFEST) else None

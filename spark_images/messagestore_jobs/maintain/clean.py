@@ -15,11 +15,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import shifted
-from messagestore_core.store.claim_checks import CLAIM_CHECK_NAME, CLAIM_CHECKS
 from messagestore_core.store.delta_log import CommitNote
-from messagestore_core.store.folder import PURGES, REPLAYS
+from messagestore_core.store.layout import CLAIM_CHECK_NAME, CLAIM_CHECKS, INDEX, PARTIAL, PURGES, REPLAYS
 from messagestore_core.store.objects import Objects
-from messagestore_jobs.index.manifest import INDEX, unnamed
+from messagestore_jobs.index.manifest import unnamed
 from messagestore_jobs.maintain.context import MaintenanceRun
 from messagestore_jobs.purge.plan import find_plans
 from messagestore_jobs.replay.state import unfinished
@@ -30,7 +29,6 @@ _FILES = "delta.deletedFileRetentionDuration"
 _YOUNG = timedelta(days=1)
 """Younger objects may belong to a batch that is not committed yet."""
 _CLAIM_CHECK = re.compile(CLAIM_CHECK_NAME)
-_PARTIAL = ".partial"
 _UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")
 _FOLDERS = ("", CLAIM_CHECKS, PURGES, REPLAYS)
 
@@ -192,4 +190,4 @@ def _orphans(context: MaintenanceRun, objects: Aged, before: datetime) -> list[s
 def _half_written(objects: Aged, before: datetime) -> list[str]:
     """Half-written objects of killed runs; only local stores have them."""
     names = [name for folder in _FOLDERS for name in objects.older(folder, before, recursive=bool(folder))]
-    return [name for name in names if name.endswith(_PARTIAL)]
+    return [name for name in names if name.endswith(PARTIAL)]

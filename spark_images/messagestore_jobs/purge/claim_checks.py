@@ -7,11 +7,12 @@ from itertools import islice
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.store.claim_checks import CLAIM_CHECKS, claim_check_suffix
+from messagestore_core.store.claim_checks import claim_check_suffix
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.layout import CLAIM_CHECKS, REWRITTEN_NOTE
 from messagestore_core.store.objects import sum_of
 from messagestore_jobs.context import Run
-from messagestore_jobs.purge.plan import REWRITTEN_NOTE, Plan, PurgeRun
+from messagestore_jobs.purge.plan import Plan, PurgeRun
 from messagestore_jobs.rows.claim_checks import (
     claim_check_payload,
     is_own_claim_check,

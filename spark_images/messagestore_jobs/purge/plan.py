@@ -23,16 +23,13 @@ from messagestore_core.contract.run_document import PurgeTask, Resource
 from messagestore_core.contract.run_report import Preview
 from messagestore_core.store.delta_log import files_of, of_day
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
-from messagestore_core.store.folder import PURGES
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import PLAN, PURGES, plan_folder
 from messagestore_core.store.objects import read_document
 from messagestore_jobs.context import Run
 from messagestore_jobs.rows.messages import read_messages
 from messagestore_jobs.rows.times import instant
 
-PLAN = "plan.json"
-REWRITTEN_NOTE = "rewritten-"
-"""The start of the names of notes in a plan's folder; each lists the claim checks that a run rewrote for a scrub."""
 FROZEN = (
     "global_position",
     "stream_name",
@@ -104,7 +101,7 @@ class Plan(ContractModel):
     @property
     def folder(self) -> str:
         """The plan's folder, relative to the table folder."""
-        return f"{PURGES}/{self.preview.id}"
+        return plan_folder(self.preview.id)
 
     @property
     def rows_folder(self) -> str:

@@ -19,40 +19,37 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.store.claim_checks import CLAIM_CHECKS
 from messagestore_core.store.delta_log import CommitNote, empty_commit, files_of
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.folder import MARKER, PURGES, REPLAYS
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import HiddenHeads, read_hidden_heads, read_named_heads
-from messagestore_core.store.keyed import KEY_OBJECT
+from messagestore_core.store.layout import (
+    CLAIM_CHECKS,
+    LOG,
+    MARKER,
+    PLAN,
+    PURGES,
+    TOMBSTONE_KEY,
+    TRANSLATORS,
+    is_frozen_rows,
+    is_run_state,
+)
 from messagestore_core.store.objects import sum_of
 from messagestore_core.store.scan import scan
 from messagestore_core.store.tombstones import Erased, erased_positions
-from messagestore_core.versions.rules import NAME as TRANSLATORS
 from messagestore_jobs.index.keys import HASH_BYTES
-from messagestore_jobs.index.manifest import INDEX, MANIFEST
 from messagestore_jobs.index.read import files, hashed
 from messagestore_jobs.lifecycle.waiting import waiting_for_erased
 from messagestore_jobs.purge.dead_letters import naming
 from messagestore_jobs.purge.hidden import hidden_streams, in_clear, without_erased
-from messagestore_jobs.purge.plan import FROZEN, PLAN, find_plans
+from messagestore_jobs.purge.plan import FROZEN, find_plans
 from messagestore_jobs.replay.erased import copies_left
 from messagestore_jobs.replay.gone import sequences_left
 from messagestore_jobs.rows.tables import read_table
 
 _SHOWN = 5
 _NONE = np.array([], np.int64)
-_STATE = re.compile(
-    rf"{PURGES}/[^/]+/({re.escape(PLAN)}|rows-[0-9]+/(part-[^/]+|_SUCCESS))"
-    rf"|{REPLAYS}/[^/]+/(ended\.json|state/(frozen\.json|chunks/[0-9]+\.json|(selected|placed)/(part-[^/]+|_SUCCESS)))"
-    rf"|{REPLAYS}/[^/]+/(state/staging|records)/part-[^/]+"
-    rf"|{INDEX}/((ids|streams|purged)-[0-9a-f]{{32}}|{re.escape(MANIFEST)})"
-)
-"""State of purges and replays, and the index."""
-_ROWS = re.compile(rf"{PURGES}/[^/]+/rows-[0-9]+/part-[^/]+")
-LOG = "_delta_log"
 _OF_VERSION = re.compile(LOG + r"/([0-9]{20})\.(?:json|crc|checkpoint\.parquet)")
 
 
@@ -106,9 +103,9 @@ def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], c
         elif top == CLAIM_CHECKS:
             left = [name for name in inside if sum_of(name) not in claim_checks]
         elif top == "":
-            left = [name for name in inside if sum_of(name) not in (MARKER, KEY_OBJECT, TRANSLATORS)]
+            left = [name for name in inside if sum_of(name) not in (MARKER, TOMBSTONE_KEY, TRANSLATORS)]
         else:
-            left = [name for name in inside if not _STATE.fullmatch(sum_of(f"{top}/{name}").removesuffix(".partial"))]
+            left = [name for name in inside if not is_run_state(sum_of(f"{top}/{name}"))]
         yield from (f"{f'{top}/' if top else ''}{name} is nothing that a run needs" for name in left)
 
 
@@ -187,7 +184,7 @@ def _plans(store: Store, erased: Erased) -> Iterator[str]:
     for plan in find_plans(store):
         if without_erased(plan.task, erased, heads) != plan.task:
             yield f"{plan.folder}/{PLAN} names an erased message"
-    for name in filter(_ROWS.fullmatch, objects.names(PURGES, recursive=True)):
+    for name in filter(is_frozen_rows, objects.names(PURGES, recursive=True)):
         filesystem, path = objects.locate(name)
         try:
             with pq.ParquetFile(path, filesystem=filesystem) as rows:

@@ -18,20 +18,11 @@ from pyspark.sql.readwriter import DataFrameWriter
 from messagestore_core.contract.run_document import ReplayTask
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.folder import REPLAYS
+from messagestore_core.store.layout import ENDED, REPLAYS, STAGING, STATE
 from messagestore_core.store.objects import Objects
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.selection import Key, Order
-from messagestore_jobs.replay.state import (
-    ENDED,
-    Chunk,
-    Ended,
-    Frozen,
-    Part,
-    ReplayState,
-    Split,
-    read_ended,
-)
+from messagestore_jobs.replay.state import Chunk, Ended, Frozen, Part, ReplayState, Split, read_ended
 
 _CHUNK_ROWS = 1_000_000
 _CHUNK_BYTES = 2 << 30
@@ -227,13 +218,13 @@ class StoreDelivery:
         origin: the URI of the store that is replayed.
     """
 
-    staging = "state/staging"
+    staging = f"{STATE}/{STAGING}"
     takes_back = False
 
     def __init__(self, held: HeldStore, task: ReplayTask, origin: str) -> None:
         self._held, self._task, self._origin = held, task, origin
         self.objects = StagedObjects(held.path(REPLAYS, task.job_id), held.storage)
-        self.state = ReplayState(held, self.objects.below("state"))
+        self.state = ReplayState(held, self.objects.below(STATE))
 
     def ended(self) -> ReplayOutcome | None:
         """See :class:`Delivery`."""

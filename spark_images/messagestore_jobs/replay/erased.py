@@ -22,8 +22,8 @@ from deltalake import DeltaTable
 
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.folder import REPLAYS
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import RECORDS, REPLAYS, STAGING, STATE, is_staged
 from messagestore_core.store.objects import join
 from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.replay.chunks import Delivery, Format
@@ -57,7 +57,7 @@ def take_out_copies(store: HeldStore, erased: Erased) -> int:
         content = objects.read(name)
         if content is None:
             continue
-        if not _is_object(name):
+        if not is_staged(name):
             if not base.startswith("."):
                 with store.step("erase-staged"):
                     objects.delete(name)
@@ -76,7 +76,7 @@ def copies_left(store: Store, erased: Erased) -> Iterator[str]:
     """Staged objects with something erased, or that no replay writes; for people."""
     objects = store.objects()
     for name, own in _staged(store):
-        content = objects.read(name) if _is_object(name) else None
+        content = objects.read(name) if is_staged(name) else None
         try:
             if content is not None and _without(name, content, erased, own, strict=True) != content:
                 yield f"{name} has a record of an erased message"
@@ -134,17 +134,10 @@ def _staged(store: Store) -> Iterator[tuple[str, bool]]:
     """What replays have staged in a store, and whether it is from this store."""
     objects = store.objects()
     for job in objects.names(REPLAYS):
-        below = [join(job.rstrip("/"), folder) for folder in ("state/staging", "records")]
+        below = [join(job.rstrip("/"), folder) for folder in (f"{STATE}/{STAGING}", RECORDS)]
         names = [name for folder in below for name in objects.names(folder, recursive=True) if not name.endswith("/")]
         own = bool(names) and origin_of(objects, job) == store.uri
         yield from ((name, own) for name in names)
-
-
-def _is_object(name: str) -> bool:
-    """Whether a name is that of a finished task's object, right below its folder."""
-    parts = name.split("/")
-    depth = 4 if parts[2:4] == ["state", "staging"] else 3
-    return len(parts) == depth + 1 and parts[-1].startswith("part-") and not parts[-1].endswith(".partial")
 
 
 def _without(name: str, content: bytes, erased: Erased, own: bool, *, strict: bool = False) -> bytes:

@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import FROZEN, STATE
 from messagestore_jobs.replay.selection import BEHIND_ALL, BY_SEQUENCE, Key
-from messagestore_jobs.replay.state import FROZEN, Frozen, ReplayState, frozen_in
+from messagestore_jobs.replay.state import Frozen, ReplayState, frozen_in
 from messagestore_jobs.rows.messages import read_messages
 
 _SPLITS_AT_ONCE = 256
@@ -28,14 +29,14 @@ def forget_sequences(spark: SparkSession, store: HeldStore) -> None:
         TableRefusedError: the state of one is not what a replay writes.
     """
     for name, frozen, gone in _with_gone(spark, store):
-        state = ReplayState(store, store.objects(f"{name}state"))
+        state = ReplayState(store, store.objects(f"{name}{STATE}"))
         state.freeze(_cut_anew(BY_SEQUENCE.keyed(read_messages(spark, store)), state, frozen, gone))
 
 
 def sequences_left(spark: SparkSession, store: Store) -> Iterator[str]:
     """Frozen selections with the id of a sequence that no message has any more, for people."""
     for name, _, _ in _with_gone(spark, store):
-        yield f"{name}state/{FROZEN} has the id of a sequence that no message has"
+        yield f"{name}{STATE}/{FROZEN} has the id of a sequence that no message has"
 
 
 def _with_gone(spark: SparkSession, store: Store) -> Iterator[tuple[str, Frozen, Set[str]]]:
@@ -53,7 +54,7 @@ def of_earlier_releases(store: Store) -> Iterator[str]:
     """Frozen selections that may have ids of sequences of this store or of another, for people."""
     for name, frozen in frozen_in(store):
         if frozen.table is None and _sequences(frozen):
-            yield f"ids of sequences in {name}state, where an earlier release froze a replay, until it ends"
+            yield f"ids of sequences in {name}{STATE}, where an earlier release froze a replay, until it ends"
 
 
 def _sequences(frozen: Frozen) -> list[str]:

@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import FilesDestination, ReplayTask, RunDocument, StreamDestination
 from messagestore_core.store.delta_log import committed_batch, last_note
-from messagestore_core.store.folder import REPLAYS
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import REPLAYS
 from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run
 from messagestore_jobs.lifecycle.commit import merge_once

@@ -22,17 +22,11 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import FailedPositions, FrozenSelection, ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.folder import REPLAYS
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import CHUNKS, ENDED, FROZEN, ORDER, REPLAYS, SELECTED, STAGING, STATE, chunk_name
 from messagestore_core.store.objects import Objects, join, read_document
 from messagestore_jobs.replay.selection import Key
 
-ENDED = "ended.json"
-FROZEN = "frozen.json"
-_SELECTED = "selected"
-_ORDER = "placed"
-_CHUNKS = "chunks"
-_STAGING = "staging"
 _NO_POSITIONS = pa.table({"global_position": pa.array([], pa.int64())})
 
 
@@ -134,16 +128,16 @@ class ReplayState:
     @property
     def selected_uri(self) -> str:
         """The folder of the selected positions, if they are listed."""
-        return join(self.uri, _SELECTED)
+        return join(self.uri, SELECTED)
 
     @property
     def order_uri(self) -> str:
         """The folder of the selected positions in order, if they were written."""
-        return join(self.uri, _ORDER)
+        return join(self.uri, ORDER)
 
     def ordered_positions(self, first: int, count: int) -> npt.NDArray[np.int64]:
         """``count`` positions from the ``first`` on, in the order of the replay."""
-        filesystem, folder = self._objects.locate(_ORDER)
+        filesystem, folder = self._objects.locate(ORDER)
         parts = ds.dataset(folder, format="parquet", filesystem=filesystem).get_fragments()
         tables = [_NO_POSITIONS]
         for part in sorted(parts, key=lambda part: part.path):
@@ -158,7 +152,7 @@ class ReplayState:
     @property
     def staging_uri(self) -> str:
         """The folder of the chunk under way."""
-        return join(self.uri, _STAGING)
+        return join(self.uri, STAGING)
 
     def frozen(self, task: ReplayTask, table: str) -> Frozen | None:
         """The frozen selection; None before there is one.
@@ -214,20 +208,20 @@ class ReplayState:
 
     def chunks(self) -> list[Chunk]:
         """All sealed chunks, in order."""
-        names = [name for name in self._objects.names(_CHUNKS) if name.endswith(".json")]
+        names = [name for name in self._objects.names(CHUNKS) if name.endswith(".json")]
         chunks = (read_document(self._objects, name, Chunk) for name in names)
         return [chunk for chunk in chunks if chunk is not None]
 
     def seal(self, chunk: Chunk) -> None:
         """Seal a staged chunk: from now on it is delivered, and never staged again."""
         with self.held.step("replay-seal"):
-            self._objects.write(f"{_CHUNKS}/{chunk.number:08d}.json", chunk.model_dump_json(by_alias=True).encode())
+            self._objects.write(chunk_name(chunk.number), chunk.model_dump_json(by_alias=True).encode())
 
     def remove(self) -> None:
         """Remove everything; the frozen selection goes last, so that a later run knows what to remove."""
         if not self._objects.names():
             return
-        for name in (_SELECTED, _ORDER, _STAGING, _CHUNKS, ""):
+        for name in (SELECTED, ORDER, STAGING, CHUNKS, ""):
             with self.held.step(f"replay-remove-{name or 'state'}"):
                 self._objects.delete_folder(name)
 
@@ -236,7 +230,7 @@ def frozen_in(store: Store) -> Iterator[tuple[str, Frozen]]:
     """The frozen selections that a store's folder has, of any store: the folder of each replay, ending with a slash."""
     objects = store.objects()
     for name in objects.names(REPLAYS):
-        frozen = read_document(objects, f"{name}state/{FROZEN}", Frozen)
+        frozen = read_document(objects, f"{name}{STATE}/{FROZEN}", Frozen)
         if frozen is not None:
             yield name, frozen
 
@@ -249,7 +243,7 @@ def unfinished(store: Store) -> list[Frozen]:
 
 def origin_of(objects: Objects, job: str) -> str | None:
     """The URI of the store that a replay with state in a folder selects from; None if it is unknown."""
-    frozen = read_document(objects, f"{job}state/{FROZEN}", Frozen)
+    frozen = read_document(objects, f"{job}{STATE}/{FROZEN}", Frozen)
     return frozen.table if frozen else None
 
 

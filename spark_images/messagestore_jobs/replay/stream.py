@@ -23,6 +23,7 @@ from messagestore_core.store.batches import REPLAYED
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import RECORDS
 from messagestore_core.store.objects import join
 from messagestore_core.store.schemas import SOURCE, literal
 from messagestore_core.store.schemas import UTC as TIMESTAMP
@@ -35,7 +36,6 @@ from messagestore_jobs.replay.state import Chunk, Frozen, Part
 from messagestore_jobs.rows.tables import read_table
 from messagestore_jobs.rows.times import instant
 
-_RECORDS = "records"
 _SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "Parquet": "parquet"}
 
 
@@ -130,7 +130,7 @@ class StreamDelivery(StoreDelivery):
 
     def part_name(self, number: int) -> str:
         """See :class:`Delivery`. Ingest reads by modification time, then by name, so names sort in replay order."""
-        return f"{_RECORDS}/part-{number:08d}.{_SUFFIXES[self.form]}"
+        return f"{RECORDS}/part-{number:08d}.{_SUFFIXES[self.form]}"
 
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
         """See :class:`Delivery`. Moved objects may not be ingested yet; the target skips records that it has read."""
@@ -173,7 +173,7 @@ class StreamDelivery(StoreDelivery):
     @cached_property
     def _ingest(self) -> Ingest:
         """The target's own ingest over the staged records, opened once."""
-        task = _staged_task(self._target.ingest, self._task, join(self.objects.uri, _RECORDS))
+        task = _staged_task(self._target.ingest, self._task, join(self.objects.uri, RECORDS))
         document = self._run.document.model_copy(update={"table": self._target.table, "task": task})
         run = replace(self._run, document=document, store=self._held, progress=Silent())
         return Ingest(run, task, IngestToEnd())
@@ -181,7 +181,7 @@ class StreamDelivery(StoreDelivery):
     def _forget(self) -> None:
         super()._forget()
         with self._held.step("replay-records-removed"):
-            self.objects.delete_folder(_RECORDS)
+            self.objects.delete_folder(RECORDS)
 
     def _mark_redriven(self, part: str) -> None:
         """Mark the dead letters of an object as redriven."""

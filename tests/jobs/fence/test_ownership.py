@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.folder import MARKER, open_folder
+from messagestore_core.store.folder import open_folder
+from messagestore_core.store.layout import MARKER
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.storage import using
 from support.interception import Interception, intercepting

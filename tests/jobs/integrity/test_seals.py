@@ -14,8 +14,9 @@ from messagestore_core.contract.run_document import Match, Rule, Scrub
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.folder import MARKER, open_folder
+from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import MARKER
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.progress import Silent

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import Match, Rule
 from messagestore_core.store.delta_log import files_of, table_state
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import INDEX
 from messagestore_core.store.schemas import TABLES
-from messagestore_jobs.index.manifest import INDEX
 from messagestore_jobs.session import settings
 from support.ingests import START, Stream, lines, positions_have_no_gap, record
 from support.maintenance import WITHOUT_STATISTICS, maintain, optimize

@@ -12,12 +12,13 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import Match, ReplayTask, Rule, StreamDestination
 from messagestore_core.contract.run_report import IngestCounts, UpdateCounts
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import INDEX
 from messagestore_core.store.purged_ids import first_day
 from messagestore_core.store.schemas import REMEMBERED
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.index import changes, store_index
-from messagestore_jobs.index.manifest import INDEX, read_manifest
+from messagestore_jobs.index.manifest import read_manifest
 from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from support.external_writes import observing

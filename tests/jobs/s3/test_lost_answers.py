@@ -38,8 +38,8 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import RunError
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.delta_log import last_note
-from messagestore_core.store.folder import MARKER
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import MARKER
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.driver.execute import execute

@@ -10,11 +10,12 @@ from deltalake import write_deltalake
 from messagestore_core.contract.run_document import Archive, Hold, Match, PurgeTask, Rule
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.keyed import KEY_OBJECT, message_key
+from messagestore_core.store.layout import TOMBSTONE_KEY
 from messagestore_core.store.schemas import TOMBSTONES
 from messagestore_core.store.tombstones import (
     add_tombstones,
     erased_positions,
+    message_key,
     open_erased,
     tombstone_key,
     withdraw_tombstones,
@@ -108,9 +109,9 @@ def test_a_tombstone_that_is_no_keyed_hash_is_refused(tmp_path: Path, key: str) 
 def test_tombstones_without_their_key_are_refused_and_no_other_key_is_made(tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [])
     add_tombstones(HeldStore(table.uri), [("m1", 1)], START, "run")
-    (tmp_path / "store" / KEY_OBJECT).unlink()
+    (tmp_path / "store" / TOMBSTONE_KEY).unlink()
     with pytest.raises(TableRefusedError, match=r"_tombstone_key is gone, .* which messages the 1 tombstones"):
         open_erased(HeldStore(table.uri))
     with pytest.raises(TableRefusedError, match="Restore the object from a backup"):
         add_tombstones(HeldStore(table.uri), [("m2", 2)], START, "run")
-    assert not (tmp_path / "store" / KEY_OBJECT).exists()
+    assert not (tmp_path / "store" / TOMBSTONE_KEY).exists()

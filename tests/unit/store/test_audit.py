@@ -22,7 +22,8 @@ from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.audit import note_holds, read_audit
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.folder import MARKER, open_folder
+from messagestore_core.store.folder import open_folder
+from messagestore_core.store.layout import MARKER
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.delete.job import run_delete

@@ -13,7 +13,8 @@ from messagestore_core.contract.stores import Table
 from messagestore_core.store.delta_log import last_note, table_state
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.folder import MARKER, open_folder
+from messagestore_core.store.folder import open_folder
+from messagestore_core.store.layout import MARKER
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, is_below
 from messagestore_core.store.schemas import AUDIT, HEADS
 from messagestore_core.store.storage import Storage

@@ -13,7 +13,7 @@ import pytest
 from messagestore_core.store.delta_log import files_of, next_global_position
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
-from messagestore_core.store.keyed import KEY_OBJECT
+from messagestore_core.store.layout import TOMBSTONE_KEY
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.statistics import complete
@@ -147,6 +147,6 @@ def test_without_statistics_the_size_of_files_says_about_how_many_rows_they_have
 def test_a_key_that_is_gone_is_missed_where_nothing_tells_of_tombstones(tmp_path: Path) -> None:
     store = full_store(tmp_path / "store")
     tell(store, "tombstones", TOLD["nothing"])
-    store.objects().delete(KEY_OBJECT)
+    store.objects().delete(TOMBSTONE_KEY)
     with pytest.raises(TableRefusedError, match="without it nobody can tell"):
         open_erased(Store(store.uri))

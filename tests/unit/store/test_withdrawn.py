@@ -7,10 +7,11 @@ import pyarrow as pa
 import pytest
 
 from messagestore_core.store.batches import batch_id
-from messagestore_core.store.claim_checks import CLAIM_CHECKS, withdraw_claim_checks
+from messagestore_core.store.claim_checks import withdraw_claim_checks
 from messagestore_core.store.dead_letters import set_aside, set_aside_again, source_positions_of, withdraw
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import ReadFiles
+from messagestore_core.store.layout import CLAIM_CHECKS
 from messagestore_core.store.offsets import ReadOffsets
 from messagestore_core.store.schemas import DEAD_LETTERS, FILES, OFFSETS
 from support.stores import START, add_rows, make_store

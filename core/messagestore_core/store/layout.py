@@ -1,0 +1,76 @@
+"""What lies where in a store's folder, besides a folder a table.
+
+Names of state, such as ``placed``, are those of earlier releases too, which may have written it.
+"""
+
+import re
+
+MARKER = "_messagestore.json"
+"""Says whose store the folder is, and in which format."""
+TOMBSTONE_KEY = "_tombstone_key"
+TRANSLATORS = "_translators.json"
+PARTIAL = ".partial"
+"""The end of the name of a local object that is not whole yet."""
+LOG = "_delta_log"
+"""The folder of a table's log, in the table's folder."""
+
+CLAIM_CHECKS = "payloads"
+CLAIM_CHECK_NAME = r"[0-9]{20}(?:-[0-9a-f-]+)?"
+"""A global position and the run that wrote it; each scrub of the payload adds to it. Earlier releases name no run."""
+
+INDEX = "_index"
+INDEX_MANIFEST = "manifest.json"
+
+PURGES = "_purges"
+"""A folder for each purge that is frozen: rows, notes, and the plan, without which the rest doesn't count."""
+PLAN = "plan.json"
+REWRITTEN_NOTE = "rewritten-"
+"""The start of the names of notes in a plan's folder; each lists the claim checks that a run rewrote for a scrub."""
+
+REPLAYS = "_replays"
+"""A folder for each replay: its state and, once it has ended, its outcome alone."""
+ENDED = "ended.json"
+STATE = "state"
+"""The folder of a replay's state; the names below are in it."""
+FROZEN = "frozen.json"
+SELECTED = "selected"
+ORDER = "placed"
+CHUNKS = "chunks"
+STAGING = "staging"
+RECORDS = "records"
+"""The folder, in a replay's own, of the objects that a target stream is about to ingest."""
+
+_PART = "(part-[^/]+|_SUCCESS)"
+_RUN_STATE = re.compile(
+    rf"{PURGES}/[^/]+/({re.escape(PLAN)}|rows-[0-9]+/{_PART})"
+    rf"|{REPLAYS}/[^/]+/({re.escape(ENDED)}|({STATE}/{STAGING}|{RECORDS})/part-[^/]+)"
+    rf"|{REPLAYS}/[^/]+/{STATE}/({re.escape(FROZEN)}|{CHUNKS}/[0-9]+\.json|({SELECTED}|{ORDER})/{_PART})"
+    rf"|{INDEX}/((ids|streams|purged)-[0-9a-f]{{32}}|{re.escape(INDEX_MANIFEST)})"
+)
+_FROZEN_ROWS = re.compile(rf"{PURGES}/[^/]+/rows-[0-9]+/part-[^/]+")
+_STAGED = re.compile(rf"{REPLAYS}/[^/]+/({STATE}/{STAGING}|{RECORDS})/part-[^/]+")
+
+
+def plan_folder(preview: str) -> str:
+    """The folder of a purge, by the id of its preview."""
+    return f"{PURGES}/{preview}"
+
+
+def chunk_name(number: int) -> str:
+    """The document of a sealed chunk, in a replay's state."""
+    return f"{CHUNKS}/{number:08d}.json"
+
+
+def is_run_state(name: str) -> bool:
+    """Whether an object is of the state of purges and replays, or of the index."""
+    return _RUN_STATE.fullmatch(name.removesuffix(PARTIAL)) is not None
+
+
+def is_frozen_rows(name: str) -> bool:
+    """Whether an object has rows that a purge has frozen."""
+    return _FROZEN_ROWS.fullmatch(name) is not None
+
+
+def is_staged(name: str) -> bool:
+    """Whether an object has records of a replay that are still to be sent, and is whole."""
+    return _STAGED.fullmatch(name) is not None and not name.endswith(PARTIAL)
