@@ -13,10 +13,9 @@ import kopf
 from kopf._core.reactor.inventory import ResourceMemories, ResourceMemory
 
 from messagestore_operator.api.resource import GROUP
-from messagestore_operator.cluster.connection import login
-from messagestore_operator.cluster.kinds import Kind
-from messagestore_operator.cluster.labels import SELECTOR
-from messagestore_operator.cluster.watches import Seen
+from messagestore_operator.kube.connection import login
+from messagestore_operator.kube.objects import SELECTOR, Kind
+from messagestore_operator.kube.sync import Seen
 
 _PAGE = 10
 """Objects per page of a list of kopf, which reads pages whole, however large their objects are."""

@@ -9,39 +9,47 @@ import signal
 import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import kopf
 
 from messagestore_operator import handlers
 from messagestore_operator.api.common import Schedule
-from messagestore_operator.cluster import connection
-from messagestore_operator.cluster.api_objects import ApiObject, name_of, namespace_of
 from messagestore_operator.cluster.apply import Applier
 from messagestore_operator.cluster.backend import KubeflowBackend, SparkBackend
-from messagestore_operator.cluster.client import KubeClient, connect
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.drivers import Drivers
-from messagestore_operator.cluster.events import Events
 from messagestore_operator.cluster.gather import Gatherer
-from messagestore_operator.cluster.health import health_of, served
-from messagestore_operator.cluster.kinds import CONFIG_MAPS, PODS, RESOURCES, Kind
-from messagestore_operator.cluster.leader import Leader, Timing
 from messagestore_operator.cluster.lines import log_deleted
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.cluster.old_leases import OldLeases
 from messagestore_operator.cluster.predicates import Predicates
-from messagestore_operator.cluster.queue import WorkQueue
-from messagestore_operator.cluster.ratelimit import TokenBucket
 from messagestore_operator.cluster.reconcile import Decide, Reconciler
-from messagestore_operator.cluster.references import ResourceKey
-from messagestore_operator.cluster.sync import KindMissingError, Sync
-from messagestore_operator.cluster.visitors import Visitors
-from messagestore_operator.cluster.watches import watched
+from messagestore_operator.cluster.resources import RESOURCES
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import Defaults, MaintenanceBounds
 from messagestore_operator.decide.windows import Window
+from messagestore_operator.kube import connection
+from messagestore_operator.kube.client import METADATA_LIST, KubeClient, connect
+from messagestore_operator.kube.events import Events
+from messagestore_operator.kube.health import Health, served
+from messagestore_operator.kube.leader import Leader, Timing
+from messagestore_operator.kube.objects import (
+    CONFIG_MAPS,
+    LEASES,
+    PODS,
+    SELECTOR,
+    ApiObject,
+    Kind,
+    ResourceKey,
+    name_of,
+    namespace_of,
+)
+from messagestore_operator.kube.queue import WorkQueue
+from messagestore_operator.kube.ratelimit import TokenBucket
+from messagestore_operator.kube.scrapes import Visitors
+from messagestore_operator.kube.sync import KindMissingError, Listing, Sync, watched
 from messagestore_operator.predicates.process import PredicateProcess
 from messagestore_operator.settings import LeaderSettings, Settings, seconds
 
@@ -78,7 +86,7 @@ async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = Ku
     limit = TokenBucket(settings.requests_per_second, settings.request_burst)
     async with (
         connect(configuration, limit, metrics.observe_request) as client,
-        served(health, metrics.registry, settings, Visitors(client)),
+        _served(settings, client, telemetry),
     ):
         identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}-{uuid.uuid4().hex[:8]}"
         health.waiting_to_lead = True
@@ -92,6 +100,21 @@ async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = Ku
                 await service.serve(stop)
             except KindMissingError as error:
                 raise ServiceError(str(error)) from error
+
+
+def health_of(settings: Settings) -> Health:
+    """The health of the process, with the settings' limits."""
+    return Health(seconds(settings.stalled_after), seconds(settings.resync))
+
+
+def _served(
+    settings: Settings, client: KubeClient, telemetry: Telemetry
+) -> AbstractAsyncContextManager[tuple[int, int]]:
+    """Serves probes and metrics as the settings say."""
+    visitors = Visitors(client) if settings.metrics.authentication else None
+    probes, metrics = (settings.listen, settings.health_port), (settings.listen, settings.metrics_port)
+    certificates = settings.metrics.certificates
+    return served(telemetry.health, telemetry.metrics.registry, probes, metrics, certificates, visitors)
 
 
 def _warn_of(settings: Settings) -> None:
@@ -124,7 +147,6 @@ class Service:
         metrics, health = telemetry.metrics, telemetry.health
         self._settings, self._client = settings, client
         self._foreign: list[Kind] = [backend.kind, CONFIG_MAPS, PODS]
-        kinds = [*RESOURCES.values(), *self._foreign]
         policy = defaults(settings)
         cluster = Cluster.of(client, backend, settings.namespace, policy.bounds)
         self._cache = cluster.cache
@@ -135,7 +157,9 @@ class Service:
         self._drivers = Drivers(client, backend, self._cache, settings.driver)
         applier = Applier(cluster, self._drivers, Events(client, identity), settings, self._enqueue_together)
         self._reconciler = Reconciler(cluster, gatherer, decide, applier, self._queue, telemetry)
-        self._sync = Sync(cluster, kinds, settings, self._enqueue, telemetry)
+        self._sync = Sync(
+            client, self._cache, listings(settings, backend.kind), self._enqueue, health, metrics.missed.inc
+        )
         health.lateness = lambda: self._queue.lateness
         metrics.watch_health(lambda: bool(health.problems()))
         metrics.watch_queue(lambda: self._queue.depth, lambda: self._queue.lateness)
@@ -216,6 +240,20 @@ class Service:
             standalone=True,
             stop_flag=ended,
         )
+
+
+def listings(settings: Settings, applications: Kind) -> list[Listing]:
+    """What the operator lists; the kind of the applications may not be installed: until it is, there are no runs."""
+    watched = settings.watch_namespaces
+    return [
+        # First, and not watched: one that is read after the statuses may name a run that no status has yet.
+        Listing(LEASES, [settings.namespace], SELECTOR, watched=False),
+        *(Listing(kind, watched) for kind in RESOURCES.values()),
+        Listing(applications, watched, SELECTOR, optional=True),
+        # A ConfigMap's texts may be large, and only those of some runs are needed.
+        Listing(CONFIG_MAPS, watched, SELECTOR, METADATA_LIST),
+        Listing(PODS, watched, SELECTOR),
+    ]
 
 
 def defaults(settings: Settings) -> Defaults:

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.api_objects import ApiObject, at
 from messagestore_operator.cluster.backend import KubeflowBackend
-from messagestore_operator.cluster.client import KubeClient
-from messagestore_operator.cluster.health import health_of
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.decide.decision import decide
-from messagestore_operator.service import Service
+from messagestore_operator.kube.client import KubeClient
+from messagestore_operator.kube.objects import ApiObject, at
+from messagestore_operator.service import Service, health_of
 from messagestore_operator.settings import Settings
 from support.apiserver import ApiServer
 from support.fakespark import FakeSpark

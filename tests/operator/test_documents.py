@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER
+from messagestore_operator.kube.objects import MANAGED_BY, MANAGER
 from support.apiserver import running_apiserver
 from support.argocd import health
 from support.background import repeated

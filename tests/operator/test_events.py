@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from messagestore_operator.cluster.client import KubeClient
-from messagestore_operator.cluster.events import Events, NewEvent, last_warning
+from messagestore_operator.cluster.owners import object_reference
+from messagestore_operator.kube.client import KubeClient
+from messagestore_operator.kube.events import Events, NewEvent, last_warning
 from support.apiserver import ApiServer
 from support.kube import connected
 from support.launches import stream
@@ -36,7 +37,7 @@ def _events(server: ApiServer, about: str) -> list[dict[str, Any]]:
 
 
 def test_the_same_event_is_one_object_with_a_count_also_after_a_restart(apiserver: ApiServer) -> None:
-    resource, clock = stream("told-often"), Clock()
+    resource, clock = object_reference(stream("told-often")), Clock()
 
     async def scenario(client: KubeClient) -> None:
         for _ in range(2):
@@ -59,7 +60,7 @@ def test_what_is_said_again_within_a_minute_costs_no_request(apiserver: ApiServe
         counted = KubeClient(client._api, observe=lambda method, status: asked.append(method))
         events = Events(counted, "replica", Clock())
         for _ in range(10):
-            await events.record(stream("told-fast"), DEAD)
+            await events.record(object_reference(stream("told-fast")), DEAD)
         return len(asked)
 
     assert _with_client(apiserver, scenario) == 1
@@ -67,7 +68,8 @@ def test_what_is_said_again_within_a_minute_costs_no_request(apiserver: ApiServe
 
 def test_an_event_that_can_not_be_sent_stops_nothing(apiserver: ApiServer) -> None:
     async def scenario(client: KubeClient) -> None:
-        await Events(client, "replica", Clock()).record(stream("nowhere", namespace="no-such-namespace"), DEAD)
+        about = object_reference(stream("nowhere", namespace="no-such-namespace"))
+        await Events(client, "replica", Clock()).record(about, DEAD)
 
     _with_client(apiserver, scenario)
     assert _events(apiserver, "nowhere") == []

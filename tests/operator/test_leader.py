@@ -8,10 +8,9 @@ from typing import TypeVar
 
 import pytest
 
-from messagestore_operator.cluster.api_objects import ApiObject
-from messagestore_operator.cluster.client import ApiError, KubeClient
-from messagestore_operator.cluster.kinds import LEASES
-from messagestore_operator.cluster.leader import Leader, Timing
+from messagestore_operator.kube.client import ApiError, KubeClient
+from messagestore_operator.kube.leader import Leader, Timing
+from messagestore_operator.kube.objects import LEASES, ApiObject
 from support.apiserver import ApiServer
 from support.kube import connected
 from support.waiting import scaled
@@ -168,7 +167,7 @@ def test_a_deleted_lease_is_made_again_by_its_leader(apiserver: ApiServer, name:
 def test_no_answer_is_an_error_in_words() -> None:
     from kubernetes.aio.client import Configuration
 
-    from messagestore_operator.cluster.client import connect
+    from messagestore_operator.kube.client import connect
 
     async def scenario() -> None:
         async with connect(Configuration(host="https://127.0.0.1:9")) as client:

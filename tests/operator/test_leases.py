@@ -8,13 +8,10 @@ from typing import TypeVar
 
 import pytest
 
-from messagestore_operator.cluster.api_objects import ApiObject, at
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.client import ConflictError, KubeClient
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
-from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.old_leases import OldLeases
@@ -22,6 +19,8 @@ from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.run_admission import RunAdmission
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import Defaults, TableKey
+from messagestore_operator.kube.client import ConflictError, KubeClient
+from messagestore_operator.kube.objects import LEASES, ApiObject, at
 from messagestore_operator.predicates.process import PredicateProcess
 from support.apiserver import ApiServer
 from support.kube import connected

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from tools.cluster.programs import program
 
-from messagestore_operator.cluster.scrapes import FRESH_SECONDS
+from messagestore_operator.kube.scrapes import FRESH_SECONDS
 from support import sparkoperator
 from support.apiserver import ApiServer
 from support.definitions import no_spark_applications

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.scrapes import FRESH_SECONDS
+from messagestore_operator.kube.scrapes import FRESH_SECONDS
 from support import sparkoperator
 from support.apiserver import ApiServer
 from support.fakespark import FakeSpark, fake_spark

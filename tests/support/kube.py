@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 from kubernetes.aio.client import Configuration
 
-from messagestore_operator.cluster.client import KubeClient, connect
+from messagestore_operator.kube.client import KubeClient, connect
 from support.apiserver import TOKEN, ApiServer
 
 

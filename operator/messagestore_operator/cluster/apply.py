@@ -9,20 +9,21 @@ from functools import singledispatchmethod
 from typing import Any
 
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.cluster.api_objects import ApiObject
 from messagestore_operator.cluster.backend import Launch
-from messagestore_operator.cluster.client import ConflictError, NotFoundError
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.drivers import Drivers
-from messagestore_operator.cluster.events import Events, NewEvent
-from messagestore_operator.cluster.kinds import CONFIG_MAPS, RESOURCES
 from messagestore_operator.cluster.labels import FINALIZER
 from messagestore_operator.cluster.launch import Launcher, LaunchRefusedError, control_text
 from messagestore_operator.cluster.lease import lease_name
 from messagestore_operator.cluster.lines import log_change, log_run
+from messagestore_operator.cluster.owners import object_reference
 from messagestore_operator.cluster.reports import CONTROL
+from messagestore_operator.cluster.resources import RESOURCES
 from messagestore_operator.decide import actions
 from messagestore_operator.decide.snapshot import ObservedRun
+from messagestore_operator.kube.client import ConflictError, NotFoundError
+from messagestore_operator.kube.events import Events, NewEvent
+from messagestore_operator.kube.objects import CONFIG_MAPS, ApiObject
 from messagestore_operator.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -142,7 +143,7 @@ class Applier:
     async def _(self, action: actions.EmitEvent, resource: Resource) -> None:
         if action.ended is not None:
             log_run(resource, action.ended)
-        await self._events.record(resource, NewEvent(action.type, str(action.reason), action.message))
+        await self._events.record(object_reference(resource), NewEvent(action.type, str(action.reason), action.message))
 
     @_do.register
     async def _(self, action: actions.AddFinalizer, resource: Resource) -> None:

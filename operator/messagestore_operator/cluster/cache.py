@@ -1,12 +1,4 @@
-"""The operator's cache of objects, with indexes for decisions.
-
-It keeps only the parts of objects that decisions need. The resource version shows how new an object is, whether it came
-from a watch, a list, or the answer to one of the operator's own writes.
-
-Kopf's indexes can't do this: only watches fill them, so a decision right after a launch would not see the run and would
-launch it again. They also can't be compared with a list, after a broken watch may have missed a deletion, and they
-don't show which resources a change affects.
-"""
+"""Resources, runs and Leases, with indexes for decisions; only the parts of objects that decisions need are kept."""
 
 from __future__ import annotations
 
@@ -17,32 +9,40 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, cast
+from typing import cast
 
 from pydantic import ValidationError
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.kinds import KINDS
 from messagestore_operator.api.status import BaseStatus
-from messagestore_operator.cluster.api_objects import ApiObject, at, labels_of, metadata, name_of, namespace_of
-from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES
 from messagestore_operator.cluster.lease import TABLE, holder_of
-from messagestore_operator.cluster.references import References, ResourceKey, refers_to, streams_named
+from messagestore_operator.cluster.references import References, matters, refers_to, streams_named
 from messagestore_operator.cluster.resources import read
 from messagestore_operator.cluster.run_objects import RunKey, RunObjects, reduced, run_key, shared
-from messagestore_operator.cluster.runref import owner_key, run_ref
+from messagestore_operator.cluster.runref import has_numbered, owner_key, run_ref
 from messagestore_operator.decide.run_queue import RunSlot
 from messagestore_operator.decide.snapshot import AppState, LeaseRequest, ObservedRun, RunRef, TableKey
 from messagestore_operator.decide.tables import current_runs, lease_requests_of, slots_of, table_key
-from messagestore_operator.translate import numbered_run_name
+from messagestore_operator.kube.cache import DELETED_SECONDS, ObjectCache, Versions
+from messagestore_operator.kube.objects import (
+    CONFIG_MAPS,
+    LEASES,
+    ApiObject,
+    ResourceKey,
+    at,
+    key_of,
+    labels_of,
+    metadata,
+    name_of,
+    namespace_of,
+)
 
 _log = logging.getLogger(__name__)
-
-_DELETED_SECONDS = 600.0
 _NOBODY = ("", "", "")
 
 
-class Cache:
+class Cache(ObjectCache):
     """Resources, runs and Leases.
 
     Args:
@@ -51,15 +51,10 @@ class Cache:
     """
 
     def __init__(self, application_kind: str, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
         self._application_kind = application_kind
-        self._clock = clock
-        self.missing_kind: str | None = None
-        """The backend's kind, if it is not installed."""
-        self._versions: dict[tuple[str, str, str], str] = {}
-        """By kind, namespace and name: uid and resource version in one text, as there are tens of thousands."""
-        self._deleted: dict[str, float] = {}
         self._resources: dict[ResourceKey, Resource] = {}
-        self._problems: dict[ResourceKey, str] = {}
+        self._problems: dict[ResourceKey, str | None] = {}
         self._written: dict[ResourceKey, datetime] = {}
         self._slots: dict[ResourceKey, tuple[RunSlot, ...]] = {}
         self._named: dict[RunKey, ResourceKey] = {}
@@ -81,6 +76,10 @@ class Cache:
     def resources(self) -> Iterator[Resource]:
         """All resources."""
         yield from list(self._resources.values())
+
+    def keys(self) -> set[ResourceKey]:
+        """Kind, namespace and name of all resources."""
+        return set(self._resources)
 
     def problem(self, key: ResourceKey) -> str | None:
         """The refused part of a resource's spec, which the cached spec lacks; None if nothing is refused."""
@@ -160,13 +159,12 @@ class Cache:
 
     def uid(self, kind: str, key: RunKey) -> str:
         """The uid of a run's application or ConfigMap; empty if it is not known."""
-        return _uid(self._versions.get((kind, *key), ""))
+        return self.uid_of((kind, *key))
 
     def is_unread(self, key: RunKey) -> bool:
         """Whether the ConfigMap of a run may have other texts than those that were read: watches show only metadata."""
-        known = self._versions.get((CONFIG_MAPS.name, *key))
-        read = at(self.run(key).config_map, "metadata", "resourceVersion")
-        return known is not None and known.rpartition(" ")[2] != str(read)
+        known = self.version_of((CONFIG_MAPS.name, *key))
+        return known is not None and known != str(at(self.run(key).config_map, "metadata", "resourceVersion"))
 
     def has_runs(self, namespace: str) -> bool:
         """Whether a namespace has objects of any run."""
@@ -205,95 +203,46 @@ class Cache:
 
     def put(self, document: ApiObject) -> set[ResourceKey]:
         """Put an object, and return the resources that it may affect."""
-        kind = str(document.get("kind"))
-        if not self.is_newer(document) and not self._has_unread_texts(document):
+        identity: ResourceKey = shared(key_of(document))
+        # Watches show only metadata of a ConfigMap: its texts may come later, in the version that is known.
+        texts = identity[0] == CONFIG_MAPS.name and "data" in document and self.is_known(document)
+        if not self.is_newer(document) and not (texts and self.is_unread(identity[1:])):
             return set()
-        uid, version = (at(document, "metadata", key) for key in ("uid", "resourceVersion"))
-        identity = shared((kind, namespace_of(document), name_of(document)))
-        before = _uid(self._versions.get(identity, ""))
-        self._versions[identity] = f"{uid} {version}"
+        before = self.uid_of(identity)
+        self._note(identity, document)
+        kind = identity[0]
         if kind in KINDS:
             return self._put_resource(document)
-        if kind == LEASES.name:
-            return self._put_lease(document)
-        return self._put_part(kind, document, another=before != uid)
+        another = before != self.uid_of(identity)
+        return self._put_lease(document) if kind == LEASES.name else self._put_part(kind, document, another=another)
 
     def remove(self, document: ApiObject) -> set[ResourceKey]:
         """Remove an object, and return the resources that this may affect."""
-        kind, uid = str(document.get("kind")), str(at(document, "metadata", "uid"))
-        identity = (kind, namespace_of(document), name_of(document))
-        if self._is_foreign(document):
+        if self.is_foreign(document) or not self._note_deleted(document):
             return set()
-        self._deleted[uid] = self._clock()
-        if _uid(self._versions.get(identity, uid)) != uid:
-            # Another object has the same name now.
-            return set()
-        self._versions.pop(identity, None)
+        kind, _, name = identity = key_of(document)
         if kind in KINDS:
             return self._remove_resource(identity)
-        if kind == LEASES.name:
-            return self._remove_lease(name_of(document))
-        return self._remove_part(kind, document)
+        return self._remove_lease(name) if kind == LEASES.name else self._remove_part(kind, document)
 
-    def forget_others(self, kind: str, listed: Iterable[tuple[str, str]], before: dict[Any, Any]) -> set[ResourceKey]:
-        """After a list of all objects of a kind, remove those that are not in it.
-
-        A broken watch does not show what was deleted in the meantime.
-
-        Args:
-            listed: namespace and name of each.
-            before: the result of ``versions`` before the list was requested.
-        """
-        existing = set(listed)
-        affected: set[ResourceKey] = set()
-        for identity, version in before.items():
-            gone = identity[0] == kind and (identity[1], identity[2]) not in existing
-            if gone and self._versions.get(identity) == version:
-                affected |= self.remove(self._stub(identity, _uid(version)))
+    def forget_others(self, kind: str, listed: Iterable[tuple[str, str]], before: Versions) -> set[ResourceKey]:
+        """As for any cache; a refusal of a run is remembered as long as a deletion."""
         now = self._clock()
-        self._deleted = {uid: since for uid, since in self._deleted.items() if now - since < _DELETED_SECONDS}
-        self._refused = {key: one for key, one in self._refused.items() if now - one[0] < _DELETED_SECONDS}
-        return affected
+        self._refused = {key: one for key, one in self._refused.items() if now - one[0] < DELETED_SECONDS}
+        return super().forget_others(kind, listed, before)
 
-    def is_newer(self, document: ApiObject) -> bool:
-        """Whether an object was not deleted, and is newer than the cached one of its name, whatever its uid.
-
-        Events about two objects of one name may come in any order. An object that is no part of a run is never newer.
-        """
-        if str(at(document, "metadata", "uid")) in self._deleted or self._is_foreign(document):
-            return False
-        known = self._versions.get((str(document.get("kind")), namespace_of(document), name_of(document)))
-        if known is None:
-            return True
-        try:
-            return int(at(document, "metadata", "resourceVersion")) > int(known.rpartition(" ")[2])
-        except (TypeError, ValueError):
-            return True
-
-    def _has_unread_texts(self, document: ApiObject) -> bool:
-        """Whether an object is the known version of a ConfigMap, with its texts, of which only metadata is known."""
-        key = (namespace_of(document), name_of(document))
-        if str(document.get("kind")) != CONFIG_MAPS.name or "data" not in document or not self.is_unread(key):
-            return False
-        uid, version = (at(document, "metadata", field) for field in ("uid", "resourceVersion"))
-        return self._versions[CONFIG_MAPS.name, *key] == f"{uid} {version}"
-
-    def versions(self) -> dict[Any, Any]:
-        """All objects in the cache, with their versions."""
-        return dict(self._versions)
-
-    def _stub(self, identity: tuple[str, str, str], uid: str) -> ApiObject:
-        kind, namespace, name = identity
-        labels: dict[str, str] = {}
+    def _stub(self, key: ResourceKey) -> ApiObject:
+        """With its labels, which name the run of an executor."""
+        stub, (kind, namespace, name) = super()._stub(key), key
         for part in (part for run in self._runs.values() for part in run.parts(kind)):
             if part is not None and name_of(part) == name and namespace_of(part) == namespace:
-                labels = dict(labels_of(part))
-        return {"kind": kind, "metadata": {"namespace": namespace, "name": name, "uid": uid, "labels": labels}}
+                return {**stub, "metadata": {**metadata(stub), "labels": dict(labels_of(part))}}
+        return stub
 
     # Resources.
 
     def _put_resource(self, document: ApiObject) -> set[ResourceKey]:
-        identity = (str(document["kind"]), *_namespaced_name(document))
+        identity = key_of(document)
         before = self._resources.get(identity)
         try:
             resource, problem = read(document, before, self._problems.get(identity))
@@ -301,12 +250,12 @@ class Cache:
             _log.error("%s %s/%s can't be read: %s", *identity, error.errors()[0]["msg"])
             return set()
         key = resource.identity
-        changed = before is None or _matters(before) != _matters(resource)
+        changed = before is None or matters(before) != matters(resource)
         # The change also affects resources that its old state affected.
         affected = {key} | (self._dependents(before) if before is not None and changed else set())
         self._resources[key] = resource
         self._note_named(key, before, resource)
-        self._note_problem(key, problem)
+        self._problems[key] = problem
         if before is not None:
             self._references.remove(before)
         self._references.add(resource)
@@ -324,7 +273,7 @@ class Cache:
         affected = self._dependents(resource) | {key}
         del self._resources[key]
         self._note_named(key, resource, None)
-        self._note_problem(key, None)
+        del self._problems[key]
         self._written.pop(key, None)
         self._slots.pop(key, None)
         if isinstance(resource, MessageStream):
@@ -338,12 +287,6 @@ class Cache:
         for run, _ in current_runs(after) if after is not None else ():
             self._named[key[1], run.name] = key
 
-    def _note_problem(self, key: ResourceKey, problem: str | None) -> None:
-        if problem is None:
-            self._problems.pop(key, None)
-        else:
-            self._problems[key] = problem
-
     def _dependents(self, resource: Resource) -> set[ResourceKey]:
         """The resources whose decisions depend on a resource."""
         keys = set(self._references.overlapping(resource))
@@ -353,33 +296,30 @@ class Cache:
 
     # Runs.
 
-    def _is_foreign(self, document: ApiObject) -> bool:
-        """Whether an object is no resource, no Lease and no part of a run.
+    def is_foreign(self, document: ApiObject) -> bool:
+        """Whether an object is no resource, no Lease and no part of a run."""
+        kind = str(document.get("kind"))
+        return kind not in KINDS and kind != LEASES.name and self._run_of(kind, document) is None
+
+    def _run_of(self, kind: str, document: ApiObject) -> RunObjects | None:
+        """The run that an object belongs to, maybe without objects yet; None if it belongs to none.
 
         Anybody in its namespace may give an object any label and any owner. So a run is what a status or a Lease names,
-        or has the name that its resource and number give it, and its objects belong together by uid.
+        or has the name that its resource and number give it: labels only say at which resource to look. And its objects
+        belong together by uid.
         """
-        kind = str(document.get("kind"))
-        if kind in KINDS or kind == LEASES.name:
-            return False
-        known = self._versions.get((kind, namespace_of(document), name_of(document)))
-        if known is not None and _uid(known) == str(at(document, "metadata", "uid")):
-            return False
-        key = run_key(kind, document)
-        run = self._run_named(key, document) if key else None
-        return key is None or run is None or not run.owns(kind, document, self.uid(self._application_kind, key))
-
-    def _run_named(self, key: RunKey, document: ApiObject) -> RunObjects | None:
-        """The run of a name, maybe without objects yet; None if there is no such run.
-
-        The labels of an object only say at which resource to look.
-        """
-        if (known := self._runs.get(key)) is not None and known.uid:
-            return known
-        owner = self._resources.get(self._named.get(key) or owner_key(document) or _NOBODY)
-        if owner is not None and (key in self._named or _has_numbered(owner, run_ref(document, key[1]))):
-            return replace(known or RunObjects(), uid=sys.intern(owner.metadata.uid or ""))
-        return (known or RunObjects()) if known is not None or "/".join(key) in self._held else None
+        if (key := run_key(kind, document)) is None:
+            return None
+        known = self._runs.get(key)
+        run = known or RunObjects()
+        if not run.uid:
+            owner = self._resources.get(self._named.get(key) or owner_key(document) or _NOBODY)
+            if owner is not None and (key in self._named or has_numbered(owner, run_ref(document, key[1]))):
+                run = replace(run, uid=sys.intern(owner.metadata.uid or ""))
+            elif known is None and "/".join(key) not in self._held:
+                return None
+        is_part = self.uid_of(key_of(document)) == str(at(document, "metadata", "uid"))
+        return run if is_part or run.owns(kind, document, self.uid(self._application_kind, key)) else None
 
     def _put_part(self, kind: str, document: ApiObject, *, another: bool) -> set[ResourceKey]:
         """Put an object of a run.
@@ -388,7 +328,7 @@ class Cache:
             another: whether none of this uid was known.
         """
         key = cast(RunKey, shared(run_key(kind, document)))
-        known, run = self._runs.get(key), self._run_named(key, document) or RunObjects()
+        known, run = self._runs.get(key), self._run_of(kind, document) or RunObjects()
         if known is not None:
             self._runs_by_uid[known.uid].discard(key)
         self._runs[key] = run
@@ -458,28 +398,3 @@ class Cache:
     def _of_lease(self, lease: ApiObject) -> set[ResourceKey]:
         table = TableKey.parse(str((metadata(lease).get("annotations") or {}).get(TABLE)))
         return self.interested(table) if table else set()
-
-
-def _matters(resource: Resource) -> Any:
-    """The parts of a resource that decisions about other resources depend on."""
-    meta, status = resource.metadata, getattr(resource, "status", None)
-    runs: list[Any] = [getattr(status, "current_run", None)]
-    runs += [entry.current_run for entry in getattr(status, "streams", ())]
-    current = [(run.name, run.launched_at) for run in runs if run is not None]
-    return meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, meta.annotations, current
-
-
-def _has_numbered(resource: Resource, run: RunRef | None) -> bool:
-    """Whether a resource has reserved a run of this name."""
-    status: BaseStatus | None = getattr(resource, "status", None)
-    if run is None or status is None or not 0 < run.number <= (status.run_number or 0):
-        return False
-    return run.name == numbered_run_name(resource, run.kind, run.number)
-
-
-def _uid(version: str) -> str:
-    return version.partition(" ")[0]
-
-
-def _namespaced_name(document: ApiObject) -> tuple[str, str]:
-    return namespace_of(document), name_of(document)

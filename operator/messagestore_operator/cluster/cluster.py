@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 from messagestore_operator.cluster.backend import SparkBackend
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.client import KubeClient
 from messagestore_operator.cluster.lease import TableLeases
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.run_admission import RunAdmission
 from messagestore_operator.decide.run_queue import RunBounds
+from messagestore_operator.kube.client import KubeClient
 
 
 @dataclass(frozen=True)

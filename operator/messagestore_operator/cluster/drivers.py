@@ -13,13 +13,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from messagestore_operator.cluster.api_objects import namespace_of
 from messagestore_operator.cluster.backend import RunParts, SparkBackend
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, KubeClient, NotFoundError
-from messagestore_operator.cluster.kinds import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, Kind
-from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER
-from messagestore_operator.cluster.queue import WorkQueue
+from messagestore_operator.kube.client import AlreadyExistsError, ApiError, KubeClient, NotFoundError
+from messagestore_operator.kube.objects import (
+    MANAGED_BY,
+    MANAGER,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    Kind,
+    namespace_of,
+)
+from messagestore_operator.kube.queue import WorkQueue
 from messagestore_operator.settings import DriverSettings
 
 _log = logging.getLogger(__name__)

@@ -12,16 +12,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
-from messagestore_operator.cluster.api_objects import ApiObject, at
 from messagestore_operator.cluster.backend import RunParts
-from messagestore_operator.cluster.client import ForbiddenError
 from messagestore_operator.cluster.cluster import Cluster
-from messagestore_operator.cluster.events import last_warning
-from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, PODS, RESOURCES
 from messagestore_operator.cluster.lease import first_epoch, holder_of, lease_name
 from messagestore_operator.cluster.predicates import Predicates
-from messagestore_operator.cluster.references import ResourceKey
 from messagestore_operator.cluster.reports import Reading, Reports
+from messagestore_operator.cluster.resources import RESOURCES
 from messagestore_operator.cluster.run_objects import RunKey, RunObjects
 from messagestore_operator.cluster.secrets import Secrets
 from messagestore_operator.decide.leases import with_requests
@@ -40,6 +36,9 @@ from messagestore_operator.decide.snapshot import (
     Waiting,
 )
 from messagestore_operator.decide.tables import current_runs, former_tables, reader, table_key, tables_of
+from messagestore_operator.kube.client import ForbiddenError
+from messagestore_operator.kube.events import last_warning
+from messagestore_operator.kube.objects import CONFIG_MAPS, LEASES, PODS, ApiObject, ResourceKey, at
 from messagestore_operator.status.replay_view import has_ended
 from messagestore_operator.translate.annotations import PAUSED
 

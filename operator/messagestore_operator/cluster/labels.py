@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from messagestore_operator.api.resource import GROUP
 
-MANAGED_BY = "app.kubernetes.io/managed-by"
-MANAGER = "message-store-operator"
 RUN = f"{GROUP}/run"
 RUN_KIND = f"{GROUP}/kind"
 
@@ -16,8 +14,4 @@ RESOURCE_LABELS = {
 }
 """For each kind, the label with the resource's name on all its objects."""
 
-SELECTOR = f"{MANAGED_BY}={MANAGER}"
-"""Selects only objects that the operator created."""
-
-FIELD_MANAGER = "message-store-operator"
 FINALIZER = f"{GROUP}/data"

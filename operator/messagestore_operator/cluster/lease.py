@@ -11,11 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from messagestore_operator.api.resource import GROUP
-from messagestore_operator.cluster.api_objects import ApiObject, at, name_of
-from messagestore_operator.cluster.client import ConflictError, KubeClient, NotFoundError
-from messagestore_operator.cluster.kinds import LEASES
-from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER
 from messagestore_operator.decide.snapshot import TableKey
+from messagestore_operator.kube.client import ConflictError, KubeClient, NotFoundError
+from messagestore_operator.kube.objects import LEASES, MANAGED_BY, MANAGER, ApiObject, at, name_of
 
 TABLE = f"{GROUP}/table"
 """Annotation: the namespace, the object store's endpoint and the table's URI."""

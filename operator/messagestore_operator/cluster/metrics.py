@@ -14,12 +14,12 @@ from prometheus_client.registry import Collector
 
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.messagestream_status import Lag
-from messagestore_operator.cluster.api_objects import labels_of
 from messagestore_operator.cluster.backend.observe import app_state
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.health import Health
 from messagestore_operator.cluster.labels import RUN_KIND
 from messagestore_operator.decide.snapshot import RunKind
+from messagestore_operator.kube.health import Health
+from messagestore_operator.kube.objects import labels_of
 
 _RUN_KINDS = frozenset(get_args(RunKind))
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)

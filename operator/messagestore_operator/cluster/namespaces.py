@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from messagestore_operator.cluster.api_objects import at
-from messagestore_operator.cluster.client import ForbiddenError, KubeClient
+from messagestore_operator.kube.client import ForbiddenError, KubeClient
+from messagestore_operator.kube.objects import at
 from messagestore_operator.translate.annotations import PAUSED
 
 _FRESH_SECONDS = 30.0

@@ -6,14 +6,13 @@ import asyncio
 import logging
 from collections.abc import Collection
 
-from messagestore_operator.cluster.api_objects import ApiObject, metadata
-from messagestore_operator.cluster.client import ApiError
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
-from messagestore_operator.cluster.kinds import LEASES
 from messagestore_operator.cluster.lease import TABLE
 from messagestore_operator.decide.leases import is_abandoned, is_left_over
 from messagestore_operator.decide.snapshot import Defaults, TableKey
+from messagestore_operator.kube.client import ApiError
+from messagestore_operator.kube.objects import LEASES, ApiObject, metadata
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.cluster.api_objects import ApiObject, at, metadata, name_of
+from messagestore_operator.kube.objects import ApiObject, ObjectReference, at, metadata, name_of
+
+
+def object_reference(resource: Resource) -> ObjectReference:
+    """The reference to a resource in an Event about it."""
+    kind, namespace, name = resource.identity
+    uid, version = resource.metadata.uid or "", resource.metadata.resource_version
+    return ObjectReference(resource.api_version, kind, namespace, name, uid, version)
 
 
 def owner_reference(resource: Resource) -> dict[str, Any]:

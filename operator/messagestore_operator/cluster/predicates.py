@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from messagestore_operator.api import Resource
-from messagestore_operator.cluster.references import ResourceKey
+from messagestore_operator.kube.objects import ResourceKey
 from messagestore_operator.manifests.predicates import predicates_of
 from messagestore_operator.predicates.bounded import Predicate, Refused
 

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from time import perf_counter
 
 from messagestore_operator.cluster.apply import Applier
-from messagestore_operator.cluster.client import ApiError, ConflictError
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.metrics import Telemetry
-from messagestore_operator.cluster.queue import WorkQueue
-from messagestore_operator.cluster.references import ResourceKey
 from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.snapshot import Snapshot
+from messagestore_operator.kube.client import ApiError, ConflictError
+from messagestore_operator.kube.objects import ResourceKey
+from messagestore_operator.kube.queue import WorkQueue
 
 _log = logging.getLogger(__name__)
 

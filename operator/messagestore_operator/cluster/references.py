@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Set
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.decide.snapshot import TableKey
 from messagestore_operator.decide.tables import table_key
+from messagestore_operator.kube.objects import ResourceKey
 from messagestore_operator.translate.folders import folders, segments
 
-ResourceKey: TypeAlias = tuple[str, str, str]
-"""Kind, namespace, name."""
 _Key = TypeVar("_Key")
 
 
@@ -114,6 +113,15 @@ def streams_named(resource: Resource) -> set[str] | None:
         to = resource.spec.destination.stream
         return {resource.spec.stream_ref.name, *([to.name] if to else [])}
     return {resource.metadata.name}
+
+
+def matters(resource: Resource) -> Any:
+    """The parts of a resource that decisions about other resources depend on."""
+    meta, status = resource.metadata, getattr(resource, "status", None)
+    runs: list[Any] = [getattr(status, "current_run", None)]
+    runs += [entry.current_run for entry in getattr(status, "streams", ())]
+    current = [(run.name, run.launched_at) for run in runs if run is not None]
+    return meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, meta.annotations, current
 
 
 def _discard(index: dict[_Key, set[ResourceKey]], of: _Key, key: ResourceKey) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from messagestore_core.contract.run_report import RunReport
-from messagestore_operator.cluster.api_objects import ApiObject, at
+from messagestore_operator.kube.objects import ApiObject, at
 
 REPORT = "report.json"
 CONTROL = "control.json"

@@ -13,13 +13,16 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from messagestore_core.text import clipped
+from messagestore_operator.api.crd import NAMES
 from messagestore_operator.api.kinds import parse_stored
-from messagestore_operator.api.resource import GROUP, Resource
-from messagestore_operator.cluster.api_objects import ApiObject, metadata
+from messagestore_operator.api.resource import GROUP, VERSION, Resource
 from messagestore_operator.cluster.managers import managers
+from messagestore_operator.kube.objects import ApiObject, Kind, metadata
 from messagestore_operator.manifests.problem import path_text
 from messagestore_operator.manifests.wording import message_of
 
+RESOURCES = {kind: Kind(GROUP, VERSION, kind, names.plural) for kind, names in NAMES.items()}
+"""The project's three kinds, by name."""
 LARGEST = 256 << 10
 """Characters of a spec, and of labels and annotations, that are kept. Anybody may make resources of 1.5 MB."""
 _LONGEST = 1000

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.ratelimit import TokenBucket
-from messagestore_operator.cluster.references import ResourceKey
 from messagestore_operator.decide.actions import CreateRun, Decision
 from messagestore_operator.decide.run_queue import RunBounds, RunQueue, RunSlot, startable
+from messagestore_operator.kube.objects import ResourceKey
+from messagestore_operator.kube.ratelimit import TokenBucket
 
 _SEEN_SECONDS = 60.0
 """After this time a run that no status shows as launched loses its slot."""

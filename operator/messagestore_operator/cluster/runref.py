@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from messagestore_operator.api.resource import GROUP, Resource
-from messagestore_operator.cluster.api_objects import ApiObject, labels_of, metadata, namespace_of
-from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER, RESOURCE_LABELS, RUN, RUN_KIND
+from messagestore_operator.api.status import BaseStatus
+from messagestore_operator.cluster.labels import RESOURCE_LABELS, RUN, RUN_KIND
 from messagestore_operator.decide.snapshot import RunKind, RunRef
+from messagestore_operator.kube.objects import MANAGED_BY, MANAGER, ApiObject, labels_of, metadata, namespace_of
+from messagestore_operator.translate import numbered_run_name
 
 UID = f"{GROUP}/uid"
 _NUMBER = f"{GROUP}/run-number"
@@ -80,3 +82,11 @@ def owner_key(document: ApiObject) -> tuple[str, str, str] | None:
         if name := labels.get(RESOURCE_LABELS[kind]):
             return kind, namespace_of(document), name
     return None
+
+
+def has_numbered(resource: Resource, run: RunRef | None) -> bool:
+    """Whether a resource has reserved a run of this name."""
+    status: BaseStatus | None = getattr(resource, "status", None)
+    if run is None or status is None or not 0 < run.number <= (status.run_number or 0):
+        return False
+    return run.name == numbered_run_name(resource, run.kind, run.number)

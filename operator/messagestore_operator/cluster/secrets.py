@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from messagestore_operator.cluster.api_objects import labels_of
-from messagestore_operator.cluster.client import ForbiddenError, KubeClient
-from messagestore_operator.cluster.kinds import SECRETS
 from messagestore_operator.decide.needs import Need, Uses
+from messagestore_operator.kube.client import ForbiddenError, KubeClient
+from messagestore_operator.kube.objects import SECRETS, labels_of
 from messagestore_operator.tenancy.secrets import USE_LABEL
 
 _FRESH_SECONDS = 60.0

@@ -8,10 +8,10 @@ import pytest
 
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.client import AlreadyExistsError, ApiError
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import RunRef
+from messagestore_operator.kube.client import AlreadyExistsError, ApiError
 from messagestore_operator.settings import DriverSettings
 from support.launches import stream
 from support.waiting import scaled

@@ -12,10 +12,8 @@ from messagestore_core.contract.run_document import MaintainTask
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.client import KubeClient
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
-from messagestore_operator.cluster.kinds import CONFIG_MAPS
 from messagestore_operator.cluster.lease import TableLeases, lease_name
 from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.predicates import Predicates
@@ -32,6 +30,8 @@ from messagestore_operator.decide.snapshot import (
     StreamSnapshot,
     TableKey,
 )
+from messagestore_operator.kube.client import KubeClient
+from messagestore_operator.kube.objects import CONFIG_MAPS
 from messagestore_operator.predicates.process import PredicateProcess
 from messagestore_operator.tenancy import Tenancy
 from messagestore_operator.tenancy.secrets import SecretBounds

@@ -11,10 +11,10 @@ import pytest
 
 from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, ForbiddenError
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.launch import Launcher, LaunchRefusedError
 from messagestore_operator.decide.snapshot import AppState, ObservedRun
+from messagestore_operator.kube.client import AlreadyExistsError, ApiError, ForbiddenError
 from messagestore_operator.settings import DriverSettings
 from support.launches import launch
 

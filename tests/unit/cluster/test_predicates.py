@@ -12,7 +12,7 @@ import pytest
 from messagestore_core import predicate as language
 from messagestore_operator.api import MessageStream
 from messagestore_operator.cluster.predicates import Predicates
-from messagestore_operator.cluster.references import ResourceKey
+from messagestore_operator.kube.objects import ResourceKey
 from messagestore_operator.manifests.predicates import predicate_problems
 from messagestore_operator.predicates import bounded
 from messagestore_operator.predicates.bounded import TOO_LARGE, TOO_LONG, Predicate, Refused

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from messagestore_operator.cluster.backend import KubeflowBackend
-from messagestore_operator.cluster.client import ApiError, ConflictError
 from messagestore_operator.cluster.cluster import Cluster
-from messagestore_operator.cluster.health import Health
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
-from messagestore_operator.cluster.queue import WorkQueue
 from messagestore_operator.cluster.reconcile import Reconciler
-from messagestore_operator.cluster.references import ResourceKey
 from messagestore_operator.decide.run_queue import RunBounds
+from messagestore_operator.kube.client import ApiError, ConflictError
+from messagestore_operator.kube.health import Health
+from messagestore_operator.kube.objects import ResourceKey
+from messagestore_operator.kube.queue import WorkQueue
 
 ORDERS = ("MessageStream", "default", "orders")
 CONFLICT = ConflictError("PATCH", "orders", 409, "Conflict", "it has changed")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from messagestore_operator.cluster.backend import KubeflowBackend
-from messagestore_operator.cluster.client import ForbiddenError
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.predicates import Predicates
@@ -16,6 +15,7 @@ from messagestore_operator.cluster.secrets import Secrets
 from messagestore_operator.decide.needs import Need
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import Defaults, RunRef
+from messagestore_operator.kube.client import ForbiddenError
 from messagestore_operator.predicates.process import PredicateProcess
 from messagestore_operator.translate.secrets import Use
 from support.launches import stream

@@ -8,11 +8,10 @@ from typing import Any, Protocol
 
 from messagestore_core.logs import LogFormat
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.cluster.api_objects import ApiObject
-from messagestore_operator.cluster.kinds import Kind
 from messagestore_operator.cluster.reports import Reading
 from messagestore_operator.decide.actions import CreateRun
 from messagestore_operator.decide.snapshot import ObservedRun
+from messagestore_operator.kube.objects import ApiObject, Kind
 from messagestore_operator.settings import DriverSettings, SparkSettings
 
 

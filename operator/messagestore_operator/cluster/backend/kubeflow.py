@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from messagestore_operator.cluster.api_objects import ApiObject, name_of, namespace_of
 from messagestore_operator.cluster.backend.application import API_VERSION, KIND, application
 from messagestore_operator.cluster.backend.base import Launch, RunParts
 from messagestore_operator.cluster.backend.observe import observed_run
 from messagestore_operator.cluster.backend.pods import DRIVER_ENDING
-from messagestore_operator.cluster.client import AlreadyExistsError, KubeClient
-from messagestore_operator.cluster.kinds import Kind
 from messagestore_operator.decide.snapshot import ObservedRun
+from messagestore_operator.kube.client import AlreadyExistsError, KubeClient
+from messagestore_operator.kube.objects import ApiObject, Kind, name_of, namespace_of
 
 _GROUP, _VERSION = API_VERSION.split("/")
 SPARK_APPLICATIONS = Kind(_GROUP, _VERSION, KIND, "sparkapplications")

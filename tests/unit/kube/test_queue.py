@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from messagestore_operator.cluster.queue import HEAD_START, WorkQueue
+from messagestore_operator.kube.queue import HEAD_START, WorkQueue
 from support.waiting import scaled
 
 

@@ -1,4 +1,4 @@
-"""Kubernetes Events on the three kinds, sent once and then counted.
+"""Kubernetes Events, sent once and then counted.
 
 An Event's name is a hash of its object and its text. So a repeated Event, even from another replica or after a restart,
 raises the count of the first. As with Kubernetes' own recorder, each object has a budget: 25 Events at once, and then
@@ -17,11 +17,15 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
-from messagestore_operator.api.resource import Resource
-from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, ForbiddenError, KubeClient, NotFoundError
-from messagestore_operator.cluster.kinds import EVENTS
-from messagestore_operator.cluster.labels import MANAGER
-from messagestore_operator.cluster.ratelimit import TokenBucket
+from messagestore_operator.kube.client import (
+    AlreadyExistsError,
+    ApiError,
+    ForbiddenError,
+    KubeClient,
+    NotFoundError,
+)
+from messagestore_operator.kube.objects import EVENTS, MANAGER, ObjectReference
+from messagestore_operator.kube.ratelimit import TokenBucket
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -64,26 +68,26 @@ class Events:
         self._budgets: OrderedDict[tuple[str, str], TokenBucket] = OrderedDict()
         """By uid and type, so that Normal Events leave room for Warnings."""
 
-    async def record(self, resource: Resource, event: NewEvent) -> None:
-        """Send an Event about a resource, unless the same was sent less than a minute ago, or the budget is used up."""
-        name, now = _name(resource, event), self._clock()
+    async def record(self, about: ObjectReference, event: NewEvent) -> None:
+        """Send an Event about an object, unless the same was sent less than a minute ago, or the budget is used up."""
+        name, now = _name(about, event), self._clock()
         series = _kept(self._series, name, _Series)
         series.count += 1
-        if now - series.at < _QUIET_SECONDS or not self._budget(resource, event).take():
+        if now - series.at < _QUIET_SECONDS or not self._budget(about, event).take():
             return
         series.at = now
         try:
-            await self._send(resource, event, name, series)
+            await self._send(about, event, name, series)
         except ApiError as error:
             _log.warning("an Event was lost: %s", error)
 
-    def _budget(self, resource: Resource, event: NewEvent) -> TokenBucket:
-        key = (resource.metadata.uid or "", event.type)
+    def _budget(self, about: ObjectReference, event: NewEvent) -> TokenBucket:
+        key = (about.uid, event.type)
         return _kept(self._budgets, key, lambda: TokenBucket(_A_SECOND, _AT_ONCE, self._clock))
 
-    async def _send(self, resource: Resource, event: NewEvent, name: str, series: _Series) -> None:
+    async def _send(self, about: ObjectReference, event: NewEvent, name: str, series: _Series) -> None:
         """Send a new Event, or raise the count of the existing one."""
-        namespace, now = resource.metadata.namespace, _time(datetime.now(UTC))
+        namespace, now = about.namespace, _time(datetime.now(UTC))
         path = EVENTS.path(namespace, name)
         if series.sent:
             try:
@@ -93,7 +97,7 @@ class Events:
             except NotFoundError:
                 # The Event expired, as Events do after an hour, so a new one is created.
                 series.count, series.sent = series.count - series.sent, 0
-        document = _event(resource, event, name, now, self._instance)
+        document = _event(about, event, name, now, self._instance)
         try:
             await self._client.create(EVENTS.path(namespace), {**document, "count": series.count})
         except AlreadyExistsError:
@@ -123,24 +127,23 @@ def _kept(of: OrderedDict[K, V], key: K, new: Callable[[], V]) -> V:
     return value
 
 
-def _name(resource: Resource, event: NewEvent) -> str:
-    text = "\0".join([resource.metadata.uid or "", event.type, event.reason, event.message])
-    return f"{resource.metadata.name}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+def _name(about: ObjectReference, event: NewEvent) -> str:
+    text = "\0".join([about.uid, event.type, event.reason, event.message])
+    return f"{about.name}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _event(resource: Resource, event: NewEvent, name: str, now: str, instance: str) -> dict[str, Any]:
-    kind, namespace, owner = resource.identity
+def _event(about: ObjectReference, event: NewEvent, name: str, now: str, instance: str) -> dict[str, Any]:
     return {
         "apiVersion": EVENTS.api_version,
         "kind": EVENTS.name,
-        "metadata": {"name": name, "namespace": namespace},
+        "metadata": {"name": name, "namespace": about.namespace},
         "involvedObject": {
-            "apiVersion": resource.api_version,
-            "kind": kind,
-            "namespace": namespace,
-            "name": owner,
-            "uid": resource.metadata.uid,
-            "resourceVersion": resource.metadata.resource_version,
+            "apiVersion": about.api_version,
+            "kind": about.kind,
+            "namespace": about.namespace,
+            "name": about.name,
+            "uid": about.uid,
+            "resourceVersion": about.resource_version,
         },
         "type": event.type,
         "reason": event.reason,

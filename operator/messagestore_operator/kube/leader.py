@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from messagestore_operator.cluster.api_objects import ApiObject, at
-from messagestore_operator.cluster.client import ApiError, KubeClient
-from messagestore_operator.cluster.kinds import LEASES
-from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER
+from messagestore_operator.kube.client import ApiError, KubeClient
+from messagestore_operator.kube.objects import LEASES, MANAGED_BY, MANAGER, ApiObject, at
 
 _log = logging.getLogger(__name__)
 

@@ -1,22 +1,56 @@
-"""Lists all objects at the start and then periodically, because a watch may have missed changes."""
+"""Lists all objects, at the start and then periodically, as a watch may have missed changes; watches metadata."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
-from messagestore_operator.cluster.api_objects import ApiObject, name_of, namespace_of
-from messagestore_operator.cluster.client import JSON, METADATA_LIST, ApiError, NotFoundError
-from messagestore_operator.cluster.cluster import Cluster
-from messagestore_operator.cluster.kinds import CONFIG_MAPS, LEASES, RESOURCES, Kind
-from messagestore_operator.cluster.labels import SELECTOR
-from messagestore_operator.cluster.metrics import Telemetry
-from messagestore_operator.cluster.references import ResourceKey
-from messagestore_operator.settings import Settings
+from messagestore_operator.kube.cache import ObjectCache, Versions
+from messagestore_operator.kube.client import JSON, ApiError, GoneError, KubeClient, NotFoundError
+from messagestore_operator.kube.health import Health
+from messagestore_operator.kube.objects import (
+    SELECTOR,
+    ApiObject,
+    Kind,
+    ResourceKey,
+    at,
+    name_of,
+    namespace_of,
+)
 
+Seen = Callable[[str | None, ApiObject], None]
+"""Receives the type of a change (ADDED, MODIFIED, DELETED; None in a list at the start of a watch) and the object."""
 _log = logging.getLogger(__name__)
+_PAUSE_SECONDS = (0.1, 30.0)
+"""Seconds between two watches, and the maximum if they fail."""
+
+
+async def watched(client: KubeClient, kind: Kind, namespace: str | None, seen: Seen) -> None:
+    """Pass on changes of the operator's objects of a kind, without end.
+
+    Args:
+        namespace: the only one; None: all.
+        seen: receives the type of a change, and the object's metadata.
+    """
+    version = ""
+    pause, longest = _PAUSE_SECONDS
+    while True:
+        try:
+            async for event, document in client.watch(kind.path(namespace), SELECTOR, version):
+                version, pause = str(at(document, "metadata", "resourceVersion")), _PAUSE_SECONDS[0]
+                if event != "BOOKMARK":
+                    seen(event, {**document, "kind": kind.name})
+        except GoneError:
+            version = ""
+        except ApiError as error:
+            _log.warning("%s can't be watched: %s", kind.plural, error)
+            pause = min(2 * pause, longest)
+        await asyncio.sleep(pause)
+
+
 T = TypeVar("T")
 _GRACE_SECONDS = 5.0
 """How far a watch may be behind a list."""
@@ -30,38 +64,60 @@ class KindMissingError(Exception):
     """The API server doesn't know a kind that the operator needs."""
 
 
+@dataclass(frozen=True)
+class Listing:
+    """What is listed of a kind, and how.
+
+    Attributes:
+        namespaces: those to list; none: all.
+        selector: of labels.
+        accept: the form of the answer: ``METADATA_LIST`` for kinds whose objects may be large.
+        watched: whether a watch shows changes, so that a list must wait for it.
+        optional: whether the kind may not be installed; at most one is.
+    """
+
+    kind: Kind
+    namespaces: Sequence[str] = ()
+    selector: str = ""
+    accept: str = JSON
+    watched: bool = True
+    optional: bool = False
+
+
 class Sync:
     """Lists all kinds into the cache.
 
     Args:
-        kinds: watched kinds; the backend's may not be installed: until it is, there are no runs.
-        settings: have the watched namespaces, and that of the Leases.
+        listings: in the order in which they are listed.
         enqueue: receives the resources that a change may affect.
+        health: is told when everything was listed.
+        count_missed: receives the number of changes that watches had not shown.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
-        kinds: Sequence[Kind],
-        settings: Settings,
+        client: KubeClient,
+        cache: ObjectCache,
+        listings: Sequence[Listing],
         enqueue: Callable[[Iterable[ResourceKey]], None],
-        telemetry: Telemetry,
+        health: Health,
+        count_missed: Callable[[int], None],
     ) -> None:
-        self._client = cluster.client
-        self._cache = cluster.cache
-        self._applications = cluster.backend.kind
-        self._kinds = kinds
-        self._namespaces = settings.watch_namespaces
-        self._own_namespace = settings.namespace
+        self._client = client
+        self._cache = cache
+        self._listings = listings
         self._enqueue = enqueue
-        self._metrics = telemetry.metrics
-        self._health = telemetry.health
+        self._health = health
+        self._count_missed = count_missed
 
     @property
     def kinds(self) -> list[Kind]:
         """The watched kinds that are installed."""
+        return [one.kind for one in self._present() if one.watched]
+
+    def _present(self) -> list[Listing]:
         missing = self._cache.missing_kind is not None
-        return [kind for kind in self._kinds if not (missing and kind is self._applications)]
+        return [one for one in self._listings if not (missing and one.optional)]
 
     async def fill(self) -> None:
         """Read everything for the first time; failed reads are retried.
@@ -69,9 +125,8 @@ class Sync:
         Raises:
             KindMissingError: a kind that the operator needs is not installed; the message names it.
         """
-        # A Lease that is read after the statuses may name a run that no status has yet.
-        for kind in (LEASES, *self._kinds):
-            await self._fill(kind)
+        for listing in self._listings:
+            await self._fill(listing)
         await self._discovered()
         self._touch_all()
         self._health.synced()
@@ -81,16 +136,19 @@ class Sync:
         while True:
             await asyncio.sleep(_MISSING_SECONDS)
             if self._cache.missing_kind is not None:
-                await self._fill(self._applications)
+                for listing in self._listings:
+                    if listing.optional:
+                        await self._fill(listing)
                 if self._cache.missing_kind is None:
                     await self._discovered()
                     self._touch_all()
                     return
 
-    async def _fill(self, kind: Kind) -> None:
+    async def _fill(self, listing: Listing) -> None:
         """Read a kind for the first time, or find it missing."""
-        missing = not await self._until_answered(kind.plural, lambda: self._read(kind))
-        if kind is self._applications:
+        kind = listing.kind
+        missing = not await self._until_answered(kind.plural, lambda: self._read(listing))
+        if listing.optional:
             self._note(f"{kind.plural}.{kind.group}" if missing else None)
         elif missing:
             raise KindMissingError(f"{kind.plural}.{kind.group} is not installed in this cluster")
@@ -132,10 +190,10 @@ class Sync:
             await asyncio.sleep(wait)
             wait = min(2 * wait, longest)
 
-    async def _read(self, kind: Kind) -> bool:
+    async def _read(self, listing: Listing) -> bool:
         """List all objects of a kind into the cache; returns whether it is installed."""
         try:
-            async for document in self._list(kind):
+            async for document in self._list(listing):
                 self._cache.put(document)
         except NotFoundError:
             return False
@@ -147,7 +205,7 @@ class Sync:
         self._cache.missing_kind = missing
 
     def _touch_all(self) -> None:
-        self._enqueue(resource.identity for resource in self._cache.resources())
+        self._enqueue(self._cache.keys())
 
     async def keep_up(self, every: float) -> None:
         """List everything periodically, and reconcile all resources."""
@@ -160,51 +218,48 @@ class Sync:
                 continue
             if missed:
                 _log.error("watches have missed %d changes", missed)
-                self._metrics.missed.inc(missed)
+                self._count_missed(missed)
             self._health.synced(missed)
             self._touch_all()
 
     async def _compare_all(self) -> int:
         """List everything, and return the number of changes that the watches had not shown.
 
-        Leases aren't watched: apart from people, only the leader changes them. They are read first, as at the start,
-        and put into the cache last.
+        What isn't watched changes only by the operator's own writes, and by people. It is put into the cache last.
         """
-        before, listed, newer = self._cache.versions(), list[tuple[str, str]](), list[ApiObject]()
-        async for document in self._list(LEASES):
-            listed.append((namespace_of(document), name_of(document)))
-            if self._cache.is_newer(document):
-                newer.append(document)
-        missed = sum([await self._compare(kind) for kind in self.kinds])
-        for document in newer:
-            self._enqueue(self._cache.put(document))
-        self._enqueue(self._cache.forget_others(LEASES.name, listed, before))
+        before = self._cache.versions()
+        unwatched = [(one, *await self._newer(one)) for one in self._listings if not one.watched]
+        missed = sum([await self._compare(one) for one in self._present() if one.watched])
+        for listing, listed, newer in unwatched:
+            self._put(listing, listed, newer, before)
         return missed
 
-    async def _compare(self, kind: Kind) -> int:
+    async def _compare(self, listing: Listing) -> int:
         """List a kind, wait for its watch, put missed changes into the cache, and return their number."""
-        before, listed, newer = self._cache.versions(), list[tuple[str, str]](), list[ApiObject]()
-        async for document in self._list(kind):
-            # Of thousands of objects, only those that a watch has not shown yet are held.
-            listed.append((namespace_of(document), name_of(document)))
-            if self._cache.is_newer(document):
-                newer.append(document)
+        before = self._cache.versions()
+        listed, newer = await self._newer(listing)
         if newer:
             await asyncio.sleep(_GRACE_SECONDS)
             newer = [document for document in newer if self._cache.is_newer(document)]
-        for document in newer:
-            self._enqueue(self._cache.put(document))
-        self._enqueue(self._cache.forget_others(kind.name, listed, before))
+        self._put(listing, listed, newer, before)
         return len(newer)
 
-    async def _list(self, kind: Kind) -> AsyncIterator[ApiObject]:
-        if kind is LEASES:
-            paths = [kind.path(self._own_namespace)]
-        else:
-            paths = [kind.path(namespace) for namespace in self._namespaces] or [kind.path(None)]
-        selector = "" if kind in RESOURCES.values() else SELECTOR
-        # A ConfigMap's texts may be large, and only those of some runs are needed.
-        accept = METADATA_LIST if kind is CONFIG_MAPS else JSON
-        for path in paths:
-            async for document in self._client.items(path, selector, accept):
+    async def _newer(self, listing: Listing) -> tuple[list[tuple[str, str]], list[ApiObject]]:
+        """Namespace and name of all objects of a kind; of thousands, only those are held that the cache lacks."""
+        listed, newer = list[tuple[str, str]](), list[ApiObject]()
+        async for document in self._list(listing):
+            listed.append((namespace_of(document), name_of(document)))
+            if self._cache.is_newer(document):
+                newer.append(document)
+        return listed, newer
+
+    def _put(self, listing: Listing, listed: list[tuple[str, str]], newer: list[ApiObject], before: Versions) -> None:
+        for document in newer:
+            self._enqueue(self._cache.put(document))
+        self._enqueue(self._cache.forget_others(listing.kind.name, listed, before))
+
+    async def _list(self, listing: Listing) -> AsyncIterator[ApiObject]:
+        kind = listing.kind
+        for path in [kind.path(namespace) for namespace in listing.namespaces] or [kind.path(None)]:
+            async for document in self._client.items(path, listing.selector, listing.accept):
                 yield {**document, "kind": kind.name}

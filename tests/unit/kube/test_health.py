@@ -1,14 +1,12 @@
 """When probes fail: work is late or hangs, or watches miss changes."""
 
 import asyncio
-from typing import Any
 
 import aiohttp
 
-from messagestore_operator.cluster.health import Health, served
 from messagestore_operator.cluster.metrics import Metrics
-from messagestore_operator.cluster.ratelimit import TokenBucket
-from messagestore_operator.settings import Settings
+from messagestore_operator.kube.health import Health, served
+from messagestore_operator.kube.ratelimit import TokenBucket
 
 
 class Clock:
@@ -84,9 +82,8 @@ def test_late_work_makes_a_replica_unready_and_does_not_end_it() -> None:
 
 async def _asked(health: Health, metrics: Metrics) -> dict[str, tuple[int, str]]:
     """The answers of the probes."""
-    settings = Settings(listen="127.0.0.1", health_port=0, metrics_port=0)
-    nobody: Any = None
-    async with served(health, metrics.registry, settings, nobody) as (port, _), aiohttp.ClientSession() as session:
+    any_port = ("127.0.0.1", 0)
+    async with served(health, metrics.registry, any_port, any_port) as (port, _), aiohttp.ClientSession() as session:
         found = {}
         for path in ("/healthz", "/readyz"):
             async with session.get(f"http://127.0.0.1:{port}{path}") as answer:

@@ -18,9 +18,8 @@ from pathlib import Path
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from messagestore_operator.cluster import scrapes
-from messagestore_operator.cluster.visitors import Visitors
-from messagestore_operator.settings import Settings, seconds
+from messagestore_operator.kube import scrapes
+from messagestore_operator.kube.scrapes import Visitors
 
 
 class Health:
@@ -85,9 +84,21 @@ class Health:
 
 @asynccontextmanager
 async def served(
-    health: Health, figures: CollectorRegistry, settings: Settings, visitors: Visitors
+    health: Health,
+    figures: CollectorRegistry,
+    probes: tuple[str, int],
+    metrics: tuple[str, int],
+    certificates: str | None = None,
+    visitors: Visitors | None = None,
 ) -> AsyncIterator[tuple[int, int]]:
-    """Serve probes and metrics over HTTP while the block lasts; gives the two ports."""
+    """Serve probes and metrics over HTTP while the block lasts; gives the two ports.
+
+    Args:
+        probes: the address for /healthz and /readyz.
+        metrics: the address for /metrics.
+        certificates: the folder with tls.crt and tls.key for /metrics; None: plain HTTP.
+        visitors: decide who gets figures; None: anyone does.
+    """
 
     def answer(problems: Callable[[], list[str]]) -> Callable[[web.Request], web.Response]:
         def respond(_: web.Request) -> web.Response:
@@ -96,26 +107,24 @@ async def served(
 
         return respond
 
-    probes = web.Application()
-    probes.router.add_get("/healthz", _asynchronous(answer(list)))
-    probes.router.add_get("/readyz", _asynchronous(answer(health.unready)))
-    runner = web.AppRunner(probes, access_log=None)
-    allowed = visitors if settings.metrics.authentication else None
+    application = web.Application()
+    application.router.add_get("/healthz", _asynchronous(answer(list)))
+    application.router.add_get("/readyz", _asynchronous(answer(health.unready)))
+    runner = web.AppRunner(application, access_log=None)
     try:
         await runner.setup()
-        await web.TCPSite(runner, settings.listen, settings.health_port).start()
-        address = (settings.listen, settings.metrics_port)
-        async with scrapes.served(figures, address, _tls(settings), allowed) as metrics_port:
+        await web.TCPSite(runner, *probes).start()
+        async with scrapes.served(figures, metrics, _tls(certificates), visitors) as metrics_port:
             yield int(runner.addresses[0][1]), metrics_port
     finally:
         await runner.cleanup()
 
 
-def _tls(settings: Settings) -> ssl.SSLContext | None:
-    if settings.metrics.certificates is None:
+def _tls(certificates: str | None) -> ssl.SSLContext | None:
+    if certificates is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    folder = Path(settings.metrics.certificates)
+    folder = Path(certificates)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
     return context
 
@@ -127,8 +136,3 @@ def _asynchronous(
         return respond(request)
 
     return handle
-
-
-def health_of(settings: Settings) -> Health:
-    """The health, with the settings' limits."""
-    return Health(seconds(settings.stalled_after), seconds(settings.resync))

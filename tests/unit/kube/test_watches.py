@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster import watches
-from messagestore_operator.cluster.client import ApiError, GoneError
-from messagestore_operator.cluster.kinds import CONFIG_MAPS
-from messagestore_operator.cluster.watches import watched
+from messagestore_operator.kube import sync as watches
+from messagestore_operator.kube.client import ApiError, GoneError
+from messagestore_operator.kube.objects import CONFIG_MAPS
+from messagestore_operator.kube.sync import watched
 
 
 class _Server:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.visitors import Visitors
+from messagestore_operator.kube.scrapes import Visitors
 
 
 class Reviews:

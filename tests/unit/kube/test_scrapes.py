@@ -15,9 +15,10 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.labels import MANAGED_BY, MANAGER, RUN, RUN_KIND
+from messagestore_operator.cluster.labels import RUN, RUN_KIND
 from messagestore_operator.cluster.metrics import Metrics
-from messagestore_operator.cluster.scrapes import FRESH_SECONDS, MOST_CONNECTIONS, Listener, Page, served
+from messagestore_operator.kube.objects import MANAGED_BY, MANAGER
+from messagestore_operator.kube.scrapes import FRESH_SECONDS, MOST_CONNECTIONS, Listener, Page, served
 from support.waiting import scaled
 
 

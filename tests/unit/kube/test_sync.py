@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster import sync
 from messagestore_operator.cluster.backend import KubeflowBackend
-from messagestore_operator.cluster.client import ApiError, KubeClient, NotFoundError
 from messagestore_operator.cluster.cluster import Cluster
-from messagestore_operator.cluster.health import Health
-from messagestore_operator.cluster.kinds import LEASES, RESOURCES
 from messagestore_operator.cluster.lease import holder_of, lease_name
-from messagestore_operator.cluster.metrics import Metrics, Telemetry
-from messagestore_operator.cluster.sync import KindMissingError, Sync
+from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.cluster.resources import RESOURCES
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import TableKey
-from messagestore_operator.settings import Settings
+from messagestore_operator.kube import sync
+from messagestore_operator.kube.client import ApiError, KubeClient, NotFoundError
+from messagestore_operator.kube.health import Health
+from messagestore_operator.kube.objects import LEASES
+from messagestore_operator.kube.sync import KindMissingError, Listing, Sync
 from support.launches import stream
 
 STREAMS = RESOURCES["MessageStream"]
@@ -64,8 +64,9 @@ class _Kept:
         self.cache = cluster.cache
         self.touched: set[tuple[str, str, str]] = set()
         self.health = Health(60, 60)
-        kinds, telemetry = [STREAMS, APPLICATIONS], Telemetry(self.metrics, self.health)
-        self.sync = Sync(cluster, kinds, Settings(namespace="op"), self.touched.update, telemetry)
+        listings = [Listing(LEASES, ["op"], watched=False), Listing(STREAMS), Listing(APPLICATIONS, optional=True)]
+        missed = self.metrics.missed.inc
+        self.sync = Sync(self.server, self.cache, listings, self.touched.update, self.health, missed)
 
     def fill(self) -> None:
         asyncio.run(self.sync.fill())

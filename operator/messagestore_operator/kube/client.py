@@ -16,9 +16,8 @@ from urllib.parse import urlencode
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
 
-from messagestore_operator.cluster.api_objects import ApiObject
-from messagestore_operator.cluster.labels import FIELD_MANAGER
-from messagestore_operator.cluster.ratelimit import TokenBucket
+from messagestore_operator.kube.objects import MANAGER, ApiObject
+from messagestore_operator.kube.ratelimit import TokenBucket
 
 JSON = "application/json"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -305,7 +304,7 @@ class KubeClient:
     async def _ask(
         self, method: str, path: str, query: Parameters, body: Any, content_type: str, accept: str, seconds: float
     ) -> aiohttp.ClientResponse:
-        headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
+        headers = {"Accept": accept, "Content-Type": content_type, "User-Agent": MANAGER}
         await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         url = self._api.configuration.host + path + _query_text(query)
         rest: Any = self._api.rest_client
@@ -314,7 +313,7 @@ class KubeClient:
         return cast(aiohttp.ClientResponse, answer.response)
 
 
-_MANAGER: Parameters = {"fieldManager": FIELD_MANAGER}
+_MANAGER: Parameters = {"fieldManager": MANAGER}
 _STRICT: Parameters = {**_MANAGER, "fieldValidation": "Strict"}
 _BY_STATUS = {
     400: InvalidError,

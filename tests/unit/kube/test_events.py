@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.client import AlreadyExistsError, ApiError, NotFoundError
-from messagestore_operator.cluster.events import Events, NewEvent
+from messagestore_operator.cluster.owners import object_reference
+from messagestore_operator.kube.client import AlreadyExistsError, ApiError, NotFoundError
+from messagestore_operator.kube.events import Events, NewEvent
 from support.launches import stream
 
 DEAD = NewEvent("Warning", "DeadLetters", "records were set aside as dead letters")
@@ -57,7 +58,7 @@ class Teller:
 
     def record(self, event: NewEvent = DEAD, after: float = 0, about: str = "orders") -> None:
         self.now += after
-        asyncio.run(self._events.record(stream(about, uid=f"uid-{about}"), event))
+        asyncio.run(self._events.record(object_reference(stream(about, uid=f"uid-{about}")), event))
 
 
 @pytest.fixture

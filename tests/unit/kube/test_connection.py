@@ -2,7 +2,7 @@
 
 import pytest
 
-from messagestore_operator.cluster.connection import proxy_to
+from messagestore_operator.kube.connection import proxy_to
 
 SERVER = "https://api.example.org:6443"
 
