@@ -39,20 +39,17 @@ install: $(VENV)/.installed ## Set up .venv with the CLI, the jars and an archiv
 	@env -u MESSAGESTORE_JARS $(PYTHON) -m messagestore_jobs.driver.classes 2> $(VENV)/classes.log || { cat $(VENV)/classes.log; exit 1; }
 
 tools: ## Build kube-apiserver, etcd, kubectl and helm into the cache, and get Kafka, JUnit, PostgreSQL and message-db, for the tests
-	@python3 -m tools.controlplane
-	@python3 -m tools.cluster.programs kubectl helm
-	@python3 -m tools.kafka
-	@python3 -m tools.junit
-	@python3 -m tools.messagedb
+	@python3 -m hack.programs etcd kube-apiserver kubectl helm
+	@python3 -m hack.downloads
 
 images: | $(UV) ## Build the container images, and load them into the cluster's node if there is one
-	@UV=$(UV) python3 -m tools.cluster images
+	@UV=$(UV) python3 -m hack.cluster images
 
 cluster: | $(UV) ## Create a kind cluster with the operator, a Spark operator and an S3 server; needs no container registry
-	@UV=$(UV) python3 -m tools.cluster up
+	@UV=$(UV) python3 -m hack.cluster up
 
 cluster-down: ## Delete the cluster, and stop all that was started for it
-	@python3 -m tools.cluster down
+	@python3 -m hack.cluster down
 
 demo: install ## Ingest, purge and replay real webhooks on this machine
 	@examples/demo.sh $(VENV)/bin/messagestore
@@ -170,7 +167,7 @@ lint: install docs ## Check style, types, the order of imports between packages,
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	$(VENV)/bin/mypy --package tools
+	$(VENV)/bin/mypy --package hack
 	$(VENV)/bin/lint-imports --no-cache
 
 format: install ## Format, and fix what ruff can
@@ -191,13 +188,13 @@ lock: | $(UV) ## Renew the locks from pyproject.toml, each image's part of them,
 	$(UV) $(COMPILE) pyproject.toml --constraint requirements.lock --extra jobs --output-file spark_images/requirements.lock
 	$(UV) $(COMPILE) pyproject.toml --constraint requirements.lock --extra operator --output-file operator/requirements.lock
 	spark_images/jars/fetch.sh spark_images/jars/pom.xml
-	spark_images/jars/fetch.sh tools/kafka/pom.xml
-	spark_images/jars/fetch.sh tools/junit/pom.xml
+	spark_images/jars/fetch.sh hack/kafka/pom.xml
+	spark_images/jars/fetch.sh hack/junit/pom.xml
 	$(MAKE) sbom
 
 sbom: | $(UV) ## Write each image's parts, from the locks: sbom.json beside its Dockerfile
 	$(UV) $(COMPILE) --group sbom --output-file sbom-requirements.lock
-	UV=$(UV) python3 -m tools.sbom
+	UV=$(UV) python3 -m hack.sbom
 
 clean: ## Remove .venv; the cache stays
 	rm -rf $(VENV)

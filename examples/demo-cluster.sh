@@ -4,9 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-KUBECONFIG=$(python3 -m tools.cluster kubeconfig)
+KUBECONFIG=$(python3 -m hack.cluster kubeconfig)
 export KUBECONFIG
-kubectl=$(python3 -m tools.cluster.programs kubectl)
+kubectl=$(python3 -m hack.programs kubectl)
 endpoint=http://127.0.0.1:36900
 example=examples/github-webhooks
 landing=$example/landing/github-webhooks.jsonl

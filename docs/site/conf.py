@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from hack.downloads import package_folder
 from sphinx import addnodes
 from sphinx.application import Sphinx
-from tools.npm import package_folder
 
 project = "Message Store Operator"
 extensions = ["myst_parser"]

@@ -3,7 +3,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from tools.cluster import kind
+from hack import kind
 
 from support.kind import REPOSITORY, Cluster
 from support.kind import cluster as running_cluster
@@ -23,7 +23,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         yield running_cluster()
     finally:
         if goes:
-            subprocess.run([sys.executable, "-m", "tools.cluster", "down"], cwd=REPOSITORY, check=True)
+            subprocess.run([sys.executable, "-m", "hack.cluster", "down"], cwd=REPOSITORY, check=True)
 
 
 @pytest.fixture

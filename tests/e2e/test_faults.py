@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tools.cluster import docker, install, kind
+from hack import docker, install, kind
 
 from support.laws import Source, check_laws, read_store, totals
 from support.records import message, records

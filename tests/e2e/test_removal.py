@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tools.cluster import install, kind, programs
-from tools.machine import run
+from hack import install, kind, programs
+from hack.machine import run
 
 from support.kind import Resource, install_operator
 from support.laws import Source, check_laws, read_store

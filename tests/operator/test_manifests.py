@@ -5,7 +5,7 @@ import json
 import subprocess
 from typing import Any
 
-from tools.cluster import programs
+from hack import programs
 
 from messagestore_operator.manifests.yaml_tree import read_documents
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.cluster.programs import program
+from hack.programs import program
 
 from messagestore_operator.kube.scrapes import FRESH_SECONDS
 from support import sparkoperator

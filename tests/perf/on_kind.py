@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from hack import docker, install, kind, programs
 from pyarrow import fs
 from rich.console import Console
 from rich.table import Table
 from tests.perf import data, ingest_sides
-from tools.cluster import docker, install, kind, programs
 
 from messagestore_core.store.folder import FORMAT_VERSION
 from messagestore_core.store.layout import MARKER
@@ -452,7 +452,7 @@ def _logging(work: Path) -> Iterator[None]:
     """With Spark's event log and the S3 server's access log."""
     values = work / "values.yaml"
     values.write_text(yaml.safe_dump({"spark": {"conf": _EVENT_LOG}}))
-    up = [sys.executable, "-m", "tools.cluster", "up"]
+    up = [sys.executable, "-m", "hack.cluster", "up"]
     subprocess.run([*up, "--values", values], cwd=REPOSITORY, check=True)
     args = ["--port", ":7070", "--access-log", "/tmp/access.log", "posix", "/data"]
     _serve(args)

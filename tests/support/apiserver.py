@@ -146,8 +146,9 @@ def running_apiserver(flags: Sequence[str] = ()) -> Iterator[ApiServer]:
 
 
 def _programs() -> Path:
-    command = [sys.executable, "-m", "tools.controlplane"]
-    return Path(subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
+    command = [sys.executable, "-m", "hack.programs", "etcd", "kube-apiserver"]
+    done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
+    return Path(done.stdout.split()[0]).parent
 
 
 def _etcd(programs: Path, home: Path, port: int, peer_port: int) -> list[str]:

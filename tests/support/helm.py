@@ -30,7 +30,7 @@ class HelmError(Exception):
 @functools.cache
 def program() -> Path:
     """The file of helm, which is built if missing."""
-    command = [sys.executable, "-m", "tools.cluster.programs", "helm"]
+    command = [sys.executable, "-m", "hack.programs", "helm"]
     done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
     return Path(done.stdout.strip())
 

@@ -189,6 +189,6 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def _jars() -> Path:
-    command = [sys.executable, "-m", "tools.kafka"]
+    command = [sys.executable, "-m", "hack.downloads", "kafka"]
     done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
     return Path(done.stdout.strip())

@@ -2,9 +2,9 @@
 
 The API server and the S3 server have ports on this machine's loopback, wherever the cluster runs. If it runs in its own
 network namespace, a process of `make cluster` listens on loopback here and connects on loopback there
-(tools/cluster/forward.py): no route, address or interface of this machine changes.
+(hack/forward.py): no route, address or interface of this machine changes.
 
-For manual access: `KUBECONFIG=$(python3 -m tools.cluster kubeconfig) kubectl get pods -A`.
+For manual access: `KUBECONFIG=$(python3 -m hack.cluster kubeconfig) kubectl get pods -A`.
 """
 
 import base64
@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hack import install, kind, programs
 from kubernetes import client, config
 from pyarrow.fs import FileInfo, FileSelector, FileType, S3FileSystem
-from tools.cluster import install, kind, programs
 
 from support.waiting import wait_until
 
@@ -179,5 +179,5 @@ def cluster() -> Cluster:
 def install_operator() -> None:
     """Install or upgrade the operator, and create the cluster if there is none."""
     # Its progress goes to this process's standard error, as creating a cluster takes minutes.
-    command = [sys.executable, "-m", "tools.cluster", "up", "--values", str(VALUES)]
+    command = [sys.executable, "-m", "hack.cluster", "up", "--values", str(VALUES)]
     subprocess.run(command, cwd=REPOSITORY, env=dict(os.environ), check=True)

@@ -113,7 +113,7 @@ def _literal(name: str, value: Any) -> str:
 
 
 def _installed() -> tuple[Path, Path]:
-    command = [sys.executable, "-m", "tools.messagedb"]
+    command = [sys.executable, "-m", "hack.downloads", "postgresql", "message-db"]
     done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
     programs, scripts = done.stdout.split()
     return Path(programs), Path(scripts)

@@ -159,6 +159,6 @@ def running_object_store(*, https: bool = False, access_log: Path | None = None)
 
 
 def _program() -> Path:
-    command = [sys.executable, "-m", "tools.cluster.programs", "versitygw"]
+    command = [sys.executable, "-m", "hack.programs", "versitygw"]
     done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
     return Path(done.stdout.strip())

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tools.cluster.programs import program
+from hack.programs import program
 
 from support.apiserver import ApiServer
 from support.charts import collection

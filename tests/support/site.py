@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltalake import DeltaTable
+from hack import install
 from pyarrow.fs import FileSelector
-from tools.cluster import install
 
 from support.kind import POD_S3_ENDPOINT, WAIT_SECONDS, Cluster, Resource
 from support.local_runs import resource

@@ -4,7 +4,7 @@ from functools import cache
 from typing import Any
 
 import yaml
-from tools.gobuild import module_source
+from hack.gobuild import module_source
 
 from support.apiserver import ApiServer
 

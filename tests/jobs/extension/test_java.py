@@ -23,7 +23,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[Eleme
     """JUnit's result of each method, by class."""
     folder = tmp_path_factory.mktemp("java")
     asked = subprocess.run(
-        [sys.executable, "-m", "tools.junit"], cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "hack.downloads", "junit"], cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True
     )
     console = next(Path(asked.stdout.strip()).glob("*.jar"))
     path = os.pathsep.join([str(folder), str(HERE), f"{jars_folder()}/*", f"{SPARK}/*", str(console)])

@@ -4,10 +4,9 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+from hack.images import project_version
+from hack.programs import KUBERNETES_VERSION, SPARK_OPERATOR_VERSION
 from ruamel.yaml import YAML
-from tools.cluster.programs import SPARK_OPERATOR_VERSION
-from tools.controlplane import KUBERNETES_VERSION
-from tools.images import project_version
 
 REPOSITORY = Path(__file__).parents[3]
 INSTALL = (REPOSITORY / "docs/install.md").read_text(encoding="utf-8")

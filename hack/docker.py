@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.cluster import debian
-from tools.machine import REPOSITORY, cache_folder, run, say, step
+from hack import debian
+from hack.machine import REPOSITORY, cache_folder, run, say, step
 
 NAMESPACE = Path("/run/netns/messagestore")
 CGROUP = "messagestore"
@@ -102,7 +102,7 @@ def running() -> Docker | None:
 
 def stop() -> None:
     """End our own daemon and all it started, and remove its network namespace and control groups."""
-    _end(state_folder() / "forward.pid", "tools.cluster.forward")
+    _end(state_folder() / "forward.pid", "forward")
     _end(state_folder() / "docker.pid", "dockerd")
     (state_folder() / "docker.sock").unlink(missing_ok=True)
     if NAMESPACE.exists():
@@ -117,11 +117,11 @@ def stop() -> None:
 def forward(*ports: int) -> None:
     """Forward the same ports of this machine's loopback to our own daemon's namespace."""
     pid_file = state_folder() / "forward.pid"
-    if _process(pid_file, "tools.cluster.forward") is not None:
+    if _process(pid_file, "forward") is not None:
         return
     with (state_folder() / "forward.log").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tools.cluster.forward", NAMESPACE, *map(str, ports)],
+            [sys.executable, "-m", "hack.forward", NAMESPACE, *map(str, ports)],
             cwd=REPOSITORY,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -3,7 +3,7 @@
 Each build gets a context folder that is filled here, including Python packages from the lock files. So the same
 Dockerfiles build with and without a registry, and a build without one needs no network.
 
-python3 -m tools.images    build them with the machine's Docker, from the Dockerfiles' base images
+python3 -m hack.images    build them with the machine's Docker, from the Dockerfiles' base images
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.cluster import debian, programs
-from tools.cluster.docker import Docker
-from tools.machine import REPOSITORY, cache_folder, run, step
+from hack import debian, programs
+from hack.docker import Docker
+from hack.machine import REPOSITORY, cache_folder, run, step
 
 PREFIX = "localhost/message-store-operator"
 """Nobody can own it: a cluster or a build that lacks such an image asks its own machine, and no public registry."""
@@ -31,7 +31,7 @@ SPARK = REPOSITORY / "spark_images"
 CORE = REPOSITORY / "core"
 OPERATOR = REPOSITORY / "operator"
 
-_PARTS = REPOSITORY / "tools" / "image_parts.py"
+_PARTS = REPOSITORY / "hack" / "image_parts.py"
 _BUILT_BY: tuple[str | Path, ...] = ("--build-constraint", REPOSITORY / "build-requirements.lock")
 _SPARK_PACKAGES = ("ca-certificates", "openjdk-17-jre-headless", "python3", "tini", "tzdata")
 _PYTHON_PACKAGES = ("ca-certificates", "python3", "tzdata")
@@ -125,7 +125,7 @@ def versitygw(builder: Builder) -> str:
 def _of_program(builder: Builder, image: str, name: str, arguments: Mapping[str, str]) -> str:
     context = _fresh(cache_folder() / "images" / name)
     shutil.copy(programs.program(name), context / name)
-    return builder.build(image, REPOSITORY / "tools/cluster/images" / f"{name}.Dockerfile", context, arguments)
+    return builder.build(image, REPOSITORY / "hack/dockerfiles" / f"{name}.Dockerfile", context, arguments)
 
 
 def project_version() -> str:

@@ -6,11 +6,11 @@ import json
 import subprocess
 from pathlib import Path
 
-from tools.cluster import docker as daemon
-from tools.cluster import node_image, programs
-from tools.cluster.docker import Docker, state_folder
-from tools.gobuild import module_source
-from tools.machine import run, step
+from hack import docker as daemon
+from hack import node_image, programs
+from hack.docker import Docker, state_folder
+from hack.gobuild import module_source
+from hack.machine import run, step
 
 NAME = "messagestore"
 NODE = f"{NAME}-control-plane"

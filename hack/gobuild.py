@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.machine import cache_folder, lock, run, step
+from hack.machine import cache_folder, lock, run, step
 
 ENVIRONMENT = {
     "CGO_ENABLED": "0",

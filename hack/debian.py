@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.machine import cache_folder, lock, run, say, step
+from hack.machine import cache_folder, lock, run, say, step
 
 RELEASE = "bookworm"
 

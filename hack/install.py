@@ -7,11 +7,11 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.cluster import programs
-from tools.cluster.docker import Docker, wait_until
-from tools.cluster.kind import NODE, kubeconfig, kubectl
-from tools.gobuild import module_source
-from tools.machine import REPOSITORY, run, step
+from hack import programs
+from hack.docker import Docker, wait_until
+from hack.gobuild import module_source
+from hack.kind import NODE, kubeconfig, kubectl
+from hack.machine import REPOSITORY, run, step
 
 MANIFESTS = Path(__file__).with_name("manifests")
 SPARK_OPERATOR_NAMESPACE = "spark-operator"

@@ -1,6 +1,6 @@
 """The programs of the cluster, built from Go modules into the cache, with a folder for each version.
 
-python3 -m tools.cluster.programs [NAME...]    build missing programs (all by default), print their files
+python3 -m hack.programs [NAME...]    build missing programs (all by default), print their files
 """
 
 from __future__ import annotations
@@ -8,18 +8,39 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tools import controlplane
-from tools.gobuild import Program, build_missing
-from tools.machine import cache_folder
+from hack.gobuild import Program, build_missing
+from hack.machine import cache_folder
 
+KUBERNETES_VERSION = "v1.34.4"
+ETCD_VERSION = "v3.6.16"
 KIND_VERSION = "v0.33.0"
 HELM_VERSION = "v3.22.0"
 COREDNS_VERSION = "v1.14.5"
 SPARK_OPERATOR_VERSION = "v2.5.2"
 VERSITYGW_VERSION = "v1.8.0"
 
+
+def _kubernetes_program(name: str) -> Program:
+    """One of Kubernetes' own programs, with its version set; otherwise it would report v0.0.0."""
+    major, minor = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
+    values = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor}
+    return Program(
+        name,
+        f"k8s.io/kubernetes/cmd/{name}",
+        "k8s.io/kubernetes",
+        KUBERNETES_VERSION,
+        {f"k8s.io/component-base/version.{key}": value for key, value in values.items()},
+    )
+
+
+CONTROL_PLANE = (
+    Program("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", ETCD_VERSION),
+    _kubernetes_program("kube-apiserver"),
+)
+"""What the operator's tests need without a cluster, in a folder of its own."""
+
 KUBERNETES = tuple(
-    controlplane.kubernetes_program(name)
+    _kubernetes_program(name)
     for name in ("kubeadm", "kubelet", "kubectl", "kube-controller-manager", "kube-scheduler", "kube-proxy")
 )
 
@@ -53,7 +74,7 @@ _OTHERS = (
     ),
 )
 
-PROGRAMS = {program.name: program for program in (*controlplane.PROGRAMS, *KUBERNETES, *_OTHERS)}
+PROGRAMS = {program.name: program for program in (*CONTROL_PLANE, *KUBERNETES, *_OTHERS)}
 
 
 def program(name: str) -> Path:
@@ -65,8 +86,8 @@ def program(name: str) -> Path:
 
 
 def _folder(wanted: Program) -> Path:
-    if wanted in controlplane.PROGRAMS:  # the operator's tests need these two without a cluster
-        return controlplane.programs_folder()
+    if wanted in CONTROL_PLANE:
+        return cache_folder() / f"controlplane-kubernetes-{KUBERNETES_VERSION}-etcd-{ETCD_VERSION}"
     if wanted in KUBERNETES:
         return cache_folder() / f"kubernetes-{wanted.version}"
     return cache_folder() / f"{wanted.name}-{wanted.version}"

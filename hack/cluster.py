@@ -1,4 +1,4 @@
-"""The cluster's command line: ``python3 -m tools.cluster up``; make has a target for each command.
+"""The cluster's command line: ``python3 -m hack.cluster up``; make has a target for each command.
 
 up      create the cluster, or its missing parts: a Spark operator, an S3 server, and the project's operator from this
         work tree, by its chart; --values FILE for the chart
@@ -15,10 +15,9 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tools import images
-from tools.cluster import docker, install, kind
-from tools.cluster.load import load
-from tools.machine import lock, say, step
+from hack import docker, images, install, kind
+from hack.load import load
+from hack.machine import lock, say, step
 
 
 def up(values: Path | None) -> None:
@@ -82,7 +81,7 @@ QUESTIONS: Mapping[str, Callable[[], None]] = {"status": status, "kubeconfig": k
 
 def main() -> None:
     """Run the command line; commands that change something wait for each other."""
-    parser = argparse.ArgumentParser(prog="python3 -m tools.cluster", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python3 -m hack.cluster", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("command", choices=["up", *CHANGES, *QUESTIONS])
     parser.add_argument("--values", type=Path, help="additional values for the operator's chart; for up")
     arguments = parser.parse_args()

@@ -12,13 +12,13 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tools.cluster import debian, programs
-from tools.cluster.docker import Docker, wait_until
-from tools.cluster.oci import write_image
-from tools.controlplane import ETCD_VERSION, KUBERNETES_VERSION
-from tools.gobuild import module_source
-from tools.images import PREFIX
-from tools.machine import REPOSITORY, cache_folder, run, step
+from hack import debian, programs
+from hack.docker import Docker, wait_until
+from hack.gobuild import module_source
+from hack.images import PREFIX
+from hack.machine import REPOSITORY, cache_folder, run, step
+from hack.oci import write_image
+from hack.programs import ETCD_VERSION, KUBERNETES_VERSION
 
 POD_SUBNET = "10.244.0.0/24"
 
@@ -97,7 +97,7 @@ def build(docker: Docker) -> str:
 
 
 def _recipe() -> str:
-    sources = [REPOSITORY / "tools" / "cluster" / f"{name}.py" for name in ("node_image", "oci", "debian", "programs")]
+    sources = [REPOSITORY / "hack" / f"{name}.py" for name in ("node_image", "oci", "debian", "programs")]
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.image_parts import with_parts_of
-from tools.images import PREFIX
+from hack.image_parts import with_parts_of
+from hack.images import PREFIX
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 OWN_BASES = [*REPOSITORY.glob("*/*Dockerfile")]
@@ -30,7 +30,7 @@ def test_a_base_image_of_a_registry_is_named_by_digest(dockerfile: Path) -> None
 
 def test_no_image_that_is_built_here_has_a_name_of_the_public_registry() -> None:
     assert PREFIX.startswith("localhost/")
-    values = {path.name: path.read_text() for path in (REPOSITORY / "tools/cluster/manifests").glob("*.yaml")}
+    values = {path.name: path.read_text() for path in (REPOSITORY / "hack/manifests").glob("*.yaml")}
     named = re.findall(r"(?:image|registry|repository): (\S*message-store-operator\S*)", "\n".join(values.values()))
     assert len(named) == 4
     assert all(name.startswith(PREFIX) for name in named)

@@ -1,8 +1,8 @@
 """The images' parts as CycloneDX documents: a sbom.json beside each Dockerfile, which the image contains.
 
-The image has more parts, which ``tools/image_parts.py`` adds when it is built: Debian's packages, and jars in packages.
+The image has more parts, which ``hack/image_parts.py`` adds when it is built: Debian's packages, and jars in packages.
 
-python3 -m tools.sbom    write them again from the locks and the jars' pom.xml
+python3 -m hack.sbom    write them again from the locks and the jars' pom.xml
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tools.machine import REPOSITORY, run
+from hack.machine import REPOSITORY, run
 
 Component = dict[str, Any]
 

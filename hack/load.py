@@ -13,9 +13,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import IO
 
-from tools.cluster.docker import Docker, state_folder
-from tools.cluster.oci import MEDIA, digest
-from tools.machine import step
+from hack.docker import Docker, state_folder
+from hack.machine import step
+from hack.oci import MEDIA, digest
 
 Json = dict[str, object]
 

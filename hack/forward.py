@@ -3,7 +3,7 @@
 The process listens in the namespace it was started in, then enters the cluster's: it accepts connections in the one and
 connects in the other. So no route, no address and no interface of the machine changes.
 
-python3 -m tools.cluster.forward NAMESPACE-FILE PORT...
+python3 -m hack.forward NAMESPACE-FILE PORT...
 """
 
 from __future__ import annotations

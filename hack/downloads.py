@@ -1,0 +1,102 @@
+"""Jars of Maven, packages of npm, and PostgreSQL, got once: into the project's cache folder, or by Debian's package.
+
+python3 -m hack.downloads [kafka] [junit] [postgresql] [message-db]    get what is missing, print the folder of each
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from hack import debian
+from hack.machine import REPOSITORY, cache_folder, lock, run, step
+
+_POSTGRESQL = Path("/usr/lib/postgresql")
+_MESSAGE_DB = (
+    "1.3.1",
+    "9f785d13960064d5d3af61caf601b4189e9dbac81d139e382d3bd2fb6d7fc8e1"
+    "0706f36e5333665d7c39bd2d39be97ba452ba1cd3472e56834abb73555f260f8",
+)
+
+
+def postgresql() -> Path:
+    """The folder of the newest PostgreSQL's programs; if there is none, Debian's package is installed."""
+    programs = _installed()
+    if programs is None:
+        debian.need({"initdb": "postgresql"})
+        programs = _installed()
+    if programs is None:
+        raise SystemExit(f"Debian's package postgresql has put no initdb under {_POSTGRESQL}")
+    return programs
+
+
+def _installed() -> Path | None:
+    initdbs = sorted(_POSTGRESQL.glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
+    return initdbs[-1].parent if initdbs else None
+
+
+def package_folder(package: str, version: str, sha512: str) -> Path:
+    """The folder of an npm package's files; a missing one is downloaded, and refused unless it has this SHA-512."""
+    name = package.rpartition("/")[2]
+    folder = cache_folder() / f"{name}-{version}"
+    with lock(cache_folder() / f"{name}.lock", f"download of {name}"):
+        if not folder.exists():
+            debian.need({"npm": "npm"})
+            with step(f"{name} {version}"):
+                _download_package(folder, f"{package}@{version}", sha512)
+    return folder / "package"
+
+
+def _download_package(folder: Path, package: str, sha512: str) -> None:
+    unfinished = folder.with_name(f".{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    archive = unfinished / run(["npm", "pack", "--silent", package], folder=unfinished).split()[-1]
+    if hashlib.sha512(archive.read_bytes()).hexdigest() != sha512:
+        raise SystemExit(f"{package} is not the expected package: its SHA-512 differs")
+    run(["tar", "-xzf", archive], folder=unfinished)
+    unfinished.rename(folder)
+
+
+def jars_folder(name: str, version: str) -> Path:
+    """The folder of the jars that the pom.xml in hack/``name`` names; missing ones are downloaded."""
+    folder = cache_folder() / f"{name}-{version}"
+    with lock(cache_folder() / f"{name}.lock", f"download of {folder.name}"):
+        if not folder.exists():
+            with step(f"{folder.name} by Maven"):
+                _download_jars(folder, REPOSITORY / "hack" / name / "pom.xml")
+    return folder
+
+
+def _download_jars(folder: Path, pom: Path) -> None:
+    """Download to a temporary folder and rename it, so that an existing folder is complete."""
+    made = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    try:
+        run([REPOSITORY / "spark_images/jars/fetch.sh", pom, made])
+        made.chmod(0o755)
+        made.rename(folder)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+
+
+FOLDERS: Mapping[str, Callable[[], Path]] = {
+    "kafka": lambda: jars_folder("kafka", "4.1.0"),
+    "junit": lambda: jars_folder("junit", "6.0.1"),
+    "postgresql": postgresql,
+    "message-db": lambda: package_folder("@eventide/message-db", *_MESSAGE_DB) / "database",
+}
+
+
+def main() -> None:
+    """Run the command line."""
+    for name in sys.argv[1:] or FOLDERS:
+        sys.stdout.write(f"{FOLDERS[name]()}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""JUnit, for tests of the Spark extension alone."""

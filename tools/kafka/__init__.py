@@ -1,1 +1,0 @@
-"""A Kafka broker for the tests."""
