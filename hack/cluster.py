@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hack import docker, images, install, kind
-from hack.load import load
 from hack.machine import lock, say, step
 
 
@@ -64,7 +63,7 @@ def _build_and_load(daemon: docker.Docker, *builds: Callable[[images.Builder], s
     builder = images.Builder(daemon)
     built = [build(builder) for build in builds]
     if kind.exists(daemon):
-        load(daemon, kind.NODE, built)
+        kind.load(daemon, built)
     if daemon.own:
         daemon.run("image", "prune", "--force")  # the old images, whose names the new ones took
     return built

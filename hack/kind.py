@@ -1,9 +1,11 @@
-"""The kind cluster itself: creation, health and deletion."""
+"""The kind cluster itself: creation, health, images and deletion."""
 
 from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from hack import docker as daemon
@@ -11,6 +13,7 @@ from hack import node_image, programs
 from hack.docker import Docker, state_folder
 from hack.gobuild import module_source
 from hack.machine import run, step
+from hack.oci import write_archive
 
 NAME = "messagestore"
 NODE = f"{NAME}-control-plane"
@@ -70,6 +73,42 @@ def wait_for_names() -> None:
     """Wait until the cluster's own name service answers, which pods need."""
     with step("waiting for the cluster's name service"):
         kubectl("--namespace", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=180s")
+
+
+def load(docker: Docker, images: Sequence[str]) -> None:
+    """Load the daemon's ``images`` into the node's container runtime, with the same names.
+
+    A change of the jobs' code is a layer of some hundred kilobytes on top of one of a gigabyte: only layers that the
+    node lacks are sent.
+    """
+    record = state_folder() / "loaded.json"
+    loaded = _loaded(record, docker.identity(NODE))
+    missing = [image for image in images if loaded.get(image) != docker.identity(image)]
+    if not missing:
+        return
+    with tempfile.TemporaryDirectory() as folder, step(f"images into the node: {' '.join(missing)}"):
+        saved, archive = Path(folder) / "saved.tar", Path(folder) / "missing.tar"
+        docker.run("save", "--output", saved, *missing)
+        write_archive(saved, archive, present=_content(docker))
+        receive = ("exec", "--interactive", NODE, "ctr", "--namespace", "k8s.io", "images", "import", "-")
+        docker.pipe(["cat", archive], *receive)
+    loaded.update({image: docker.identity(image) for image in missing})
+    record.write_text(json.dumps({"node": docker.identity(NODE), "images": loaded}))
+
+
+def _loaded(record: Path, node: str) -> dict[str, str]:
+    """The image that was loaded into this node under each name, from the record."""
+    try:
+        known = json.loads(record.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    images: dict[str, str] = known["images"] if known["node"] == node else {}
+    return images
+
+
+def _content(docker: Docker) -> Collection[str]:
+    """The digests of the node's content store."""
+    return set(docker.run("exec", NODE, "ctr", "--namespace", "k8s.io", "content", "ls", "--quiet").split())
 
 
 def delete(docker: Docker) -> None:

@@ -6,7 +6,7 @@ import json
 import tarfile
 from pathlib import Path
 
-from hack.load import write_archive
+from hack.oci import write_archive
 
 BASE, OLD_CODE, NEW_CODE = b"the large base", b"code as it was", b"code as it is"
 
