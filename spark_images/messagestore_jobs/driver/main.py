@@ -51,9 +51,9 @@ class PodSettings:
     termination_log: Path
     grace_seconds: float
     """The time from SIGTERM until the pod is killed."""
-    executors_from_bytes: int
-    """A run that reads fewer bytes, and does nothing else, starts no executors."""
     log_format: LogFormat = "text"
+    executors_from_bytes: int = 0
+    """A run that reads fewer bytes, and does nothing else, starts no executors."""
 
     @staticmethod
     def of(environment: Mapping[str, str]) -> "PodSettings":
@@ -63,8 +63,8 @@ class PodSettings:
             config_map=environment.get("MESSAGESTORE_CONFIGMAP") or None,
             termination_log=Path(environment.get("MESSAGESTORE_TERMINATION_LOG", "/dev/termination-log")),
             grace_seconds=float(environment.get("MESSAGESTORE_GRACE_SECONDS", "30")),
-            executors_from_bytes=int(environment.get("MESSAGESTORE_EXECUTORS_FROM_BYTES", 64 << 20)),
             log_format="json" if environment.get("MESSAGESTORE_LOG_FORMAT") == "json" else "text",
+            executors_from_bytes=int(environment.get("MESSAGESTORE_EXECUTORS_FROM_BYTES", "0")),
         )
 
 

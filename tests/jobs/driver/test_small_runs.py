@@ -34,6 +34,7 @@ class Driver:
         pod = {
             "MESSAGESTORE_RUN_DOCUMENT": str(run),
             "MESSAGESTORE_TERMINATION_LOG": str(log),
+            "MESSAGESTORE_EXECUTORS_FROM_BYTES": str(1 << 20),
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join(sys.path),
             "PYSPARK_SUBMIT_ARGS": f"--properties-file {settings} --deploy-mode client pyspark-shell",
