@@ -12,7 +12,7 @@ from messagestore_operator.api import RetentionPolicy
 from messagestore_operator.api.retentionpolicy_status import LastPurge, PolicyStreamStatus, Preview
 from messagestore_operator.status.facts import StreamResult
 from messagestore_operator.status.runs import api_error, finished_run
-from messagestore_operator.status.times import clock_time, message_time
+from messagestore_operator.status.times import clock_time, in_status, message_time
 from messagestore_operator.status.words import count
 
 
@@ -22,7 +22,7 @@ def policy_stream(result: StreamResult, before: PolicyStreamStatus | None) -> Po
     outcome = result.report.outcome if result.report else None
     preview, purge, waiting = None, None, before.awaiting_approval
     if isinstance(outcome, PurgeOutcome):
-        preview, purge = _preview(outcome.preview), _last_purge(outcome.purge) if outcome.purge else None
+        preview, purge = _preview(outcome.preview), in_status(LastPurge, outcome.purge) if outcome.purge else None
         waiting = outcome.awaiting_approval
     after = PolicyStreamStatus(
         name=result.stream,
@@ -52,35 +52,7 @@ def with_erasure(purge: LastPurge, outcome: EraseOutcome, ended_at: datetime) ->
 
 
 def _preview(preview: contract.Preview) -> Preview:
-    return Preview(
-        id=preview.id,
-        table_version=preview.table_version,
-        as_of=clock_time(preview.as_of),
-        messages=preview.messages,
-        bytes=preview.bytes,
-        oldest=message_time(preview.oldest),
-        newest=message_time(preview.newest),
-        by_rule=preview.by_rule,
-        held=preview.held,
-        undecided=preview.undecided,
-    )
-
-
-def _last_purge(purge: contract.Purged) -> LastPurge:
-    return LastPurge(
-        run=purge.run,
-        at=clock_time(purge.at),
-        table_version_before=purge.table_version_before,
-        table_version_after=purge.table_version_after,
-        purged=purge.purged,
-        archived=purge.archived,
-        scrubbed=purge.scrubbed,
-        held=purge.held,
-        dead_letters=purge.dead_letters,
-        erased_at=clock_time(purge.erased_at),
-        erase_due_by=clock_time(purge.erase_due_by),
-        not_erased=purge.not_erased,
-    )
+    return in_status(Preview, preview, oldest=message_time(preview.oldest), newest=message_time(preview.newest))
 
 
 def over_all(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatus]) -> dict[str, Any]:

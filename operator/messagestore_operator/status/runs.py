@@ -12,25 +12,18 @@ from messagestore_operator.api.messagestream_status import StreamRun
 from messagestore_operator.reasons import LOST, TERMINAL, Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook
-from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.times import clock_time, in_status
 from messagestore_operator.translate.annotations import adopts
 
 
 def api_error(error: RunError | None) -> api.RunError | None:
     """Why a run failed, in the status' form."""
-    return None if error is None else api.RunError(reason=error.reason, message=error.message)
+    return None if error is None else in_status(api.RunError, error)
 
 
 def finished_run(report: RunReport, kind: str) -> api.FinishedRun:
     """An ended run of any kind, from its report."""
-    return api.FinishedRun(
-        name=report.run,
-        kind=kind,
-        state=report.state,
-        started_at=clock_time(report.started_at),
-        finished_at=clock_time(report.finished_at),
-        error=api_error(report.error),
-    )
+    return in_status(api.FinishedRun, report, name=report.run, kind=kind, error=api_error(report.error))
 
 
 def ended_run(run: api.CurrentRun, state: api.RunState, at: datetime, error: RunError | None = None) -> api.FinishedRun:

@@ -10,15 +10,16 @@ from messagestore_core.contract.run_report import IngestOutcome, MaintainOutcome
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import (
     Lag,
+    LifecycleStatus,
+    LossStatus,
     ReasonCount,
     SequencesStatus,
     StreamTotals,
     TableStatus,
+    UnfinishedMessages,
 )
 from messagestore_operator.status.facts import StoreFacts, facts_of
-from messagestore_operator.status.lifecycle import lifecycle_status
-from messagestore_operator.status.loss import loss_status
-from messagestore_operator.status.times import ago, clock_time, message_time
+from messagestore_operator.status.times import ago, clock_time, in_status, message_time
 from messagestore_operator.status.words import count
 
 UNKNOWN = "unknown"
@@ -39,10 +40,10 @@ def with_progress(before: MessageStreamStatus, report: RunReport | None, now: da
         batch = clock_time(now) if more and outcome.batches else before.last_batch_time
         changes = {
             "totals": totals,
-            "sequences": _sequences(report, before),
-            "lag": _lag(report),
-            "loss": loss_status(before.loss, report),
-            "lifecycle": lifecycle_status(before.lifecycle, report),
+            "sequences": _sequences(outcome.sequences),
+            "lag": _lag(outcome.lag),
+            "loss": _loss(before.loss, outcome),
+            "lifecycle": _lifecycle(before.lifecycle, outcome),
             "last_batch_time": batch,
         }
         return before.model_copy(update={**changes, "table": table_status(outcome.table, before.table)})
@@ -100,17 +101,12 @@ def stored(status: MessageStreamStatus, now: datetime | None = None) -> str:
 
 def table_status(state: contract.TableState, before: TableStatus | None = None) -> TableStatus:
     """The contents of the store, in a report that follows earlier ones."""
-    after = TableStatus(
-        version=state.version,
-        epoch=state.epoch,
-        messages=state.messages,
-        dead_letters=state.dead_letters,
+    after = in_status(
+        TableStatus,
+        state,
         dead_letters_by_reason=_by_reason(state.dead_letters_by_reason or {}),
-        bytes=state.bytes,
-        small_files=state.small_files,
         oldest_message_time=message_time(state.oldest_message_time),
         newest_message_time=message_time(state.newest_message_time),
-        last_global_position=state.last_global_position,
     )
     return _following(before, after) if before is not None else after
 
@@ -134,29 +130,40 @@ def _epoch(table: TableStatus) -> int:
     return -1 if table.epoch is None else table.epoch
 
 
-def _sequences(report: RunReport | None, before: MessageStreamStatus) -> SequencesStatus | None:
-    if report is None or not isinstance(report.outcome, IngestOutcome):
-        return before.sequences
-    sequences = report.outcome.sequences
+def _sequences(sequences: contract.SequenceState | None) -> SequencesStatus | None:
     if sequences is None:
         return None
-    return SequencesStatus(
-        incomplete=sequences.incomplete,
-        overdue=sequences.overdue,
-        oldest_time=message_time(sequences.oldest_time),
-        oldest_id=sequences.oldest_id,
+    return in_status(SequencesStatus, sequences, oldest_time=message_time(sequences.oldest_time))
+
+
+def _lag(lag: contract.Lag) -> Lag:
+    return in_status(Lag, lag, files=lag.files if lag.records is None else None, summary=_waiting(lag))
+
+
+def _waiting(lag: contract.Lag) -> str:
+    return count(lag.files, "file") if lag.records is None else count(lag.records, "record")
+
+
+def _loss(before: LossStatus | None, outcome: IngestOutcome) -> LossStatus | None:
+    """The records of topics that were lost before they were read; the report has the sum over all runs."""
+    return before if outcome.loss is None else in_status(LossStatus, outcome.loss)
+
+
+def _lifecycle(before: LifecycleStatus | None, outcome: IngestOutcome) -> LifecycleStatus | None:
+    """The report's figures. A run without changes doesn't count unfinished messages; then the earlier counts stay."""
+    lifecycle = outcome.lifecycle
+    if lifecycle is None:
+        return before
+    return in_status(
+        LifecycleStatus,
+        lifecycle.totals,
+        pending=lifecycle.pending,
+        unfinished=_unfinished(lifecycle.unfinished) or (before.unfinished if before else None),
+        lag=_waiting(lifecycle.lag) if lifecycle.lag else before.lag if before else None,
     )
 
 
-def _lag(report: RunReport | None) -> Lag | None:
-    if report is None or not isinstance(report.outcome, IngestOutcome):
+def _unfinished(by_status: Mapping[str, int] | None) -> UnfinishedMessages | None:
+    if by_status is None:
         return None
-    lag = report.outcome.lag
-    return Lag(
-        as_of=clock_time(lag.as_of),
-        files=lag.files if lag.records is None else None,
-        records=lag.records,
-        oldest_pending_time=clock_time(lag.oldest_pending_time),
-        summary=count(lag.files, "file") if lag.records is None else count(lag.records, "record"),
-        source_found=lag.source_found,
-    )
+    return UnfinishedMessages(**{status.lower(): messages for status, messages in by_status.items()})

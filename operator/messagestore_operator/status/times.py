@@ -1,12 +1,16 @@
-"""Times in a status."""
+"""Times in a status, and figures as reports have them."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 
+from messagestore_core.contract.base import ContractModel
 from messagestore_operator.api.columns import age
+from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time
 
+Part = TypeVar("Part", bound=StatusModel)
 _FIRST_YEAR = 1000
 
 
@@ -25,3 +29,11 @@ def message_time(moment: datetime | None) -> Time | None:
 def ago(moment: datetime, now: datetime) -> str:
     """How long ago a moment was, in kubectl's form of ages."""
     return f"{age(min(moment, now).isoformat(), now)} ago"
+
+
+def in_status(kind: type[Part], figures: ContractModel, /, **differing: Any) -> Part:
+    """A part of a status: what a part of a report has by the same names, with clock times, and what differs."""
+    same = kind.model_fields.keys() & type(figures).model_fields.keys() - differing.keys()
+    values = {name: getattr(figures, name) for name in same}
+    clocked = {name: clock_time(value) if isinstance(value, datetime) else value for name, value in values.items()}
+    return kind.model_validate({**clocked, **differing})

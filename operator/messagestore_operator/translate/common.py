@@ -79,7 +79,7 @@ def holds_of(stream: MessageStream) -> tuple[contract.Hold, ...]:
     return tuple(as_document(contract.Hold, hold) for hold in stream.spec.holds)
 
 
-def as_document(kind: type[Part], part: Model, **differing: Any) -> Part:
+def as_document(kind: type[Part], part: Model, /, **differing: Any) -> Part:
     """A part of the run document: the fields that a part of a resource has by the same names, and those that differ.
 
     Durations, sizes and times become the document's, whole models too; an absent field has the document's default.

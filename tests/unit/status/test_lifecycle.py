@@ -14,8 +14,8 @@ from messagestore_core.contract.run_report import (
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import LifecycleStatus, SequencesStatus, UnfinishedMessages
 from messagestore_operator.decide.stream_events import lifecycle_events, sequences_event
-from messagestore_operator.status.lifecycle import lifecycle_status
 from messagestore_operator.status.runs import counts_of
+from messagestore_operator.status.stream import with_progress
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 TOTALS = UpdateCounts(received=9, applied=5, stale=1, dead_lettered=1, exhausted=1, expired=3)
@@ -33,10 +33,14 @@ def report(lifecycle: LifecycleOutcome | None) -> RunReport:
     return RunReport(run="r", sequence=1, state="Succeeded", started_at=NOW, outcome=outcome)
 
 
+def figures_after(before: LifecycleStatus | None, told: RunReport | None) -> LifecycleStatus | None:
+    return with_progress(MessageStreamStatus(lifecycle=before), told, NOW).lifecycle
+
+
 def test_the_status_has_the_totals_and_what_is_left_to_do() -> None:
     lag = Lag(as_of=NOW, files=1)
     found = LifecycleOutcome(totals=TOTALS, pending=2, lag=lag, unfinished={"RECEIVED": 4, "FAILED": 1})
-    assert lifecycle_status(None, report(found)) == LifecycleStatus(
+    assert figures_after(None, report(found)) == LifecycleStatus(
         received=9,
         applied=5,
         stale=1,
@@ -51,11 +55,11 @@ def test_the_status_has_the_totals_and_what_is_left_to_do() -> None:
 
 def test_a_run_that_changed_nothing_leaves_what_is_unfinished() -> None:
     before = LifecycleStatus(applied=5, unfinished=UnfinishedMessages(processing=7))
-    after = lifecycle_status(before, report(LifecycleOutcome(totals=TOTALS)))
+    after = figures_after(before, report(LifecycleOutcome(totals=TOTALS)))
     assert after is not None
     assert after.unfinished == UnfinishedMessages(processing=7)
-    assert lifecycle_status(before, report(None)) == before
-    assert lifecycle_status(None, None) is None
+    assert figures_after(before, report(None)) == before
+    assert figures_after(None, None) is None
 
 
 def test_a_run_is_listed_with_its_updates() -> None:

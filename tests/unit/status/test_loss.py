@@ -4,9 +4,10 @@ from datetime import UTC, datetime
 
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag, Loss, RunReport, TableState
 from messagestore_operator.api import MessageStreamStatus
+from messagestore_operator.api.messagestream_status import LossStatus
 from messagestore_operator.decide.stream_events import loss_event
 from messagestore_operator.reasons import Reason
-from messagestore_operator.status.loss import loss_status
+from messagestore_operator.status.stream import with_progress
 
 AT = datetime(2026, 4, 6, 12, tzinfo=UTC)
 LOSS = Loss(records=4, at=AT, topic="orders", partition=2, start=3, end=7, reason="Retention")
@@ -19,8 +20,12 @@ def report(loss: Loss | None) -> RunReport:
     return RunReport(run="run-1", sequence=1, state="Succeeded", started_at=AT, finished_at=AT, outcome=outcome)
 
 
+def loss_after(before: LossStatus | None, told: RunReport | None) -> LossStatus | None:
+    return with_progress(MessageStreamStatus(loss=before), told, AT).loss
+
+
 def test_offsets_topic_and_reason_are_in_the_status_and_stay_there() -> None:
-    status = loss_status(None, report(LOSS))
+    status = loss_after(None, report(LOSS))
     assert status is not None
     assert status.model_dump(mode="json", by_alias=True) == {
         "records": 4,
@@ -31,16 +36,16 @@ def test_offsets_topic_and_reason_are_in_the_status_and_stay_there() -> None:
         "end": 7,
         "reason": "Retention",
     }
-    assert loss_status(status, None) == loss_status(status, report(None)) == status
-    assert loss_status(None, report(None)) is None
+    assert loss_after(status, None) == loss_after(status, report(None)) == status
+    assert loss_after(None, report(None)) is None
 
 
 def test_an_event_tells_of_each_loss_once() -> None:
     before = MessageStreamStatus()
-    after = MessageStreamStatus(loss=loss_status(None, report(LOSS)))
-    (event,) = loss_event(before, after)
+    lost = MessageStreamStatus(loss=loss_after(None, report(LOSS)))
+    (event,) = loss_event(before, lost)
     words = "records of topic orders were lost before they were read; status.loss has their offsets"
     assert (event.type, event.reason, event.message) == ("Warning", Reason.RECORDS_LOST, words)
-    assert list(loss_event(after, after)) == []
-    more = MessageStreamStatus(loss=loss_status(None, report(LOSS.model_copy(update={"records": 9}))))
-    assert list(loss_event(after, more)) == [event]
+    assert list(loss_event(lost, lost)) == []
+    more = MessageStreamStatus(loss=loss_after(None, report(LOSS.model_copy(update={"records": 9}))))
+    assert list(loss_event(lost, more)) == [event]
