@@ -7,9 +7,11 @@ they change together. A test on a real API server shows that they agree.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from messagestore_operator.api.spark_conf import ALLOWED_CONF, FORMS, Form
 
 MAX_RESOURCE_NAME = 63
 
@@ -280,6 +282,32 @@ REPLAY = (
         cel="!has(self.trigger) || (!has(self.activeDeadline) && !has(self.ttlAfterFinished))",
         holds=lambda spec: spec.trigger is None or _count_given(spec, ("active_deadline", "ttl_after_finished")) == 0,
     ),
+)
+
+
+def _form_of_conf(form: Form) -> ValidationRule:
+    pattern = form.pattern.replace("\\", "\\\\")
+    return ValidationRule(
+        message=f"conf: {', '.join(form.names)}: the value must be {form.words}",
+        cel=(
+            f"!has(self.conf) || self.conf.all(name, !(name in [{_quoted(form.names)}])"
+            f" || self.conf[name].matches('^({pattern})$'))"
+        ),
+        holds=lambda spark: all(form.fits(spark.conf[name]) for name in form.names if name in spark.conf),
+    )
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, sorted(names)))
+
+
+SPARK_CONF = (
+    ValidationRule(
+        message="conf holds a setting that is not allowed: its description lists those that are",
+        cel=f"!has(self.conf) || self.conf.all(name, name in [{_quoted(ALLOWED_CONF)}])",
+        holds=lambda spark: set(spark.conf) <= set(ALLOWED_CONF),
+    ),
+    *map(_form_of_conf, FORMS),
 )
 
 

@@ -8,8 +8,9 @@ from typing import Annotated
 from pydantic import Field
 
 from messagestore_core.contract.base import Integer
+from messagestore_operator.api import rules
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.spark_conf import conf_rules, describe_conf
+from messagestore_operator.api.spark_conf import describe_conf
 
 Memory = Annotated[str, Field(strict=True, max_length=16, pattern="^[1-9][0-9]{0,6}[kmgtKMGT]$")]
 
@@ -49,7 +50,7 @@ class ExecutorResources(Model):
 class Spark(Model):
     """Size and settings of a run's Spark application. Absent fields come from the operator's settings."""
 
-    validations = conf_rules()
+    validations = rules.SPARK_CONF
 
     image: Annotated[str, Field(strict=True, max_length=512)] | None = Field(
         default=None, description="Image of driver and executors. If empty, the operator's."

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from messagestore_operator.api.rules import ValidationRule
-
 _BYTES = r"[1-9][0-9]{0,9}([kmgtKMGT][bB]?)?"
 
 
@@ -148,37 +146,6 @@ ALLOWED_CONF: Mapping[str, Form] = {name: form for form in FORMS for name in for
 """Whole names, no prefixes: with a prefix the next version of Spark could allow new settings."""
 
 
-def conf_rules() -> tuple[ValidationRule, ...]:
-    """Rules for a model with a field ``conf``: only known names, each with a value of its form."""
-    return (
-        ValidationRule(
-            message="conf holds a setting that is not allowed: its description lists those that are",
-            cel=f"!has(self.conf) || self.conf.all(name, name in [{_listed(ALLOWED_CONF)}])",
-            holds=lambda spark: set(spark.conf) <= set(ALLOWED_CONF),
-        ),
-        *(_rule(form) for form in FORMS),
-    )
-
-
 def describe_conf() -> str:
     """All allowed settings, by form."""
     return " ".join(f"{form.words[0].upper()}{form.words[1:]}: {', '.join(form.names)}." for form in FORMS)
-
-
-def _rule(form: Form) -> ValidationRule:
-    return ValidationRule(
-        message=f"conf: {', '.join(form.names)}: the value must be {form.words}",
-        cel=(
-            f"!has(self.conf) || self.conf.all(name, !(name in [{_listed(form.names)}])"
-            f" || self.conf[name].matches('^({_escaped(form.pattern)})$'))"
-        ),
-        holds=lambda spark: all(form.fits(spark.conf[name]) for name in form.names if name in spark.conf),
-    )
-
-
-def _listed(names: Mapping[str, Form] | tuple[str, ...]) -> str:
-    return ", ".join(map(repr, sorted(names)))
-
-
-def _escaped(pattern: str) -> str:
-    return pattern.replace("\\", "\\\\")
