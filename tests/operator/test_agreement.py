@@ -160,7 +160,7 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (stream_from_files(), "spec.envelope.translators.0.headers.1.path", "$.payload.to"),
     (stream_from_files(), "spec.envelope.fields", ...),
     (stream_from_files(), "spec.envelope.fields.messageId", ...),
-    (stream_from_files(), "spec.envelope.fields", {"messageId": {"path": "$.id"}}),
+    (stream_from_files(), "spec.envelope.fields", {name: {"path": "$.a"} for name in ("messageId", "time")}),
     (stream_of_text(), "spec.envelope.required", ["messageId", "causationId"]),
     *(
         (stream_from_files(), f"spec.envelope.fields.{name}", mapping)
