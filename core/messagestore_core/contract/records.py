@@ -8,6 +8,9 @@ from pydantic import Field
 from messagestore_core.contract.base import ContractModel, MessageTypes, Predicate
 
 FileFormat = Literal["JSONLines", "JSON", "Text"]
+AfterIngest = Literal["Keep", "Delete", "Archive"]
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
 class FieldMapping(ContractModel):
@@ -81,7 +84,7 @@ class FilesSource(_UnderPrefix):
     """Files as they arrive."""
 
     kind: Literal["files"] = "files"
-    after_ingest: Literal["Keep", "Delete", "Archive"] = "Keep"
+    after_ingest: AfterIngest = "Keep"
     """What happens to a file once all of its records are committed."""
     archive_uri: str | None = None
     """With Archive: the folder that files are copied into. They keep their path below ``uri``."""
@@ -112,8 +115,8 @@ class KafkaCluster(ContractModel):
     """How a Kafka cluster is reached."""
 
     bootstrap_servers: str
-    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    protocol: SecurityProtocol = "PLAINTEXT"
+    mechanism: SaslMechanism | None = None
     environment: KafkaCredentials | None = None
     """With a mechanism."""
     ca_file: str | None = None

@@ -34,6 +34,10 @@ from messagestore_core.contract.records import (
 )
 from messagestore_core.contract.stores import StorageEntry, Table
 
+OnArrivalExpired = Literal["DeadLetter", "Store", "Discard"]
+RecordKey = Literal["streamName", "category", "messageId", "correlationId", "sequenceId"]
+ReplayOrder = Literal["PerStream", "Global", "Sequence", "None"]
+
 
 class Resource(ContractModel):
     """The resource that asks for a run; the audit names it."""
@@ -124,7 +128,7 @@ class IngestTask(ContractModel):
     deduplication_window: timedelta | None = None
     stores_purged: bool = False
     """Whether a message is stored though the store remembers its id as purged, as a replay asks for it."""
-    on_arrival_expired: Literal["DeadLetter", "Store", "Discard"] = "DeadLetter"
+    on_arrival_expired: OnArrivalExpired = "DeadLetter"
     default_ttl: timedelta | None = None
     retry: Retry = Retry()
     lifecycle: Lifecycle | None = None
@@ -275,7 +279,7 @@ class KafkaDestination(ContractModel):
     kind: Literal["kafka"] = "kafka"
     cluster: KafkaCluster
     topic: str
-    key: Literal["streamName", "category", "messageId", "correlationId", "sequenceId"] = "streamName"
+    key: RecordKey = "streamName"
 
 
 class StreamDestination(ContractModel):
@@ -304,7 +308,7 @@ class ReplayTask(ContractModel):
     """Applied to what is sent; the selection looks at messages as they are stored."""
     integrity: Integrity | None = None
     """Of the store that is read: a message that doesn't match its seal is not sent."""
-    order: Literal["PerStream", "Global", "Sequence", "None"] = "PerStream"
+    order: ReplayOrder = "PerStream"
     destination: Annotated[FilesDestination | KafkaDestination | StreamDestination, Field(discriminator="kind")]
     messages_per_second: float | None = None
     mark_headers: dict[str, str] = {}

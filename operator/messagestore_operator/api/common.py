@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from messagestore_core.contract import run_document
 from messagestore_core.contract.base import Flag, Where
+from messagestore_core.contract.records import SaslMechanism, SecurityProtocol
 from messagestore_operator.api import rules
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.scalars import Cron, Duration, Endpoint, Name, SecretKey, TimeZone
@@ -76,12 +77,8 @@ class KafkaSecurity(Model):
 
     validations = (rules.KAFKA_SECURITY,)
 
-    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        description="Kafka's security protocol."
-    )
-    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
-        default=None, description="SASL mechanism of the clients."
-    )
+    protocol: SecurityProtocol = Field(description="Kafka's security protocol.")
+    mechanism: SaslMechanism | None = Field(default=None, description="SASL mechanism of the clients.")
     credentials_secret_ref: SecretRef | None = Field(
         default=None, description="Secret with the keys username and password."
     )

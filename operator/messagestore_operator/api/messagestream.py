@@ -8,6 +8,7 @@ from pydantic import Field
 
 from messagestore_core.contract import records
 from messagestore_core.contract.base import Flag, Integer, Where
+from messagestore_core.contract.run_document import OnArrivalExpired
 from messagestore_operator.api import rules
 from messagestore_operator.api.common import KeySecretRef, Manual, Match, Schedule, Storage
 from messagestore_operator.api.envelope import Envelope
@@ -80,7 +81,7 @@ class Deduplication(Model):
 class Expiration(Model):
     """How messages expire."""
 
-    on_arrival_expired: Literal["DeadLetter", "Store", "Discard"] = Field(
+    on_arrival_expired: OnArrivalExpired = Field(
         default="DeadLetter", description="How to treat a message that has already expired when it arrives."
     )
     default_ttl: Duration | None = Field(

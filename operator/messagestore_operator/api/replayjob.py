@@ -103,9 +103,7 @@ class KafkaDestination(Model):
 
     bootstrap_servers: BootstrapServers = Field(description="Brokers to ask first, host:port separated by commas.")
     topic: Topic = Field(description="Name of the topic.")
-    key: Literal["streamName", "category", "messageId", "correlationId", "sequenceId"] = Field(
-        default="streamName", description="The field that becomes the record's key."
-    )
+    key: run_document.RecordKey = Field(default="streamName", description="The field that becomes the record's key.")
     security: KafkaSecurity | None = Field(
         default=None, description="Authentication and encryption of the connection. If absent, neither is used."
     )
@@ -178,9 +176,7 @@ class ReplayJobSpec(Model):
         default="Messages", description="Whether messages or dead letters are sent. Sending dead letters is a redrive."
     )
     select: Select = Field(default=Select(), description="Which of them are sent. By default, all.")
-    order: Literal["PerStream", "Global", "Sequence", "None"] = Field(
-        default="PerStream", description="Order in which they are sent."
-    )
+    order: run_document.ReplayOrder = Field(default="PerStream", description="Order in which they are sent.")
     destination: Destination = Field(description="Where they are sent.")
     trigger: ReplayTrigger | None = Field(
         default=None,

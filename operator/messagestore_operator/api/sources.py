@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from messagestore_core.contract.base import Integer
+from messagestore_core.contract.records import AfterIngest, FileFormat
 from messagestore_operator.api import rules
 from messagestore_operator.api.common import KafkaSecurity, Storage
 from messagestore_operator.api.model import Model
@@ -25,7 +26,7 @@ class FilesSource(Model):
         description="The folder that files arrive in. No table, archive or replay's files may be in it or around it; "
         "nor, if afterIngest removes files, another stream's source."
     )
-    format: Literal["JSONLines", "JSON", "Text"] = Field(
+    format: FileFormat = Field(
         default="JSONLines",
         description="JSONLines: one object per line. JSON: one document per file, an object or an array of objects. "
         "Text: one payload per line.",
@@ -37,7 +38,7 @@ class FilesSource(Model):
         default=None,
         description="Size of a batch's files. A larger file of lines is read in several batches, unless it is gzip.",
     )
-    after_ingest: Literal["Keep", "Delete", "Archive"] = Field(
+    after_ingest: AfterIngest = Field(
         default="Keep",
         description="What to do with a file after all its records are committed. Delete lets a file stay if a dead "
         "letter has only a part of one of its records. Archive copies it below archiveUri and then deletes it.",

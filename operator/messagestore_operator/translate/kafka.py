@@ -49,10 +49,10 @@ def kafka_access(namespace: str, bootstrap_servers: str, security: KafkaSecurity
     if (ref := security.ca_secret_ref) is not None:
         folder = f"{CA_FOLDER}/kafka-{digest(namespace, ref.name, ref.key)}"
         authority = CertificateMount(ref.name, ref.key, folder, Use.KAFKA)
-    cluster = record_contract.KafkaCluster(
+    cluster = as_document(
+        record_contract.KafkaCluster,
+        security,
         bootstrap_servers=bootstrap_servers,
-        protocol=security.protocol,
-        mechanism=security.mechanism,
         environment=environment,
         ca_file=authority.path if authority else None,
     )
