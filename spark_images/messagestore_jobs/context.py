@@ -3,17 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Generic, TypeVar
 
 from pyspark.sql import SparkSession
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.base import ContractModel
+from messagestore_core.contract.run_document import MaintainTask, PurgeTask, RunDocument
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import ProgressListener, never
 from messagestore_core.store.delta_log import CommitNote, last_note
-from messagestore_core.store.errors import RunStoppedError
+from messagestore_core.store.errors import end_if_stopped
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.progress import ProgressListener, never
+
+_Task = TypeVar("_Task", bound=ContractModel)
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,30 @@ class Run:
         Raises:
             RunStoppedError: it was.
         """
-        if self.stopped():
-            raise RunStoppedError
+        end_if_stopped(self.stopped)
 
     def note(self) -> CommitNote:
         """The note of a commit on ``messages`` that is no batch; it repeats the totals."""
         return last_note(self.store).model_copy(update={"run": self.run})
+
+    def with_task(self, kind: type[_Task]) -> "TaskRun[_Task]":
+        """This run with its task.
+
+        Raises:
+            TypeError: the document is for another kind of run.
+        """
+        task = self.document.task
+        if not isinstance(task, kind):
+            raise TypeError(f"the task of run {self.run} is {task.kind}, not {kind.__name__}")
+        return TaskRun(self.document, self.store, self.spark, self.progress, self.as_of, task, stopped=self.stopped)
+
+
+@dataclass(frozen=True)
+class TaskRun(Run, Generic[_Task]):
+    """A run with its task."""
+
+    task: _Task
+
+
+PurgeRun = TaskRun[PurgeTask]
+MaintenanceRun = TaskRun[MaintainTask]

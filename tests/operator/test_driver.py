@@ -15,7 +15,7 @@ from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
 from messagestore_core.contract.run_report import IngestOutcome, RunReport
 from messagestore_core.contract.stores import Owner, Table
-from messagestore_jobs.driver.configmap import ConfigMap
+from messagestore_jobs.driver.reporting import ConfigMap
 from messagestore_jobs.session import jars_folder
 from support.apiserver import ApiServer
 from support.ingests import lines, record

@@ -15,11 +15,11 @@ from tests.perf import data
 
 from messagestore_core.contract.records import Envelope, FilesSource
 from messagestore_core.contract.run_document import EraseTask, IngestTask, Lifecycle, Match, PurgeTask, Rule
+from messagestore_core.progress import Silent
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.erase import run_erase
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.rows.messages import read_messages

@@ -28,15 +28,14 @@ from messagestore_core.contract.run_document import (
     Rule,
     Scrub,
 )
+from messagestore_core.progress import Silent
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.session import local_session
-from messagestore_jobs.storage import using
+from messagestore_jobs.session import local_session, using
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.objectstore import ENVIRONMENT, ObjectStore, running_object_store

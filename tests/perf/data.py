@@ -24,6 +24,7 @@ from messagestore_core.contract.run_document import (
     RunDocument,
 )
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.delta_log import CommitNote
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
@@ -31,7 +32,6 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.maintain.job import run_maintain
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.rows.messages import committing
 from messagestore_jobs.session import SETTINGS
 

@@ -22,8 +22,7 @@ from tests.perf.large_index import BATCH, open_and_look_up, side_of, with_keys
 
 from messagestore_core.store.fence import HeldStore
 from messagestore_jobs.index.store_index import StoreIndex
-from messagestore_jobs.session import local_session
-from messagestore_jobs.storage import using
+from messagestore_jobs.session import local_session, using
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.objectstore import ENVIRONMENT, ObjectStore, running_object_store

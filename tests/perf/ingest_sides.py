@@ -15,11 +15,11 @@ from tests.perf import data
 
 from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource
 from messagestore_core.contract.run_document import IngestTask, RunDocument
+from messagestore_core.progress import Silent
 from messagestore_core.store.schemas import DEAD_LETTERS, MESSAGES
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
-from messagestore_jobs.progress import Silent
 
 
 @dataclass(frozen=True)

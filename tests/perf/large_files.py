@@ -21,12 +21,12 @@ from tests.perf import data
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.stores import Table as StoreTable
+from messagestore_core.progress import Silent
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.schemas import FILES
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import local_session
 from messagestore_jobs.source.file_arrivals import FileArrivals
 from support.stores import add_rows

@@ -25,10 +25,10 @@ from tests.perf import data, ingest_sides
 from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import IngestOutcome
+from messagestore_core.progress import Silent
 from messagestore_core.store.objects import local_path
 from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import local_session
 
 HELD = 10_000_000

@@ -27,6 +27,7 @@ from messagestore_core.contract.run_document import (
     Rule,
     Selection,
 )
+from messagestore_core.progress import Silent
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
@@ -35,7 +36,6 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.native import to_native
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.rows.messages import read_messages

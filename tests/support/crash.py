@@ -25,13 +25,13 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store import fence
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.storage import Storage
 from messagestore_jobs import lock
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import local_session
 from support.ingests import OWNER, Stream
 from support.waiting import scaled

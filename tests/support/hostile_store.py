@@ -29,13 +29,13 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.audit import AuditEntry, add_audit
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.schemas import OFFSETS, PENDING_UPDATES
 from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.progress import Silent
 from support.external_writes import observing
 from support.forgeries import forget_logs
 from support.ingests import OWNER, Stream, lines, record

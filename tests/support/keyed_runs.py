@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.records import Integrity
 from messagestore_core.contract.run_document import Match, Rule, Scrub
+from messagestore_core.progress import Silent
 from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.integrity import is_sealed
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.rows.messages import read_messages
 from messagestore_jobs.session import class_path, cluster_session
 from support.ingests import START, Stream, lines, record

@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import MaintainTask, Resource, RunDocument
 from messagestore_core.contract.run_report import IngestCounts, MaintainOutcome
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.delta_log import committed_batch, last_note
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.context import Run
 from messagestore_jobs.maintain.job import run_maintain
-from messagestore_jobs.progress import Silent
 from support.stores import heads_of
 
 RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")

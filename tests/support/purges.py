@@ -20,10 +20,10 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import EraseOutcome, PurgeOutcome
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.objects import Objects, local_path
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.erase import run_erase
 from messagestore_jobs.purge.job import run_purge
 from support.stores import Row

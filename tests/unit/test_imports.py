@@ -31,7 +31,7 @@ def test_the_operator_imports_without_what_only_the_jobs_need() -> None:
 
 
 def test_a_deletion_imports_no_spark_which_would_take_as_long_as_all_else() -> None:
-    modules = "messagestore_jobs.driver.main, messagestore_jobs.delete.job, messagestore_jobs.lock"
+    modules = "messagestore_jobs.driver.main, messagestore_jobs.delete, messagestore_jobs.lock"
     code = f"import sys; sys.modules['pyspark'] = sys.modules['py4j'] = None; import {modules}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -42,6 +42,14 @@ class SourcePosition(NamedTuple):
     offset: int
 
 
+class Redrive(NamedTuple):
+    """When a redrive began, its resource, and its source id in the target."""
+
+    at: datetime
+    by: str
+    source: str
+
+
 class DeadLettersBefore:
     """The table of dead letters as a run finds it."""
 
@@ -169,6 +177,48 @@ def remove(store: HeldStore, rows: pa.Table) -> None:
     store.open_to_write("dead_letters").merge(
         rows, _SAME, source_alias="s", target_alias="d", commit_properties=store.commit_properties()
     ).when_matched_delete().execute()
+
+
+def mark_redriven(store: HeldStore, sent: pa.Table, redrive: Redrive) -> None:
+    """Set redriven_at and redriven_by of dead letters whose bytes and source are in ``sent``, if not set yet.
+
+    Dead letters that failed again are those of the replay's own batch; they stay unmarked, for another redrive. The
+    caller names the write.
+
+    Args:
+        store: of the dead letters.
+        sent: columns value, uri, offset, partition and kind; with failed_at only files with such times are read.
+        redrive: that sends them.
+    """
+    source = pa.StructArray.from_arrays(
+        [sent[field.name].combine_chunks().cast(field.type) for field in SOURCE], fields=list(SOURCE)
+    )
+    marks = pa.table(
+        {
+            "raw": sent["value"],
+            "source": source,
+            "at": pa.repeat(pa.scalar(redrive.at, UTC), len(sent)),
+            "by": pa.repeat(pa.scalar(redrive.by), len(sent)),
+        }
+    )
+    others = f"NOT starts_with(coalesce(d.batch, ''), {literal(f'{redrive.source}/')})"
+    # An earlier release staged no times.
+    within = _failed_within(sent["failed_at"]) if "failed_at" in sent.column_names else "true"
+    store.open_to_write("dead_letters").merge(
+        marks,
+        " AND ".join((_SAME, "d.redriven_at IS NULL", others, within)),
+        source_alias="s",
+        target_alias="d",
+        commit_properties=store.commit_properties(),
+    ).when_matched_update(updates={"redriven_at": 's."at"', "redriven_by": 's."by"'}).execute()
+
+
+def _failed_within(times: pa.ChunkedArray) -> str:
+    """Whether a dead letter failed within these times; as literals, which alone prune files."""
+    if not len(times):
+        return "false"
+    first, last = (f"timestamp '{at.isoformat()}'" for at in pc.min_max(times).as_py().values())
+    return f"d.failed_at >= {first} AND d.failed_at <= {last}"
 
 
 def set_aside_again(store: HeldStore, rows: pa.Table) -> None:

@@ -32,6 +32,9 @@ _COUNTS = 1 << 53
 COMPACT_BYTES = 96 << 20
 """Compaction leaves files of this size and larger as they are."""
 
+FIRST_OPEN = "FAILED"
+"""FAILED, PROCESSING and RECEIVED sort after COMPLETED and EXPIRED, so a file's statistics show which it has."""
+
 
 def files_of(table: DeltaTable) -> pa.Table:
     """The table's add actions, flattened: one row per file. Without any file the columns may be missing."""
@@ -124,6 +127,19 @@ def has_any(store: Store, column: str) -> bool:
     return _sum(files, f"null_count.{column}") < _sum(files, "num_records")
 
 
+def is_any_due(store: Store, at: datetime) -> bool:
+    """Whether any file of a store may have an open message that is due to expire."""
+    return may_expire(complete(store, "messages", files_of(store.table("messages")), "expires_at", "status"), at)
+
+
+def may_expire(files: pa.Table, at: datetime) -> bool:
+    """Like :func:`is_any_due`, for files whose statistics of expires_at and status are complete."""
+    if not files.num_rows:
+        return False
+    bounds = zip(files["min.expires_at"].to_pylist(), files["max.status"].to_pylist(), strict=True)
+    return any(in_utc(first) <= at and (last or FIRST_OPEN) >= FIRST_OPEN for first, last in bounds if first)
+
+
 def count_rows(store: Store, name: str) -> int:
     """How many rows a table has; files are read only if the log doesn't tell it."""
     return _sum(complete(store, name, files_of(store.table(name))), "num_records")
@@ -135,6 +151,11 @@ def next_global_position(store: Store) -> int:
     files, noted = files_of(table), note_of(table).next_global_position
     if noted is None:
         files = complete(store, "messages", files, "global_position")
+    return _next_position(files, noted)
+
+
+def _next_position(files: pa.Table, noted: int | None) -> int:
+    """The larger of what a note says, and of what follows the last message."""
     last = _bound(files, "max.global_position", pc.max)
     return max(noted or FIRST_GLOBAL_POSITION, (last or 0) + 1)
 
@@ -151,8 +172,7 @@ def table_state(store: Store, note: CommitNote | None = None, *, count_reasons: 
     files = complete(store, "messages", files_of(messages), "time", "global_position")
     dead_letters = complete(store, "dead_letters", files_of(store.table("dead_letters")), "redriven_at")
     reasons = count_open(store, "dead_letters", dead_letters, "reason", "redriven_at", read=count_reasons)
-    noted = (note.next_global_position if note else None) or FIRST_GLOBAL_POSITION
-    last = max(noted - 1, _bound(files, "max.global_position", pc.max) or 0)
+    last = _next_position(files, note.next_global_position if note else None) - 1
     return TableState(
         version=messages.version(),
         messages=_sum(files, "num_records"),

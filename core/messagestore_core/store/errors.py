@@ -1,5 +1,7 @@
 """Errors that end a run: a constant reason, and a message that says what to do."""
 
+from collections.abc import Callable
+
 from messagestore_core.contract.run_report import Outcome
 
 WAY_BACK = (
@@ -38,3 +40,13 @@ class RunStoppedError(RunFailedError):
 
     def __init__(self) -> None:
         super().__init__(RUN_STOPPED, "told to stop; it ended between two commits, and the next run goes on from there")
+
+
+def end_if_stopped(stopped: Callable[[], bool]) -> None:
+    """End the run here if it was told to stop.
+
+    Raises:
+        RunStoppedError: it was.
+    """
+    if stopped():
+        raise RunStoppedError

@@ -226,6 +226,23 @@ def read_document(objects: Objects, name: str, model: type[_Document]) -> _Docum
     return None if content is None else parsed_document(model, content, join(objects.uri, name))
 
 
+def write_document(objects: Objects, name: str, document: BaseModel) -> None:
+    """Write a document whole, with the names of its fields on disk; the caller names the write."""
+    objects.write(name, document.model_dump_json(by_alias=True).encode())
+
+
+def documents_in(objects: Objects, folder: str, name: str, model: type[_Document]) -> Iterator[tuple[str, _Document]]:
+    """The documents of a name in the folders below a folder: the name of each, ending with a slash, and its document.
+
+    Raises:
+        TableRefusedError: one is no such document.
+    """
+    for below in objects.names(folder):
+        document = read_document(objects, f"{below}{name}", model) if below.endswith("/") else None
+        if document is not None:
+            yield below, document
+
+
 def parsed_document(model: type[_Document], content: bytes, uri: str) -> _Document:
     """Parse a document that was read at a place.
 

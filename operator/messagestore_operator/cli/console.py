@@ -11,8 +11,8 @@ from rich.console import Console as RichConsole
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
+from messagestore_core.progress import ProgressListener
 from messagestore_core.text import printable
-from messagestore_jobs.progress import ProgressListener
 from messagestore_operator.local import Console
 
 

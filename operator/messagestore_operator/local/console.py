@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from messagestore_jobs.progress import ProgressListener
+from messagestore_core.progress import ProgressListener
 
 
 class Console(Protocol):

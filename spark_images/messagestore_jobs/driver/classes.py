@@ -31,8 +31,8 @@ from messagestore_core.contract.run_document import (
     RunDocument,
 )
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.progress import Silent
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.session import LITTLE, class_path, classes_archive, local_session, settings
 
 _RECORD = '{"messageId":"m%d","streamName":"order-%d","type":"Placed","payload":{"n":%d}}\n'

@@ -18,11 +18,11 @@ from messagestore_core.contract.run_document import (
     RunDocument,
 )
 from messagestore_core.contract.run_report import Outcome, RunError, RunReport
-from messagestore_core.store.errors import RunFailedError, RunStoppedError
+from messagestore_core.progress import ProgressListener, never
+from messagestore_core.store.errors import RunFailedError, end_if_stopped
 from messagestore_jobs.driver.control import Maintenance, RunControl, Steps
 from messagestore_jobs.driver.failures import error_of, is_panic
 from messagestore_jobs.driver.folders import granted_tables, storage_uris, written_tables
-from messagestore_jobs.progress import ProgressListener, never
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,8 +87,7 @@ def execute(
         # Before Spark starts, so that problems with buckets show in seconds.
         _check_reachable(document)
         stopped = control.suspended if control else never
-        if stopped():
-            raise RunStoppedError
+        end_if_stopped(stopped)
         if isinstance(document.task, DeleteTask):
             outcome = _delete(document, progress, wait_seconds, stopped)
         else:
@@ -142,7 +141,7 @@ def _delete(
     """Delete a store, without Spark: its start would take longer than the deletion."""
     from messagestore_core.store.fence import HeldStore, holding
     from messagestore_core.store.storage import reaching
-    from messagestore_jobs.delete.job import check_deletion, run_delete
+    from messagestore_jobs.delete import check_deletion, run_delete
     from messagestore_jobs.lock import writing
 
     uri = document.table.uri
@@ -164,7 +163,7 @@ def _execute(
     from messagestore_core.store.fence import holding
     from messagestore_jobs.context import Run
     from messagestore_jobs.lock import erasing, replaying, writing
-    from messagestore_jobs.storage import epochs, using
+    from messagestore_jobs.session import epochs, using
 
     with ExitStack() as held:
         storage = held.enter_context(using(document.storage, spark))

@@ -21,6 +21,7 @@ from messagestore_core.store.delta_log import (
     CommitNote,
     count_rows,
     has_any,
+    is_any_due,
     last_note,
     table_state,
 )
@@ -35,7 +36,6 @@ from messagestore_core.store.storage import Storage
 from messagestore_core.versions.rules import is_declared
 from messagestore_jobs.index.changes import changes_between
 from messagestore_jobs.index.manifest import read_manifest, usable
-from messagestore_jobs.lifecycle.expiry import is_any_due
 from messagestore_jobs.lock import writing
 from messagestore_jobs.source.local_files import list_local_files, list_objects
 from messagestore_jobs.source.plan import TIMES_PACKED
@@ -170,7 +170,7 @@ def _is_plain(unread: _Unread) -> bool:
 def _index_is_near(store: Store) -> bool:
     """Whether the run need not first read many ids by Spark: the index lacks few changes, or there are few ids."""
     remembers = store.remember_purged is not None
-    if table_state(store).messages + (count_rows(store, REMEMBERED) if remembers else 0) <= _FEW_MESSAGES:
+    if count_rows(store, "messages") + (count_rows(store, REMEMBERED) if remembers else 0) <= _FEW_MESSAGES:
         return True
     manifest = usable(read_manifest(store.objects(INDEX)), store.table("messages"))
     if manifest is None:

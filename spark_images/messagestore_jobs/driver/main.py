@@ -19,11 +19,10 @@ from messagestore_core.contract.run_document import ReplayTask, RunDocument
 from messagestore_core.contract.run_report import RunError, RunReport, counts_of
 from messagestore_core.logs import LineFormatter, LogFormat, tell
 from messagestore_core.store.errors import RUN_STOPPED
-from messagestore_jobs.driver.configmap import ConfigMap
 from messagestore_jobs.driver.control import Commands, RunControl
 from messagestore_jobs.driver.execute import check_for_work, execute
 from messagestore_jobs.driver.failures import AS_OF_ENDING_PODS
-from messagestore_jobs.driver.reporting import TERMINATION_BYTES, Reporting, Tracker, report_text, units_of
+from messagestore_jobs.driver.reporting import TERMINATION_BYTES, ConfigMap, Reporting, Tracker, report_text, units_of
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
 
 if TYPE_CHECKING:

@@ -3,17 +3,24 @@
 A report is never larger than its limit, and never has a secret in it.
 """
 
+import json
 import logging
+import os
+import ssl
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
+from urllib.request import HTTPSHandler, ProxyHandler
 
 from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import IngestTask, ReplayTask, RunDocument
 from messagestore_core.contract.run_report import PurgeOutcome, RunProgress, RunReport
 from messagestore_core.text import clipped, printable
-from messagestore_jobs.driver.configmap import CONTROL, ConfigMapGoneError
 from messagestore_jobs.driver.control import Commands, read_commands
 from messagestore_jobs.driver.secrets import scrubbed
 
@@ -24,6 +31,11 @@ REPORT_BYTES = 64 << 10
 TERMINATION_BYTES = 4 << 10
 """How many bytes of a termination message Kubernetes keeps."""
 _TEXT = 300
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+REPORT = "report.json"
+CONTROL = "control.json"
+_SECONDS = 5
 
 
 class Board(Protocol):
@@ -202,3 +214,69 @@ class Tracker:
         """A line for people; reports have the last one."""
         _log.info("%s", text)
         self.progress = self.progress.model_copy(update={"text": text})
+
+
+class ConfigMapGoneError(Exception):
+    """The ConfigMap was deleted: no operator waits for a report."""
+
+
+@dataclass(frozen=True)
+class ConfigMap:
+    """One ConfigMap of the API server at ``server``; folder ``account`` has token and CA certificate."""
+
+    server: str
+    namespace: str
+    name: str
+    account: Path = ACCOUNT
+
+    @staticmethod
+    def of_environment(reference: str) -> "ConfigMap":
+        """The ConfigMap ``namespace/name`` of the API server in the pod's environment."""
+        namespace, _, name = reference.partition("/")
+        host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+        if ":" in host:
+            host = f"[{host}]"
+        account = Path(os.environ.get("MESSAGESTORE_SERVICE_ACCOUNT", ACCOUNT))
+        return ConfigMap(f"https://{host}:{port}", namespace, name, account)
+
+    def read(self) -> dict[str, str]:
+        """Its data.
+
+        Raises:
+            ConfigMapGoneError: it was deleted.
+            OSError: the API server can't be reached, or refuses.
+        """
+        return self._data("GET", None)
+
+    def write_report(self, text: str) -> dict[str, str]:
+        """Write a report, and return the data after that, with what others wrote.
+
+        Raises:
+            ConfigMapGoneError: it was deleted.
+            OSError: the API server can't be reached, or refuses.
+        """
+        return self._data("PATCH", json.dumps({"data": {REPORT: text}}).encode())
+
+    def _data(self, method: str, body: bytes | None) -> dict[str, str]:
+        url = f"{self.server}/api/v1/namespaces/{self.namespace}/configmaps/{self.name}"
+        # Read the token each time, as the kubelet renews it.
+        headers = {
+            "Authorization": f"Bearer {(self.account / 'token').read_text().strip()}",
+            "Accept": "application/json",
+            "Content-Type": "application/merge-patch+json",
+        }
+        request = urllib.request.Request(url, data=body, headers=headers, method=method)
+        context = ssl.create_default_context(cafile=str(self.account / "ca.crt"))
+        # No proxy: the API server is in the cluster.
+        opener = urllib.request.build_opener(ProxyHandler({}), HTTPSHandler(context=context))
+        try:
+            with opener.open(request, timeout=_SECONDS) as response:
+                answer: Any = json.load(response)
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                raise ConfigMapGoneError(f"{self.namespace}/{self.name}") from error
+            raise
+        except ValueError as error:
+            raise OSError(f"the API server answered with what is no JSON: {error}") from error
+        data = answer.get("data")
+        return data if isinstance(data, dict) else {}

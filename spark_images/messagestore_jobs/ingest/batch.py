@@ -36,10 +36,9 @@ from messagestore_jobs.ingest.sequences import KnownSequences
 from messagestore_jobs.ingest.write import claim_check_payloads, set_assignment, set_clock, with_dead_letters
 from messagestore_jobs.rows.claim_checks import write_claim_checks
 from messagestore_jobs.rows.messages import append_messages
-from messagestore_jobs.rows.portions import portion_bytes, portions
 from messagestore_jobs.source.arrivals import Due
 from messagestore_jobs.source.columns import with_projections
-from messagestore_jobs.source.records import Planned, read_planned
+from messagestore_jobs.source.records import Planned, portion_bytes, portions, read_planned
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,8 @@ from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.columns import DEAD_LETTER
 from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.ingest.write import dead_letter_columns, dead_letters_of, unchanged_value
-from messagestore_jobs.rows.portions import portion_bytes
 from messagestore_jobs.source.arrivals import REPLACED
+from messagestore_jobs.source.records import portion_bytes
 
 _TASKS = 32
 """A batch has fewer tasks, unless there are as many cores."""

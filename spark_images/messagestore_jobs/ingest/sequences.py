@@ -16,8 +16,8 @@ from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.ingest.refusals import Members, Sizes
+from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.messages import read_messages
-from messagestore_jobs.rows.times import instant
 from messagestore_jobs.sequences import sizes, states
 from messagestore_jobs.session import python_bytes
 

@@ -32,8 +32,8 @@ from messagestore_jobs.lifecycle.transitions import Change, Folded, LifecycleSta
 from messagestore_jobs.lifecycle.updates import to_dead_letters
 from messagestore_jobs.native import with_native
 from messagestore_jobs.rows.messages import MERGE, Bounds, committing, messages_table, read_messages
-from messagestore_jobs.rows.portions import portion_bytes, portions
 from messagestore_jobs.session import settings
+from messagestore_jobs.source.records import portion_bytes, portions
 
 CHANGES = pa.schema(
     [

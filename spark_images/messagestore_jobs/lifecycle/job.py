@@ -10,23 +10,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
-from messagestore_core.clock import now
+from messagestore_core.clock import now, shifted
 from messagestore_core.contract.run_document import IngestTask, Memory
 from messagestore_core.contract.run_report import LifecycleOutcome, UpdateCounts
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import dead_letter_keys, set_aside_before
-from messagestore_core.store.delta_log import CommitNote, table_state
+from messagestore_core.store.delta_log import FIRST_OPEN, CommitNote, committed_batch, is_any_due, next_global_position
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.pending_updates import count_pending, forget_waiting, let_wait
 from messagestore_core.store.schemas import PENDING_UPDATES, UTC
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.keys import Flags
-from messagestore_jobs.lifecycle.commit import LifecycleRun, commit, folded, still_unknown, without_erased
-from messagestore_jobs.lifecycle.timeouts import count_open, expire_due, fail_unanswered
+from messagestore_jobs.lifecycle.commit import (
+    COLUMNS,
+    LifecycleRun,
+    commit,
+    folded,
+    message_of,
+    still_unknown,
+    without_erased,
+)
+from messagestore_jobs.lifecycle.transitions import Folded, Update, fold
 from messagestore_jobs.lifecycle.updates import read_updates, set_aside_once, source_of, to_dead_letters
 from messagestore_jobs.lifecycle.waiting import apply_waiting, was_interrupted
+from messagestore_jobs.rows.matching import instant
+from messagestore_jobs.rows.messages import committing, messages_table, read_messages
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of, to_repeat
 from messagestore_jobs.source.records import Planned, read_planned
 
@@ -34,6 +46,10 @@ BATCH_BYTES = 64 << 20
 BATCH_RECORDS = 250_000
 """Limits of a batch, as the driver holds all of its updates."""
 _PENDING_FOR = timedelta(days=1)
+
+STEP = "lifecycle-unanswered"
+AT_ONCE = 250_000
+"""How many messages the driver holds at once."""
 
 
 def updates_task(task: IngestTask) -> IngestTask | None:
@@ -167,7 +183,7 @@ def ingest_updates(context: LifecycleRun, source_id: str, due: Due, records: pa.
     bad = records.filter(pc.is_valid(records["reason"]))
     set_aside, gone = _set_aside(context, source_id, due, bad)
     updates = records.filter(pc.is_null(records["reason"]))
-    last = table_state(context.store).last_global_position or 0
+    last = next_global_position(context.store) - 1
     result = folded(context, updates, due.batch.at)
     unknown = updates.take(pa.array(still_unknown(context, result, updates, due.batch.at), pa.int64()))
     waiting = without_erased(context, unknown)
@@ -214,3 +230,56 @@ def _pending(waiting: pa.Table, source_id: str, due: Due, last_global_position: 
         "taken": pa.nulls(rows, pa.int64()),
     }
     return pa.table({name: columns[name] for name in PENDING_UPDATES.names}).cast(PENDING_UPDATES)
+
+
+def is_open() -> Column:
+    """Whether a message's status is not terminal."""
+    retried = (F.col("status") == "FAILED") & F.col("next_retry_at").isNotNull()
+    return (F.col("status") >= FIRST_OPEN) & (F.col("status").isin("RECEIVED", "PROCESSING") | retried)
+
+
+def expire_due(context: LifecycleRun, at: datetime, note: CommitNote) -> CommitNote:
+    """Expire due messages in one commit; return its note. If no file can have any, only the log is read."""
+    if not is_any_due(context.store, at):
+        return note
+    due = (F.col("expires_at") <= instant(at)) & is_open()
+    count = read_messages(context.spark, context.store).where(due).count()
+    if not count:
+        return note
+    note = context.noted(note, UpdateCounts(expired=count))
+    with committing(context.spark, context.store, "expire", note):
+        messages_table(context.spark, context.store).update(
+            due, {"status": F.lit("EXPIRED"), "next_retry_at": F.lit(None), "updated_at": instant(at)}
+        )
+    return note
+
+
+def count_open(context: LifecycleRun) -> dict[str, int]:
+    """How many messages are open, by status; files without any are not read."""
+    counted = read_messages(context.spark, context.store).where(is_open()).groupBy("status").count().collect()
+    return {row["status"]: row["count"] for row in sorted(counted)}
+
+
+def fail_unanswered(context: LifecycleRun, at: datetime, timeout: timedelta, note: CommitNote) -> CommitNote:
+    """Fail messages that are PROCESSING for longer than the timeout; return the note of the last commit.
+
+    Each step has its own commit, so that a step that broke off is repeated, and counted once.
+    """
+    while (due := _due(context, at, timeout)).changes:
+        step = (STEP, committed_batch(context.store, STEP) + 1)
+        count = len(due.changes)
+        words = f"no update came within {timeout.total_seconds():g} seconds"
+        updates = pa.table({"result": pa.nulls(count, pa.binary()), "error": pa.repeat(pa.scalar(words), count)})
+        counts = UpdateCounts(timed_out=count, exhausted=len(due.exhausted))
+        note = commit(context, due, updates, at, step, context.noted(note, counts))
+    return note
+
+
+def _due(context: LifecycleRun, at: datetime, timeout: timedelta) -> Folded:
+    since = F.coalesce("updated_at", "inserted_at")
+    unanswered = (F.col("status") == "PROCESSING") & (since <= instant(shifted(at, -timeout)))
+    rows = read_messages(context.spark, context.store).where(unanswered).select(*COLUMNS)
+    due = rows.orderBy("global_position").limit(AT_ONCE).toArrow().to_pylist()
+    # By position, as several messages may have the same id.
+    messages = {str(row["global_position"]): message_of(row) for row in due}
+    return fold([(position, Update("FAILED")) for position in messages], messages, context.retry, at)

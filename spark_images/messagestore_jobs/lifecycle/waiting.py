@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from messagestore_core.clock import shifted
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.delta_log import CommitNote, committed_batch, table_state
+from messagestore_core.store.delta_log import CommitNote, committed_batch, next_global_position
 from messagestore_core.store.handle import Store
 from messagestore_core.store.pending_updates import STEP, count_pending, drop_taken, read_pending, take
 from messagestore_core.store.tombstones import Erased
@@ -88,7 +88,7 @@ def _left(context: LifecycleRun, rows: pa.Table) -> pa.Table:
 def _met(context: LifecycleRun, rows: pa.Table, at: datetime) -> Folded:
     """Fold the updates whose messages have come meanwhile."""
     after = int(pc.min(rows["after"]).as_py())
-    if (table_state(context.store).last_global_position or 0) <= after:
+    if next_global_position(context.store) <= after + 1:
         return Folded({}, 0, 0, tuple(range(rows.num_rows)))
     return folded(context, rows, at, after)
 

@@ -18,10 +18,10 @@ from messagestore_core.clock import shifted
 from messagestore_core.store.delta_log import CommitNote
 from messagestore_core.store.layout import CLAIM_CHECK_NAME, CLAIM_CHECKS, INDEX, PARTIAL, PURGES, REPLAYS
 from messagestore_core.store.objects import Objects
+from messagestore_jobs.context import MaintenanceRun
+from messagestore_jobs.frozen.purges import find_plans
+from messagestore_jobs.frozen.replays import unfinished
 from messagestore_jobs.index.manifest import unnamed
-from messagestore_jobs.maintain.context import MaintenanceRun
-from messagestore_jobs.purge.plan import find_plans
-from messagestore_jobs.replay.state import unfinished
 from messagestore_jobs.rows.messages import read_messages
 
 _LOG = "delta.logRetentionDuration"

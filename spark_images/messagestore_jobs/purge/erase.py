@@ -26,13 +26,8 @@ from messagestore_core.store.objects import is_local
 from messagestore_core.store.pending_updates import forget_pending
 from messagestore_core.store.tombstones import Erased, erased_positions, open_erased
 from messagestore_jobs.context import Run
-from messagestore_jobs.index.manifest import unnamed
-from messagestore_jobs.index.store_index import kept_index
-from messagestore_jobs.lifecycle.waiting import waiting_for_erased
-from messagestore_jobs.purge.claim_checks import delete_orphan_claim_checks
-from messagestore_jobs.purge.dead_letters import forget_late_copies
-from messagestore_jobs.purge.hidden import hidden_streams, hide_in_audit, without_erased
-from messagestore_jobs.purge.plan import (
+from messagestore_jobs.frozen.gone import forget_sequences, of_earlier_releases
+from messagestore_jobs.frozen.purges import (
     find_plans,
     forget,
     forget_notes,
@@ -43,9 +38,14 @@ from messagestore_jobs.purge.plan import (
     write_rows,
     written_rows,
 )
+from messagestore_jobs.frozen.staged import take_out_copies
+from messagestore_jobs.index.manifest import unnamed
+from messagestore_jobs.index.store_index import kept_index
+from messagestore_jobs.lifecycle.waiting import waiting_for_erased
+from messagestore_jobs.purge.claim_checks import delete_orphan_claim_checks
+from messagestore_jobs.purge.dead_letters import forget_late_copies
+from messagestore_jobs.purge.hidden import hidden_streams, hide_in_audit, without_erased
 from messagestore_jobs.purge.remains import forget_past, refuse_remains
-from messagestore_jobs.replay.erased import take_out_copies
-from messagestore_jobs.replay.gone import forget_sequences, of_earlier_releases
 from messagestore_jobs.rows.messages import positions_in
 
 ERASE = "Erase"

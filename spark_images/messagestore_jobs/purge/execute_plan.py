@@ -11,15 +11,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.clock import shifted
+from messagestore_core.clock import microseconds, shifted
 from messagestore_core.store.audit import AuditEntry, add_audit
 from messagestore_core.store.dead_letters import NAME_COLUMNS
-from messagestore_core.store.delta_log import DAY, files_of, next_global_position, table_state
+from messagestore_core.store.delta_log import DAY, count_rows, files_of, next_global_position
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.pending_updates import count_pending, forget_pending
+from messagestore_core.store.schemas import REMEMBERED
 from messagestore_core.store.statistics import complete
-from messagestore_core.store.tombstones import add_tombstones, open_erased, tombstone_key, withdraw_tombstones
+from messagestore_core.store.tombstones import add_tombstones, made_key, open_erased, tombstone_key, withdraw_tombstones
+from messagestore_jobs.context import PurgeRun
+from messagestore_jobs.frozen.purges import Plan, forget, frozen_rows, write_plan, write_rows, written_rows
+from messagestore_jobs.index.read import hashed
 from messagestore_jobs.index.store_index import Leaving, kept_index
 from messagestore_jobs.lifecycle.waiting import waiting_for_erased
 from messagestore_jobs.purge.archive import archive
@@ -27,16 +31,25 @@ from messagestore_jobs.purge.claim_checks import delete_claim_checks
 from messagestore_jobs.purge.dead_letters import dead_letters_naming, delete_dead_letters, forget_copies
 from messagestore_jobs.purge.erase import DUE_BY
 from messagestore_jobs.purge.hidden import hidden
-from messagestore_jobs.purge.plan import Plan, PurgeRun, forget, frozen_rows, write_plan, write_rows, written_rows
-from messagestore_jobs.purge.remember import remember_purged
 from messagestore_jobs.purge.rules import held
 from messagestore_jobs.purge.scrub import is_due, scrub
 from messagestore_jobs.purge.whole_days import streams_of_days
-from messagestore_jobs.rows.messages import MERGE, bounds, committing, messages_table, read_messages, within
-from messagestore_jobs.rows.times import instant
+from messagestore_jobs.rows.matching import instant
+from messagestore_jobs.rows.messages import (
+    MERGE,
+    bounds,
+    committing,
+    committing_on,
+    messages_table,
+    read_messages,
+    within,
+)
+from messagestore_jobs.rows.tables import refuse_foreign_to_spark
 from messagestore_jobs.session import settings
 
 _BROADCAST_ROWS = 2_000_000
+
+_ROWS_A_FILE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -237,7 +250,7 @@ def _audit(context: PurgeRun, plan: Plan, result: PurgeResult) -> None:
         detail = hidden(detail, tombstone_key(context.store) or b"")
     if result.erase_due_by is not None:
         detail[DUE_BY] = result.erase_due_by.isoformat()
-    left = table_state(context.store).messages
+    left = count_rows(context.store, "messages")
     done = AuditEntry(
         at=plan.decided_at,
         action="Purge" if task.action == "Delete" else "Scrub",
@@ -308,3 +321,36 @@ def _delete_rows(context: PurgeRun, rows: DataFrame, count: int) -> None:
         merge.whenMatchedDelete().execute()
     if index is not None:
         index.left(Leaving(leaving, count))
+
+
+def remember_purged(context: PurgeRun, plan: Plan) -> None:
+    """Add the ids of a plan's messages to the purged ones, durably. Erased ones have tombstones instead.
+
+    The plan says so afterwards, so that a purge that broke off later does not add them again.
+    """
+    spark, store = context.spark, context.store
+    count = plan.messages - plan.erased
+    if store.remember_purged is None or plan.remembered or not count:
+        return
+    context.progress.step("remember ids", count)
+    at = plan.decided_at
+    rows = _leaving(context, plan).select(
+        hashed(spark, made_key(store), "message_id").alias("message_key"),
+        F.timestamp_micros(F.lit(microseconds(at))).alias("purged_at"),
+        F.lit(at.date()).alias("purged_date"),
+    )
+    refuse_foreign_to_spark(spark, store, REMEMBERED)
+    with committing_on(spark, store, REMEMBERED, "purged-ids"):
+        rows.coalesce(-(-count // _ROWS_A_FILE)).write.format("delta").mode("append").save(store.path(REMEMBERED))
+    write_plan(context, plan.model_copy(update={"remembered": True}))
+
+
+def _leaving(context: PurgeRun, plan: Plan) -> DataFrame:
+    """The messages that are purged and not erased: column message_id."""
+    rows = written_rows(context, plan).where(~F.col("erase"))
+    messages = within(read_messages(context.spark, context.store), rows)
+    ids = messages.join(rows.select("global_position"), "global_position", "left_semi").select("message_id")
+    if not plan.days:
+        return ids
+    days = read_messages(context.spark, context.store, plan.version_before)
+    return ids.union(days.where(F.col("inserted_date").isin(*plan.days)).select("message_id"))

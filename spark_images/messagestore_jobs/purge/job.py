@@ -4,27 +4,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from messagestore_core.clock import shifted
+from messagestore_core.contract.run_document import PurgeTask
 from messagestore_core.contract.run_report import Preview, Purged, PurgeOutcome, TableState
 from messagestore_core.store.audit import note
 from messagestore_core.store.dead_letters import DeadLettersBefore
 from messagestore_core.store.delta_log import next_global_position, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import exists
-from messagestore_jobs.context import Run
+from messagestore_jobs.context import PurgeRun, Run
+from messagestore_jobs.frozen.purges import Plan, find_plans, forget, sweep, with_rows_of_days, write_plan, write_rows
 from messagestore_jobs.purge.dead_letters import count_dead_letters
 from messagestore_jobs.purge.erase import owed
 from messagestore_jobs.purge.execute_plan import Checked, PurgeResult, execute_plan, recheck
-from messagestore_jobs.purge.plan import (
-    Plan,
-    PurgeRun,
-    find_plans,
-    forget,
-    purge_run,
-    sweep,
-    with_rows_of_days,
-    write_plan,
-    write_rows,
-)
 from messagestore_jobs.purge.selection import (
     PurgeSelection,
     Summary,
@@ -43,7 +34,7 @@ def run_purge(run: Run) -> PurgeOutcome:
     run first continues purges of any policy that broke off; its report includes what they removed. The bytes of what it
     erased are removed by another run, as replays that are under way must stop first.
     """
-    context = purge_run(run)
+    context = run.with_task(PurgeTask)
     if context.task.mode == "DryRun":
         return _outcome(context, _only_preview(context)) if exists(context.store) else _of_no_store(context)
     dead_letters = DeadLettersBefore(context.store)

@@ -38,14 +38,14 @@ from messagestore_core.store.layout import (
 from messagestore_core.store.objects import sum_of
 from messagestore_core.store.scan import scan
 from messagestore_core.store.tombstones import Erased, erased_positions
+from messagestore_jobs.frozen.gone import sequences_left
+from messagestore_jobs.frozen.purges import FROZEN, find_plans
+from messagestore_jobs.frozen.staged import copies_left
 from messagestore_jobs.index.keys import HASH_BYTES
 from messagestore_jobs.index.read import files, hashed
 from messagestore_jobs.lifecycle.waiting import waiting_for_erased
 from messagestore_jobs.purge.dead_letters import naming
 from messagestore_jobs.purge.hidden import hidden_streams, in_clear, without_erased
-from messagestore_jobs.purge.plan import FROZEN, find_plans
-from messagestore_jobs.replay.erased import copies_left
-from messagestore_jobs.replay.gone import sequences_left
 from messagestore_jobs.rows.tables import read_table
 
 _SHOWN = 5

@@ -13,12 +13,13 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.records import Integrity
 from messagestore_core.contract.run_document import Scrub
 from messagestore_core.store.errors import RunFailedError
+from messagestore_jobs.context import PurgeRun
+from messagestore_jobs.frozen.purges import Plan, frozen_rows
 from messagestore_jobs.integrity import held, key_of, own_columns, seal
 from messagestore_jobs.purge.claim_checks import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.dead_letters import by_id, forget_copies
-from messagestore_jobs.purge.plan import Plan, PurgeRun, frozen_rows
+from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.messages import MERGE, bounds, committing, messages_table, read_messages, within
-from messagestore_jobs.rows.times import instant
 from messagestore_jobs.session import settings
 
 REDACTED = "[redacted]"

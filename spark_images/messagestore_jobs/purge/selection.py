@@ -16,7 +16,7 @@ from messagestore_core.contract.run_report import Preview
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.folder import store_id
 from messagestore_core.store.statistics import complete
-from messagestore_jobs.purge.plan import PurgeRun
+from messagestore_jobs.context import PurgeRun
 from messagestore_jobs.purge.rules import any_of, bytes_edge, cap_floors, held, own_conditions, says_nothing, unknown
 from messagestore_jobs.purge.scrub import is_due
 from messagestore_jobs.purge.whole_days import TIMES, count_days, whole_days

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from pyarrow import fs
 from pyspark.sql import Column, DataFrame, Observation
@@ -19,10 +19,10 @@ from messagestore_core.contract.run_document import ReplayTask
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.layout import ENDED, REPLAYS, STAGING, STATE
-from messagestore_core.store.objects import Objects
+from messagestore_core.store.objects import Objects, write_document
+from messagestore_jobs.frozen.orders import Order
+from messagestore_jobs.frozen.replays import Chunk, Ended, Format, Frozen, Key, Part, ReplayState, Split, read_ended
 from messagestore_jobs.native import LineBreaks
-from messagestore_jobs.replay.selection import Key, Order
-from messagestore_jobs.replay.state import Chunk, Ended, Frozen, Part, ReplayState, Split, read_ended
 
 _CHUNK_ROWS = 1_000_000
 _CHUNK_BYTES = 2 << 30
@@ -32,7 +32,6 @@ _OBJECT_BYTES = 128 << 20
 _PACED_SECONDS = 2
 SHOWN = 10
 """How many positions of messages that were not sent a report names."""
-Format = Literal["JSONLines", "JSON", "Parquet"]
 _FIRST_ROW_MASK = (1 << 33) - 1
 _OPTIONS = {
     "compression": "none",
@@ -245,7 +244,7 @@ class StoreDelivery:
         """Write the outcome, so that the replay is not repeated, and remove all other state."""
         ended = Ended(**dict(outcome), request_digest=self._task.request_digest)
         with self._held.step("replay-ended"):
-            self.objects.write(ENDED, ended.model_dump_json(by_alias=True).encode())
+            write_document(self.objects, ENDED, ended)
         self._forget()
         return outcome
 

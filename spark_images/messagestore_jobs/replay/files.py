@@ -10,9 +10,9 @@ from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.objects import LARGEST_DOCUMENT, join, parsed_document
 from messagestore_jobs.context import Run
+from messagestore_jobs.frozen.replays import Chunk, Format, Frozen, Part, ReplayState
 from messagestore_jobs.native import LineBreaks
-from messagestore_jobs.replay.chunks import Format, StagedObjects
-from messagestore_jobs.replay.state import Chunk, Frozen, Part, ReplayState
+from messagestore_jobs.replay.chunks import StagedObjects
 
 MANIFEST = "manifest.json"
 _FORMAT_VERSION = 1

@@ -4,9 +4,8 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_report import FrozenSelection
-from messagestore_jobs.replay.selection import Key
+from messagestore_jobs.frozen.replays import Frozen, Key, Split
 from messagestore_jobs.replay.source import Source, by_position
-from messagestore_jobs.replay.state import Frozen, Split
 
 SPLITS = 1 << 16
 _ROW_IN_PARTITION = (1 << 33) - 1

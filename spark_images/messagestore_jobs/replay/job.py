@@ -1,25 +1,43 @@
 """The replay run: freeze the selection, send it chunk by chunk, and report what could not be sent."""
 
+import json
 from dataclasses import replace
+from typing import Any
 
 from deltalake.exceptions import TableNotFoundError
+from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import FilesDestination, KafkaDestination, ReplayTask
+from messagestore_core.contract.run_document import (
+    FilesDestination,
+    KafkaDestination,
+    ReplayTask,
+    RunDocument,
+    Selection,
+    StreamDestination,
+)
 from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.store.audit import note, rows_of
+from messagestore_core.store.delta_log import committed_batch, last_note, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import exists, store_id
+from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import REPLAYS
+from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay.audit import note_preview, note_replay, redelivered
+from messagestore_jobs.frozen.replays import Frozen, digest, request_digest_of
+from messagestore_jobs.lifecycle.commit import merge_once
 from messagestore_jobs.replay.chunks import Delivery
 from messagestore_jobs.replay.files import FilesDelivery
 from messagestore_jobs.replay.freeze import freeze, nothing_selected
 from messagestore_jobs.replay.kafka import KafkaDelivery
-from messagestore_jobs.replay.redelivery import forget_round, note_attempts, round_document, rounds_begun
 from messagestore_jobs.replay.selection import check
 from messagestore_jobs.replay.sending import ReplayControl, ReplayToEnd, Sending, freeze_order
 from messagestore_jobs.replay.source import Source
-from messagestore_jobs.replay.state import Frozen, digest, request_digest_of
 from messagestore_jobs.replay.stream import StreamDelivery
+from messagestore_jobs.rows.matching import instant
+from messagestore_jobs.rows.messages import bounds
+
+_REPLAY = "Replay"
 
 
 def refuse_unsent(outcome: ReplayOutcome, task: ReplayTask) -> ReplayOutcome:
@@ -235,3 +253,124 @@ def _source(run: Run, frozen: Frozen | None) -> Source:
     name = "dead_letters" if task.origin == "DeadLetters" else "messages"
     version = run.store.table(name).version() if exists(run.store) else 0
     return Source(run.spark, run.store, task, version, run.as_of)
+
+
+def note_replay(run: Run, outcome: ReplayOutcome) -> ReplayOutcome:
+    """Note an ended replay once in the audit of the store that was read; return the outcome unchanged."""
+    document, store = run.document, run.store
+    task = document.task
+    assert isinstance(task, ReplayTask)
+    if outcome.complete and exists(store):
+        state, sent = table_state(store), outcome.progress
+        counts = {
+            "selected": outcome.selection.messages,
+            "replayed": sent.replayed,
+            "failed": sent.failed,
+            "erased": sent.erased,
+            "lost": sent.lost,
+            "messagesAfter": state.messages,
+            "deadLettersAfter": state.dead_letters,
+        }
+        fields = {"counts": counts, "bytes": outcome.selection.bytes, "once": True}
+        if task.origin == "Messages":
+            fields["version_before"] = outcome.selection.table_version
+        note(store, document, _REPLAY if task.origin == "Messages" else "Redrive", _detail(document, task), **fields)
+    return outcome
+
+
+def note_preview(run: Run, selection_messages: int) -> None:
+    """Note a dry run in the audit."""
+    task = run.document.task
+    assert isinstance(task, ReplayTask)
+    note(run.store, run.document, "Preview", _detail(run.document, task), counts={"selected": selection_messages})
+
+
+def redelivered(run: Run) -> int:
+    """How many messages all rounds of a replay sent."""
+    task, resource = run.document.task, run.document.resource
+    assert isinstance(task, ReplayTask)
+    own = f"{resource.kind}/{resource.namespace}/{resource.name}"
+    rows = [row for row in rows_of(run.store, _REPLAY) if row["actor"] == own]
+    return sum(row["counts"].get("replayed") or 0 for row in rows if _round_of(row["rules"], task.job_id))
+
+
+def _round_of(rules: str, job_id: str) -> bool:
+    try:
+        return str(json.loads(rules)["job"]).rpartition("-")[0] == job_id
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def _detail(document: RunDocument, task: ReplayTask) -> dict[str, Any]:
+    """The names of selecting fields, and a digest of the task, as values may name what is erased one day."""
+    given = Selection.model_dump(task.select, by_alias=True, exclude_defaults=True, exclude={"held_back"})
+    return {
+        "job": task.job_id,
+        "origin": task.origin,
+        "select": sorted(given),
+        "destination": _destination(task),
+        "asked": digest(task, document.table.uri),
+    }
+
+
+def _destination(task: ReplayTask) -> str:
+    to = task.destination
+    if isinstance(to, FilesDestination):
+        return to.uri
+    return f"kafka:{to.topic}" if isinstance(to, KafkaDestination) else to.table.uri
+
+
+def round_document(document: RunDocument, number: int) -> RunDocument:
+    """The document of one round, which is a replay with its own folder."""
+    task = document.task
+    assert isinstance(task, ReplayTask)
+    if not task.rounds:
+        return document
+    news: dict[str, object] = {"job_id": f"{task.job_id}-{number}"}
+    if isinstance(task.destination, FilesDestination):
+        folder = join(task.destination.uri, f"round-{number:08d}")
+        news["destination"] = task.destination.model_copy(update={"uri": folder})
+    return document.model_copy(update={"task": task.model_copy(update=news)})
+
+
+def rounds_begun(store: Store, task: ReplayTask) -> int:
+    """The number of the last committed round; 0 before the first."""
+    return committed_batch(store, _app_id(task))
+
+
+def note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> None:
+    """Set all selected messages to PROCESSING, once.
+
+    Args:
+        run: of the replay, not of the round.
+        source: with the selected messages.
+        frozen: the selection of the round.
+        number: of the round.
+    """
+    task = run.document.task
+    assert isinstance(task, ReplayTask)
+    rows = source.between(frozen.splits[0].start, frozen.end).select("global_position", "inserted_date")
+    where = bounds(rows)
+    assert where is not None
+    changes = {
+        "status": F.lit("PROCESSING"),
+        "next_retry_at": F.lit(None).cast("timestamp"),
+        "updated_at": instant(run.as_of),
+    }
+    note = last_note(run.store).model_copy(update={"run": run.run})
+    merge_once(run.spark, run.store, rows, where, changes, (_app_id(task), number), note)
+
+
+def forget_round(run: Run, number: int) -> None:
+    """Remove the ended state of a round into a stream, after the commit of a later round."""
+    task = round_document(run.document, number).task
+    assert isinstance(task, ReplayTask)
+    if number and task.rounds and isinstance(task.destination, StreamDestination):
+        target = run.store_of(task.destination.table)
+        with target.step("replay-forgotten"):
+            target.objects(REPLAYS, task.job_id).delete_folder("")
+
+
+def _app_id(task: ReplayTask) -> str:
+    """The transaction on ``messages`` whose version is the last committed round."""
+    return f"redelivery:{task.job_id}"

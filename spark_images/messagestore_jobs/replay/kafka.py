@@ -16,10 +16,10 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import exists
 from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run
+from messagestore_jobs.frozen.replays import Chunk, Format, Frozen, Part
 from messagestore_jobs.native import LineBreaks
-from messagestore_jobs.replay.chunks import Format, StoreDelivery
+from messagestore_jobs.replay.chunks import StoreDelivery
 from messagestore_jobs.replay.freeze import nothing_selected
-from messagestore_jobs.replay.state import Chunk, Frozen, Part
 from messagestore_jobs.source.kafka_listing import access, kafka_failure
 
 TRANSACTION_RECORDS = 10_000

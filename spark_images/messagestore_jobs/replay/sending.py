@@ -17,14 +17,14 @@ import numpy.typing as npt
 from pyspark.sql import DataFrame
 
 from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.progress import ProgressListener
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.tombstones import erased_positions
-from messagestore_jobs.progress import ProgressListener
+from messagestore_jobs.frozen.replays import Chunk, Frozen, Part, ReplayState
 from messagestore_jobs.replay.chunks import SHOWN, ChunkRange, Delivery, Staged, chunk_size, next_range, stage
 from messagestore_jobs.replay.erased import Tombstones, without_erased_since
 from messagestore_jobs.replay.records import dead_letter_records, native_records, raw_records
 from messagestore_jobs.replay.source import Source, is_gone
-from messagestore_jobs.replay.state import Chunk, Frozen, Part, ReplayState
 from messagestore_jobs.rows.messages import positions_in
 
 _LOOK_AGAIN_SECONDS = 0.25

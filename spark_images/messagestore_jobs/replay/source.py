@@ -9,19 +9,12 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.run_document import ReplayTask
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.handle import Store
+from messagestore_jobs.frozen.orders import BY_POSITION, Order
+from messagestore_jobs.frozen.replays import Frozen, Key, ReplayState
 from messagestore_jobs.lifecycle.updates import KIND as UPDATE
-from messagestore_jobs.replay.selection import (
-    BY_POSITION,
-    Key,
-    Order,
-    lasts,
-    order_of,
-    selected_dead_letters,
-    selected_messages,
-)
-from messagestore_jobs.replay.state import Frozen, ReplayState
+from messagestore_jobs.replay.selection import lasts, order_of, selected_dead_letters, selected_messages
+from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.tables import read_table
-from messagestore_jobs.rows.times import instant
 
 # Errors of Spark and Delta if a file or a version of a table is gone. No other error may count as that: if only a
 # purge removed messages, the frozen version still has them.

@@ -5,84 +5,34 @@ Redriven dead letters are marked in their rows; at the end the replay counts wha
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cached_property
-from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.records import Envelope, FilesSource, RecordsSource
 from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
 from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.progress import Silent
 from messagestore_core.store.batches import REPLAYED
-from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.dead_letters import Redrive, mark_redriven
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import RECORDS
 from messagestore_core.store.objects import join
-from messagestore_core.store.schemas import SOURCE, literal
-from messagestore_core.store.schemas import UTC as TIMESTAMP
+from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.context import Run
+from messagestore_jobs.frozen.replays import Chunk, Format, Frozen, Part
 from messagestore_jobs.ingest.job import Ingest, IngestToEnd
 from messagestore_jobs.native import LineBreaks
-from messagestore_jobs.progress import Silent
-from messagestore_jobs.replay.chunks import Format, StoreDelivery
-from messagestore_jobs.replay.state import Chunk, Frozen, Part
+from messagestore_jobs.replay.chunks import StoreDelivery
+from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.tables import read_table
-from messagestore_jobs.rows.times import instant
 
 _SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "Parquet": "parquet"}
-
-
-class Redrive(NamedTuple):
-    """When a redrive began, its resource, and its source id in the target."""
-
-    at: datetime
-    by: str
-    source: str
-
-
-def mark_redriven(store: HeldStore, sent: pa.Table, redrive: Redrive) -> None:
-    """Set redriven_at and redriven_by of dead letters whose bytes and source are in ``sent``, if not set yet.
-
-    Dead letters that failed again are those of the replay's own batch; they stay unmarked, for another redrive.
-
-    Args:
-        store: of the dead letters.
-        sent: columns value, uri, offset, partition and kind; with failed_at only files with such times are read.
-        redrive: that sends them.
-    """
-    marks = sent.select(["value", "uri", "offset", "partition", "kind"])
-    marks = marks.append_column("at", pa.array([redrive.at] * len(marks), TIMESTAMP))
-    marks = marks.append_column("by", pa.array([redrive.by] * len(marks), pa.string()))
-    same = "(d.raw IS NOT DISTINCT FROM s.value)"
-    same_source = " AND ".join(
-        f"(d.source['{name}'] IS NOT DISTINCT FROM s.\"{name}\")" for name in ("uri", "offset", "partition", "kind")
-    )
-    others = f"NOT starts_with(coalesce(d.batch, ''), {literal(f'{redrive.source}/')})"
-    # An earlier release staged no times.
-    within = _within(sent["failed_at"]) if "failed_at" in sent.column_names else "true"
-    table: DeltaTable = store.open_to_write("dead_letters")
-    table.merge(
-        marks,
-        predicate=" AND ".join((same, same_source, "d.redriven_at IS NULL", others, within)),
-        source_alias="s",
-        target_alias="d",
-        commit_properties=store.commit_properties(),
-    ).when_matched_update(updates={"redriven_at": 's."at"', "redriven_by": 's."by"'}).execute()
-
-
-def _within(times: pa.ChunkedArray) -> str:
-    """Whether a dead letter failed within these times; as literals, which alone prune files."""
-    if not len(times):
-        return "false"
-    first, last = (f"timestamp '{at.isoformat()}'" for at in pc.min_max(times).as_py().values())
-    return f"d.failed_at >= {first} AND d.failed_at <= {last}"
 
 
 def became(spark: SparkSession, store: Store, target: Store, redrive: Redrive, sent: int) -> dict[str, int]:

@@ -1,6 +1,7 @@
-"""Which messages a rule, hold or selection matches: conditions over the columns of ``messages``."""
+"""Which messages a rule, hold or selection matches: conditions over the columns of ``messages``, and times in them."""
 
 from collections.abc import Iterable
+from datetime import datetime
 from functools import reduce
 from operator import and_
 
@@ -75,3 +76,12 @@ def all_of(conditions: Iterable[Column]) -> Column:
 def _field_conditions(match: Match) -> list[Column]:
     lists = [F.col(column).isin(*values) for name, column in _LISTS.items() if (values := getattr(match, name))]
     return [*lists, *has_headers(match.headers)]
+
+
+def instant(moment: datetime) -> Column:
+    """A moment with a time zone as a literal, which also prunes files by statistics.
+
+    No time of a row becomes a ``datetime`` by Spark, which takes it in the process' time zone.
+    ``F.lit`` would make a ``java.sql.Timestamp``, whose days before 1582-10-15 are of the Julian calendar.
+    """
+    return F.expr(f"timestamp '{moment.isoformat()}'")

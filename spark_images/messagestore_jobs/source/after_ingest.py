@@ -12,10 +12,10 @@ from pyarrow import fs
 
 from messagestore_core.clock import microseconds
 from messagestore_core.contract.records import FilesSource
+from messagestore_core.progress import ProgressListener
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import ReadFiles, SourceFile, source_files
 from messagestore_core.store.objects import is_below, reached
-from messagestore_jobs.progress import ProgressListener
 
 _REFUSALS = 100
 """After so many failures the other files are left to the next look."""

@@ -25,8 +25,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.after_ingest import AfterIngest
 from messagestore_jobs.source.arrivals import REPLACED, Due
-from messagestore_jobs.source.contents import Contents
-from messagestore_jobs.source.last_lines import LastLines
+from messagestore_jobs.source.contents import Contents, LastLines
 from messagestore_jobs.source.local_files import list_local_files
 from messagestore_jobs.source.plan import (
     held_at_once,

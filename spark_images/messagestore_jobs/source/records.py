@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from itertools import repeat
 from urllib.parse import quote
 
+import numpy as np
+import numpy.typing as npt
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -36,6 +38,9 @@ _RULES = 1
 _LEAST_PART = 5_000
 _LARGEST_PART = 100_000
 """The least and the most Kafka records for one task."""
+
+_PORTION_SHARE_OF_HEAP = 32
+"""The driver holds a portion several times: as it came, as rows, as a file."""
 
 Planned = Batch | OffsetBatch
 """A planned batch, of files or of Kafka records."""
@@ -175,3 +180,17 @@ def read_planned(spark: SparkSession, task: IngestTask, batch: Planned) -> tuple
     target = part_bytes(sum(r.end - r.start for r in batch.ranges), cores)
     planned = parts_of_files(batch.ranges, target, splittable=splittable(source))
     return read_records(spark, planned, source), len(planned)
+
+
+def portion_bytes(spark: SparkSession) -> int:
+    """The largest size in bytes, without its last record, of a portion of records that become dead letters.
+
+    The driver holds only some of their bytes at a time.
+    """
+    return max(1, heap_bytes(spark) // _PORTION_SHARE_OF_HEAP)
+
+
+def portions(sizes: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
+    """The portion of each record (0, 1, … with gaps), by their sizes in order."""
+    numbers: npt.NDArray[np.int64] = (np.cumsum(sizes) - sizes) // most
+    return numbers

@@ -12,14 +12,14 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import DeleteTask, Hold, Match, Resource, RunDocument
 from messagestore_core.contract.run_report import DeleteOutcome, RunReport
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.fence import HeldStore, holding
 from messagestore_core.store.folder import check_folder
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.delete.job import FOLDERS, OBJECTS, run_delete
+from messagestore_jobs.delete import FOLDERS, OBJECTS, run_delete
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.progress import Silent
 from support.external_writes import observing
 from support.objectstore import ObjectStore
 from support.purges import CrashError, crash_before_any_but, files_below

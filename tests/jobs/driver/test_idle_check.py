@@ -26,7 +26,7 @@ from messagestore_jobs.driver.execute import check_for_work, execute
 from messagestore_jobs.index import changes
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.lock import writing
-from messagestore_jobs.storage import using
+from messagestore_jobs.session import using
 from support.ingests import START, Heard, Stream, lines, record
 from support.lifecycles import Updated, update
 

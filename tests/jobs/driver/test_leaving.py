@@ -22,10 +22,10 @@ from messagestore_core.contract.run_document import (
     Scrub,
 )
 from messagestore_core.contract.run_report import IngestOutcome, PurgeOutcome, RunReport
+from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.progress import Silent
 from support.crash import PATH
 from support.ingests import Stream, lines, record
 from support.leaving import leave_at

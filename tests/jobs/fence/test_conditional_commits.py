@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.storage import using
+from messagestore_jobs.session import using
 from support.interception import Interception, intercepting
 from support.objectstore import ObjectStore
 

@@ -18,6 +18,7 @@ from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import IngestTask, PurgeTask, Resource, Rule, RunDocument
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, RunReport
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store import fence, folder
 from messagestore_core.store.delta_log import CommitNote, epoch_of, last_note, note_of, table_state
 from messagestore_core.store.errors import RunFailedError
@@ -26,8 +27,7 @@ from messagestore_core.store.folder import open_folder
 from messagestore_core.store.schemas import EVERY_TABLE, TABLES, properties
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.progress import Silent
-from messagestore_jobs.storage import using
+from messagestore_jobs.session import using
 from support.external_writes import observing
 from support.ingests import OWNER, Stream, lines, record
 from support.interception import Interception, intercepting

@@ -15,7 +15,7 @@ from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.layout import MARKER
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.storage import using
+from messagestore_jobs.session import using
 from support.interception import Interception, intercepting
 from support.objectstore import ObjectStore
 

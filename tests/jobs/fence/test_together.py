@@ -21,11 +21,11 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, RunReport
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.progress import Silent
 from messagestore_operator.cli.main import app
 from support.crash import forget_tables
 from support.ingests import OWNER, RESOURCE, START, lines, record, write_file

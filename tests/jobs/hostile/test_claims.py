@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Archive, Rule, Scrub
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from support.purges import archived, purge
 from support.replays import files_replay, sent

@@ -15,7 +15,7 @@ from messagestore_jobs.index.entries import entries_of
 from messagestore_jobs.index.keys import hash_here
 from messagestore_jobs.index.sorted_runs import StoredRun, TornIndexError, write_sorted_run
 from messagestore_jobs.index.store_index import StoreIndex
-from messagestore_jobs.storage import using
+from messagestore_jobs.session import using
 from support.indexes import Ingested, day
 from support.objectstore import ObjectStore
 from support.stores import OWNER

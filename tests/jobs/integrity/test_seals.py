@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.records import Integrity
 from messagestore_core.contract.run_document import Match, Rule, Scrub
 from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.progress import Silent
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
@@ -19,7 +20,6 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import MARKER
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from support.ingests import START, Stream, lines, record
 from support.keys import KEY, VARIABLE

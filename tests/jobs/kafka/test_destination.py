@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.records import KafkaCluster
 from messagestore_core.contract.run_document import KafkaDestination, Match, ReplayTask, Rule, RunDocument
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks, kafka
 from messagestore_jobs.replay.job import run_replay
 from support.crash import crash_run

@@ -12,8 +12,8 @@ from messagestore.writer import Writer
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.progress import Silent
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.progress import Silent
 from support.objectstore import ACCESS_KEY, SECRET_KEY, WRONG, ObjectStore
 
 AT = datetime(2026, 4, 6, tzinfo=UTC)

@@ -22,10 +22,10 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_jobs.context import Run
 from messagestore_jobs.lifecycle import commit
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay.job import run_replay
 from support.external_writes import observing

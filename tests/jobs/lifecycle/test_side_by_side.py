@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Retry, Selection
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_jobs.context import Run
 from messagestore_jobs.lifecycle.transitions import LifecycleState, Update, after
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from support.bpmcorrelate import Inbox, Kept, bpm_correlate
 from support.ingests import START, lines, record

@@ -10,11 +10,11 @@ from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import IngestTask, MaintainTask, Resource, RunDocument
 from messagestore_core.contract.run_report import IngestOutcome, MaintainOutcome, RunReport
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.fence import HeldStore, open_epoch
 from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.progress import Silent
-from messagestore_jobs.storage import using
+from messagestore_jobs.session import using
 from support.external_writes import observing
 from support.ingests import OWNER, START, lines, record
 from support.maintenance import all_rows, memory

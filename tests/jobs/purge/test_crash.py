@@ -19,6 +19,7 @@ from messagestore_core.contract.run_document import (
     StreamPosition,
 )
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
@@ -27,10 +28,9 @@ from messagestore_core.store.objects import local_path
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.tombstones import erased_positions, open_erased
 from messagestore_jobs.context import Run
+from messagestore_jobs.frozen.purges import find_plans
 from messagestore_jobs.index import changes
 from messagestore_jobs.index.store_index import StoreIndex
-from messagestore_jobs.progress import Silent
-from messagestore_jobs.purge.plan import find_plans
 from messagestore_jobs.replay.job import run_replay
 from support.crash import crash_run
 from support.external_writes import observing

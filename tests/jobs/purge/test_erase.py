@@ -25,6 +25,7 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import FrozenSelection
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
@@ -34,13 +35,11 @@ from messagestore_core.store.schemas import HEADS, PENDING_UPDATES, TABLES
 from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import erased_positions, message_key, open_erased, tombstone_key
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
+from messagestore_jobs.frozen.replays import Frozen, Key, ReplayState
 from messagestore_jobs.purge.remains import refuse_remains
 from messagestore_jobs.replay import freeze, sending
 from messagestore_jobs.replay.chunks import Size
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.replay.selection import Key
-from messagestore_jobs.replay.state import Frozen, ReplayState
 from support.external_writes import observing
 from support.purges import CrashError, archived_positions, erase, files_with, purge
 from support.replays import Suspending, files_replay, replay_document, sent

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Match, ReplayTask, Rule, StreamDestination
 from messagestore_core.contract.run_report import IngestCounts, UpdateCounts
+from messagestore_core.progress import Silent
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import INDEX
 from messagestore_core.store.purged_ids import first_day
@@ -19,7 +20,6 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.index import changes, store_index
 from messagestore_jobs.index.manifest import read_manifest
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from support.external_writes import observing
 from support.indexes import OFTEN

@@ -10,7 +10,6 @@ from messagestore_core.contract.run_document import Hold, Match, PurgeTask, Rule
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.context import Run
-from messagestore_jobs.purge.plan import purge_run
 from messagestore_jobs.purge.selection import select
 from messagestore_jobs.rows.matching import matches, undecided
 from support.purges import POLICY, Said, purge, selected
@@ -80,7 +79,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Table:
 
 def judge(spark: SparkSession, table: Table, rules: tuple[Rule, ...], *holds: Hold) -> dict[int, tuple[set, bool]]:
     task = PurgeTask(rules=rules, holds=holds)
-    here = purge_run(Run.of(RunDocument(run="r", resource=POLICY, table=table, at=NOW, task=task), spark, Said()))
+    document = RunDocument(run="r", resource=POLICY, table=table, at=NOW, task=task)
+    here = Run.of(document, spark, Said()).with_task(PurgeTask)
     selection = select(here)
     found = selection.rows.collect()
     selection.release()

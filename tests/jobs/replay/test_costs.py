@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.progress import Silent
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
+from messagestore_jobs.frozen.orders import BY_FAILURE, BY_SEQUENCE, Order
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.replay.selection import BY_FAILURE, BY_SEQUENCE, Order
 from support.replay_costs import counting
 from support.replays import Suspending, files_replay, replay_document
 from support.stores import START, add_dead_letters, add_messages, make_store, message

@@ -21,12 +21,12 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.delta_log import EPOCH, empty_commit
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
 from support import purges

@@ -17,9 +17,9 @@ from messagestore_core.contract.run_document import Match, Rule, RunDocument, Se
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.contract.stores import Table
 from messagestore_core.predicate import Predicate, compile_predicate
+from messagestore_core.progress import Silent
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks, freeze
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.rows import matching

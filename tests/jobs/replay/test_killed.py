@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from messagestore_core.progress import Silent
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from support.crash import crash_run
 from support.replays import files_replay, manifest, objects, sent

@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.contract.records import Envelope
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import MESSAGES
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.envelope import envelope_columns, wire
 from messagestore_jobs.native import LineBreaks, to_native
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.source.columns import with_projections
 from support.replays import Suspending, files_replay, lines, manifest, objects, records, sent

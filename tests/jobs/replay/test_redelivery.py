@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import IngestTask, ReplayTask, RunDocument, Selection, StreamDestination
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
 from support.crash import crash_run

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import Interval, Selection, Sequences, TimeWindow
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.replay.selection import check, selected_dead_letters, selected_messages
 from messagestore_jobs.rows.messages import read_messages

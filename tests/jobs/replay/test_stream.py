@@ -22,15 +22,15 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.progress import Silent
+from messagestore_core.store.dead_letters import Redrive, mark_redriven
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.replay.stream import Redrive, mark_redriven
 from support.external_writes import observing
 from support.ingests import Stream, adds_up, record
 from support.ingests import lines as lines_of

@@ -17,8 +17,8 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import MESSAGES
 from messagestore_jobs.purge.rules import bytes_edge
 from messagestore_jobs.replay.selection import selected_messages
+from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.messages import read_messages
-from messagestore_jobs.rows.times import instant
 from support.stores import Row, make_store, message
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)

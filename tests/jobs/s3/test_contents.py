@@ -8,8 +8,7 @@ from typing import Any
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.store.files import Known, Range, SourceFile
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.source.contents import Contents
-from messagestore_jobs.source.last_lines import LastLines
+from messagestore_jobs.source.contents import Contents, LastLines
 from support.objectstore import ObjectStore
 
 AT = datetime(2026, 1, 5, tzinfo=UTC)

@@ -37,6 +37,7 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import RunError
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import MARKER
@@ -44,9 +45,8 @@ from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.index import store_index
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import freeze
-from messagestore_jobs.storage import using
+from messagestore_jobs.session import using
 from support.external_writes import observing, patterns_in_code
 from support.indexes import OFTEN
 from support.ingests import OWNER, RESOURCE, START, lines, record, write_file

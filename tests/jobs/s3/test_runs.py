@@ -28,14 +28,14 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, PurgeOutcome, ReplayOutcome, RunReport
 from messagestore_core.contract.stores import CredentialVariables, Owner, StorageEntry, Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.objects import reached
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import IdleCheck, check_for_work, execute
-from messagestore_jobs.progress import Silent
+from messagestore_jobs.session import using
 from messagestore_jobs.source.file_arrivals import list_files
 from messagestore_jobs.source.local_files import list_objects
 from messagestore_jobs.source.plan import TIMES_PACKED
-from messagestore_jobs.storage import using
 from support.ingests import lines, record
 from support.objectstore import ENVIRONMENT, LIMITED, REPOSITORY, WRONG, ObjectStore, running_object_store
 

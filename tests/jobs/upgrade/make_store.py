@@ -29,9 +29,9 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.fence import observing
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.session import local_session
 

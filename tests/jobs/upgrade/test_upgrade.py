@@ -19,12 +19,12 @@ from messagestore.errors import StoreUnreadableError
 from messagestore.reader import Reader
 from messagestore_core.contract.run_document import ReplayTask, RunDocument, StreamDestination
 from messagestore_core.contract.run_report import IngestCounts, RunReport
+from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.delta_log import last_note, table_state
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES, properties
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.progress import Silent
 from support.crash import forget_tables
 from support.external_writes import UnheardError, unheard
 from support.ingests import START, lines, record, write_file

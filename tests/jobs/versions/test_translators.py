@@ -6,16 +6,16 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.records import FieldSource, Translator
+from messagestore_core.progress import Silent
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_core.versions.rows import translate_table
 from messagestore_core.versions.rules import declared
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.replay.records import translated
 from messagestore_jobs.rows.messages import read_messages
-from messagestore_jobs.rows.versions import translated
 from support.ingests import Stream, lines, record
 from support.replays import files_replay, records
 from support.stores import make_store, message

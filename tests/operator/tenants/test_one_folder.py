@@ -11,14 +11,14 @@ import pytest
 
 from messagestore_core.contract.run_document import DeleteTask, RunDocument
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore, holding
 from messagestore_core.store.folder import check_folder, open_folder
 from messagestore_core.store.layout import MARKER
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.delete.job import check_deletion, run_delete
+from messagestore_jobs.delete import check_deletion, run_delete
 from messagestore_jobs.driver.failures import error_of
-from messagestore_jobs.progress import Silent
 from support.operators import eventually
 from support.tenants import Tenants
 

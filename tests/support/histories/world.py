@@ -19,6 +19,7 @@ from messagestore_core.contract.run_document import (
     RunDocument,
 )
 from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, PurgeOutcome, ReplayOutcome
+from messagestore_core.progress import Silent
 from messagestore_core.store import handle
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
@@ -28,12 +29,11 @@ from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.storage import Storage
 from messagestore_jobs import context
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.progress import Silent
+from messagestore_jobs.frozen.replays import request_digest_of
 from messagestore_jobs.purge.erase import run_erase
 from messagestore_jobs.purge.job import run_purge
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
-from messagestore_jobs.replay.state import request_digest_of
 from support.crash import forget_tables
 from support.external_writes import UnheardError, observing
 from support.histories import found

@@ -27,12 +27,12 @@ from messagestore_core.contract.run_report import (
 )
 from messagestore_core.contract.stores import CredentialVariables, Owner, StorageEntry, Table
 from messagestore_core.store.errors import RunFailedError
-from messagestore_jobs.driver.configmap import ConfigMapGoneError
 from messagestore_jobs.driver.control import Commands, Maintenance, RunControl, Steps, read_commands
 from messagestore_jobs.driver.failures import error_of
 from messagestore_jobs.driver.reporting import (
     REPORT_BYTES,
     TERMINATION_BYTES,
+    ConfigMapGoneError,
     Reporting,
     Tracker,
     report_text,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from messagestore_jobs.rows.portions import portions
+from messagestore_jobs.source.records import portions
 
 
 def test_a_portion_ends_once_it_is_full_and_order_is_kept() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from messagestore_jobs.lifecycle.expiry import may_expire
+from messagestore_core.store.delta_log import may_expire
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 LATER = NOW + timedelta(microseconds=1)

@@ -8,9 +8,9 @@ import pytest
 
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.tombstones import Erased, message_key
-from messagestore_jobs.replay.erased import NO_RECORD, copies_left, take_out_copies
+from messagestore_jobs.frozen.replays import Frozen, ReplayState
+from messagestore_jobs.frozen.staged import NO_RECORD, copies_left, take_out_copies
 from messagestore_jobs.replay.freeze import nothing_selected
-from messagestore_jobs.replay.state import Frozen, ReplayState
 from support.replays import AT
 
 KEY = b"k" * 32

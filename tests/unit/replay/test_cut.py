@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_core.contract.run_report import FrozenSelection
+from messagestore_jobs.frozen.replays import Frozen, Split
 from messagestore_jobs.replay.chunks import Size, chunk_size, next_range
-from messagestore_jobs.replay.state import Frozen, Split
 
 SPLITS = st.lists(st.tuples(st.integers(1, 400_000), st.integers(0, 1 << 28)), max_size=40).map(
     lambda sizes: tuple(Split((i,), messages, size, 0, i, i) for i, (messages, size) in enumerate(sizes))

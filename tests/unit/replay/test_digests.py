@@ -11,8 +11,8 @@ from messagestore_core.contract.run_document import (
     Scrub,
     Selection,
 )
+from messagestore_jobs.frozen.replays import digest
 from messagestore_jobs.purge.selection import spec_digest
-from messagestore_jobs.replay.state import digest
 
 # The digests of the release before. A digest leaves out a new field that has its default.
 REPLAY = "ab93281a5da1cc3ed231e29e671bc1f74300c1c3a469b1275e8f99230f1768a2"

@@ -9,11 +9,11 @@ import pytest
 
 from messagestore_core.contract.run_document import FilesDestination, ReplayTask
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.progress import Silent
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
+from messagestore_jobs.frozen.replays import Chunk, Part
 from messagestore_jobs.replay.chunks import StagedObjects
 from messagestore_jobs.replay.files import FilesDelivery
-from messagestore_jobs.replay.state import Chunk, Part
 from support.external_writes import observing
 from support.replays import Crash, replay_document
 

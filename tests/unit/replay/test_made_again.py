@@ -17,14 +17,14 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
+from messagestore_jobs.frozen.replays import Frozen, digest
 from messagestore_jobs.replay.freeze import nothing_selected
 from messagestore_jobs.replay.job import _delivery, _of_its_own
-from messagestore_jobs.replay.state import Frozen, digest
 from support.replays import AT, replay_document
 from support.stores import make_store, message
 

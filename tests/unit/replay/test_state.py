@@ -9,7 +9,7 @@ import pytest
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.replay.state import ReplayState
+from messagestore_jobs.frozen.replays import ReplayState
 
 PLACED = [7, 3, 9, 1, 8, 2, 6]
 SPARKS = pa.schema([pa.field("global_position", pa.int64(), nullable=False)])

@@ -3,7 +3,7 @@
 import pytest
 
 from messagestore_core.contract.run_report import ReplayProgress
-from messagestore_jobs.replay.state import Chunk
+from messagestore_jobs.frozen.replays import Chunk
 
 
 @pytest.mark.parametrize(("written", "read"), [("7", (7,)), ("null", ()), ("[7, 9]", (7, 9))])

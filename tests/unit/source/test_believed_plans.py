@@ -14,11 +14,11 @@ from deltalake import write_deltalake
 from messagestore_core.contract.records import FilesSource, KafkaCluster, KafkaSource
 from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import FILES, OFFSETS
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.source.file_arrivals import FileArrivals
 from messagestore_jobs.source.kafka_arrivals import KafkaArrivals
 from support.stores import make_store

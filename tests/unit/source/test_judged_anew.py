@@ -10,6 +10,7 @@ import pytest
 from messagestore_core.contract.records import Envelope, FilesSource, Filter, KafkaCluster, KafkaSource
 from messagestore_core.contract.run_document import Hold, IngestTask, Match, Memory, Resource, Retry, RunDocument
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.dead_letters import set_aside, source_positions_of
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile
@@ -17,7 +18,6 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.offsets import OffsetBatch, OffsetRange, Partition, ReadOffsets
 from messagestore_core.store.schemas import DEAD_LETTERS
 from messagestore_jobs.context import Run
-from messagestore_jobs.progress import Silent
 from messagestore_jobs.source import file_arrivals, kafka_arrivals, records
 from messagestore_jobs.source.arrivals import to_repeat
 from messagestore_jobs.source.file_arrivals import FileArrivals

@@ -8,7 +8,7 @@ import pytest
 from messagestore_core.contract.records import FileFormat, FilesSource
 from messagestore_core.store.files import Range, SourceFile
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.source.last_lines import LINE, LastLines
+from messagestore_jobs.source.contents import LINE, LastLines
 
 WRITTEN = datetime(2026, 1, 5, tzinfo=UTC)
 REST = timedelta(minutes=1)

@@ -20,15 +20,15 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
+from messagestore_core.progress import Silent
 from messagestore_core.store.audit import note_holds, read_audit
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.layout import MARKER
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
-from messagestore_jobs.delete.job import run_delete
-from messagestore_jobs.progress import Silent
-from messagestore_jobs.replay.audit import note_replay, redelivered
+from messagestore_jobs.delete import run_delete
+from messagestore_jobs.replay.job import note_replay, redelivered
 from support.external_writes import observing
 from support.stores import OWNER, START, make_store, message
 

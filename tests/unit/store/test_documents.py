@@ -21,9 +21,9 @@ from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import tombstone_key
 from messagestore_core.versions.rules import declare, declared
 from messagestore_jobs.driver.failures import is_panic
+from messagestore_jobs.frozen.purges import find_plans
+from messagestore_jobs.frozen.replays import unfinished
 from messagestore_jobs.purge.erase import owed
-from messagestore_jobs.purge.plan import find_plans
-from messagestore_jobs.replay.state import unfinished
 from support.stores import add_messages, kept_heads, make_store, message
 
 NO_DOCUMENT = [b"", b"{", b"\xff", b"[" * 100_000, b"[" * 100_000 + b"]" * 100_000, b"7", b"null", b'{"a":1}']

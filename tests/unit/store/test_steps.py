@@ -12,12 +12,13 @@ FUNCTIONS = {"write_deltalake", "empty_commit"}
 METHODS = {"delete", "delete_folder", "delete_file", "copy_files", "move", "execute"}
 METHODS |= {"compact", "create_checkpoint", "cleanup_metadata", "vacuum", "restore"}
 WITHIN_A_STEP = {
-    "delete/job.py _delete",
+    "delete.py _delete",
+    "frozen/staged.py replace",
     "index/sorted_runs.py write_sorted_run",
     "maintain/clean.py _vacuum",
     "replay/chunks.py _save",
     "replay/chunks.py StagedObjects.move",
-    "replay/stream.py mark_redriven",
+    "store/dead_letters.py mark_redriven",
     "store/dead_letters.py remove",
     "store/fence.py _commit_epoch",
     "store/objects.py Objects.delete",

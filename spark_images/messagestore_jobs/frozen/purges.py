@@ -1,4 +1,4 @@
-"""A purge that is under way: the context of its steps, and its plan, which is in the store until the purge is done.
+"""The plan of a purge, which is in the store until the purge is done.
 
 ``_purges/<preview id>/`` has the frozen rows and, written after them, the plan; also a note of each run that rewrote
 claim checks for a scrub. The plan lists days that leave whole; their rows are those of the table's version before. A
@@ -9,7 +9,6 @@ Somebody else may have removed files of that version. Then the rows of those day
 still has up to the last position of then; days without any were removed by this purge.
 """
 
-from dataclasses import dataclass
 from datetime import date, datetime
 
 import pyarrow as pa
@@ -25,10 +24,10 @@ from messagestore_core.store.delta_log import files_of, of_day
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import PLAN, PURGES, plan_folder
-from messagestore_core.store.objects import read_document
+from messagestore_core.store.objects import documents_in, write_document
 from messagestore_jobs.context import Run
+from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.messages import read_messages
-from messagestore_jobs.rows.times import instant
 
 FROZEN = (
     "global_position",
@@ -45,25 +44,6 @@ _FROZEN_TYPES = (
     "global_position bigint, stream_name string, position bigint, status string, inserted_date date, "
     "payload_size bigint, payload_uri string, erase boolean"
 )
-
-
-@dataclass(frozen=True)
-class PurgeRun(Run):
-    """A purge run with its task."""
-
-    task: PurgeTask
-
-
-def purge_run(run: Run) -> PurgeRun:
-    """The context of a purge.
-
-    Raises:
-        TypeError: the document is for another kind of run.
-    """
-    task = run.document.task
-    if not isinstance(task, PurgeTask):
-        raise TypeError(f"the task of run {run.run} is {task.kind}, not purge")
-    return PurgeRun(run.document, run.store, run.spark, run.progress, run.as_of, task, stopped=run.stopped)
 
 
 class Plan(ContractModel):
@@ -115,15 +95,13 @@ def find_plans(store: Store) -> list[Plan]:
     Raises:
         TableRefusedError: one is invalid, or is in another folder than its own.
     """
-    objects = store.objects()
-    folders = [name.rstrip("/") for name in objects.names(PURGES) if name.endswith("/")]
-    plans = [(folder, read_document(objects, f"{folder}/{PLAN}", Plan)) for folder in folders]
+    plans = list(documents_in(store.objects(), PURGES, PLAN, Plan))
     for folder, plan in plans:
-        if plan is not None and plan.folder != folder:
+        if f"{plan.folder}/" != folder:
             raise TableRefusedError(
-                f"{store.path(folder, PLAN)} is not the plan of a purge that is kept there; remove it"
+                f"{store.path(folder)}{PLAN} is not the plan of a purge that is kept there; remove it"
             )
-    return [plan for _, plan in plans if plan is not None]
+    return [plan for _, plan in plans]
 
 
 def write_rows(context: Run, plan: Plan, rows: DataFrame) -> None:
@@ -135,7 +113,7 @@ def write_rows(context: Run, plan: Plan, rows: DataFrame) -> None:
 def write_plan(context: Run, plan: Plan) -> None:
     """Write the plan; from now on runs continue the purge until it is done."""
     with context.store.step("freeze-plan"):
-        context.store.objects().write(f"{plan.folder}/{PLAN}", plan.model_dump_json(by_alias=True).encode())
+        write_document(context.store.objects(), f"{plan.folder}/{PLAN}", plan)
 
 
 def frozen_rows(context: Run, plan: Plan) -> DataFrame:

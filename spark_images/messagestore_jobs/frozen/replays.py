@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,12 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import CHUNKS, ENDED, FROZEN, ORDER, REPLAYS, SELECTED, STAGING, STATE, chunk_name
-from messagestore_core.store.objects import Objects, join, read_document
-from messagestore_jobs.replay.selection import Key
+from messagestore_core.store.objects import Objects, documents_in, join, read_document, write_document
 
+Key = tuple[bool | int | str, ...]
+"""A place in an order; state files have it as JSON."""
+Format = Literal["JSONLines", "JSON", "Parquet"]
+"""Of the objects that a replay stages."""
 _NO_POSITIONS = pa.table({"global_position": pa.array([], pa.int64())})
 
 
@@ -204,7 +207,7 @@ class ReplayState:
     def freeze(self, frozen: Frozen) -> None:
         """Write the frozen selection."""
         with self.held.step("replay-frozen"):
-            self._objects.write(FROZEN, frozen.model_dump_json(by_alias=True).encode())
+            write_document(self._objects, FROZEN, frozen)
 
     def chunks(self) -> list[Chunk]:
         """All sealed chunks, in order."""
@@ -215,7 +218,7 @@ class ReplayState:
     def seal(self, chunk: Chunk) -> None:
         """Seal a staged chunk: from now on it is delivered, and never staged again."""
         with self.held.step("replay-seal"):
-            self._objects.write(chunk_name(chunk.number), chunk.model_dump_json(by_alias=True).encode())
+            write_document(self._objects, chunk_name(chunk.number), chunk)
 
     def remove(self) -> None:
         """Remove everything; the frozen selection goes last, so that a later run knows what to remove."""
@@ -228,11 +231,7 @@ class ReplayState:
 
 def frozen_in(store: Store) -> Iterator[tuple[str, Frozen]]:
     """The frozen selections that a store's folder has, of any store: the folder of each replay, ending with a slash."""
-    objects = store.objects()
-    for name in objects.names(REPLAYS):
-        frozen = read_document(objects, f"{name}{STATE}/{FROZEN}", Frozen)
-        if frozen is not None:
-            yield name, frozen
+    return documents_in(store.objects(), REPLAYS, f"{STATE}/{FROZEN}", Frozen)
 
 
 def unfinished(store: Store) -> list[Frozen]:

@@ -15,8 +15,8 @@ from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import FROZEN, STATE
-from messagestore_jobs.replay.selection import BEHIND_ALL, BY_SEQUENCE, Key
-from messagestore_jobs.replay.state import Frozen, ReplayState, frozen_in
+from messagestore_jobs.frozen.orders import BEHIND_ALL, BY_SEQUENCE
+from messagestore_jobs.frozen.replays import Frozen, Key, ReplayState, frozen_in
 from messagestore_jobs.rows.messages import read_messages
 
 _SPLITS_AT_ONCE = 256

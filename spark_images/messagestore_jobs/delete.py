@@ -12,9 +12,10 @@ from deltalake.exceptions import DeltaError
 from messagestore_core.clock import now
 from messagestore_core.contract.run_document import DeleteTask, Hold, RunDocument
 from messagestore_core.contract.run_report import DeleteOutcome
+from messagestore_core.progress import ProgressListener, never
 from messagestore_core.store.audit import note
 from messagestore_core.store.delta_log import table_state
-from messagestore_core.store.errors import RunFailedError, RunStoppedError, TableRefusedError
+from messagestore_core.store.errors import RunFailedError, TableRefusedError, end_if_stopped
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import belongs, exists, parsed_marker, refuse_links
 from messagestore_core.store.handle import Store
@@ -30,7 +31,6 @@ from messagestore_core.store.layout import (
 )
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects
 from messagestore_core.store.schemas import EVERY_TABLE
-from messagestore_jobs.progress import ProgressListener, never
 
 FOLDERS = (INDEX, PURGES, REPLAYS, CLAIM_CHECKS, *reversed(EVERY_TABLE))
 """In order of deletion: ``messages`` is late, as it has the epoch that fences other runs."""
@@ -55,8 +55,7 @@ def run_delete(
     _note(store, document)
     progress.step("delete", len(known))
     for name in known:
-        if stopped():
-            raise RunStoppedError
+        end_if_stopped(stopped)
         with store.step(f"delete-{name}"):
             _delete(objects, name)
         progress.advance(1)

@@ -1,1 +1,0 @@
-"""Delete a store with everything that is its own."""
