@@ -3,7 +3,8 @@
 If it is killed within a write, it has its own JVM. Before and after a write none of its work goes on in a JVM, so it
 uses the tests' JVM, which takes a third of the time: it has its own session there, whose caches are cleared.
 
-Run as ``python -m support.crash JSON``; at the point the process kills itself.
+Run as ``python -m support.crash JSON``; at the point the process kills itself. With ``leave`` it is a driver's process
+as in a pod: before the write of that name it gets SIGTERM, and goes on once it has heard that.
 """
 
 import json
@@ -24,19 +25,23 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store import fence
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.storage import Storage
-from messagestore_jobs import lock
+from messagestore_jobs import lock, session
+from messagestore_jobs.driver import main as driver
+from messagestore_jobs.driver.control import RunControl
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.session import local_session
 from support.ingests import OWNER, Stream
 from support.waiting import scaled
 
 NOT_REACHED = 3
+_PATIENCE_SECONDS = 60
 _HERE = Path(__file__).parent.parent
 PATH = os.pathsep.join(map(str, (_HERE, _HERE.parent / "core", _HERE.parent / "spark_images")))
 """Where a process of a test finds what it imports."""
@@ -88,6 +93,24 @@ def crash_opening(folder: Path, name: str, moment: str) -> None:
 
 def _killed(order: dict[str, Any], environment: dict[str, str]) -> None:
     name, moment, nth = order["point"]
+    code, errors = _in_process(order, environment)
+    assert code == -signal.SIGKILL, f"the run ended with {code} and was not killed {moment} {name} {nth}: {errors}"
+
+
+def leave_at(spark: SparkSession, document: RunDocument, name: str, folder: Path) -> RunReport:
+    """Carry a run out in a process that gets SIGTERM before a write; return its termination message."""
+    message, file = folder / f"{document.run}.message", folder / f"{document.run}.json"
+    message.touch()
+    file.write_text(document.model_dump_json(by_alias=True))
+    pod = {"MESSAGESTORE_RUN_DOCUMENT": str(file), "MESSAGESTORE_TERMINATION_LOG": str(message)}
+    code, errors = _in_process({"leave": name}, lent_jvm(spark) | pod)
+    take_back_jvm(spark)
+    assert code == 1, errors
+    return RunReport.model_validate_json(message.read_text())
+
+
+def _in_process(order: dict[str, Any], environment: dict[str, str]) -> tuple[int, str]:
+    """Carry out an order in a process of its own; return its exit code and the end of its log."""
     process = subprocess.run(
         [sys.executable, "-m", "support.crash", json.dumps(order)],
         env={**os.environ, "PYTHONPATH": PATH, **environment},
@@ -95,10 +118,7 @@ def _killed(order: dict[str, Any], environment: dict[str, str]) -> None:
         capture_output=True,
         timeout=scaled(180),
     )
-    assert process.returncode == -signal.SIGKILL, (
-        f"the run ended with {process.returncode} and was not killed {moment} {name} {nth}: "
-        f"{process.stderr.decode()[-2000:]}"
-    )
+    return process.returncode, process.stderr.decode()[-3000:]
 
 
 def _kill() -> None:
@@ -129,6 +149,11 @@ def _kill_soon() -> None:
 
 def main() -> None:
     order = json.loads(sys.argv[1])
+    if "leave" in order:
+        code = _leave(order["leave"])
+        sys.stderr.flush()
+        # Its session is one of the tests' JVM, which goes on.
+        os._exit(code)
     fence.observe(_killer(*order["point"]))
     if "document" in order:
         document = RunDocument.model_validate_json(order["document"])
@@ -137,6 +162,24 @@ def main() -> None:
     else:
         open_folder(HeldStore.of(Table(uri=f"file://{order['folder']}", owner=OWNER), Storage()))
     os._exit(NOT_REACHED)
+
+
+def _leave(awaited: str) -> int:
+    heard, stop = threading.Event(), RunControl.stop
+
+    def told(control: RunControl) -> None:
+        stop(control)
+        heard.set()
+
+    def observer(name: str, moment: str) -> None:
+        if (name, moment) == (awaited, "before") and not heard.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert heard.wait(_PATIENCE_SECONDS)
+
+    RunControl.stop = told  # type: ignore[method-assign]
+    session.cluster_session = borrowed_session
+    fence.observe(observer)
+    return driver.main()
 
 
 def _spark() -> SparkSession:

@@ -26,9 +26,8 @@ from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute
-from support.crash import PATH
+from support.crash import PATH, leave_at
 from support.ingests import Stream, lines, record
-from support.leaving import leave_at
 from support.maintenance import RESOURCE
 from support.purges import erase_document, files_below, purge, purge_document
 from support.replays import files_replay, sent
