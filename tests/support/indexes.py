@@ -17,7 +17,8 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.schemas import MESSAGES
 from messagestore_jobs.index.keys import Keys, hash_here
-from messagestore_jobs.index.store_index import Added, StoreIndex
+from messagestore_jobs.index.read import Added
+from messagestore_jobs.index.store_index import StoreIndex
 from support.stores import START, add_rows, kept_heads, message, remove_rows
 
 OFTEN = {"SAVE_KEYS": 5, "SAVE_KEYS_AT_END": 2, "SAVE_COMMITS_AT_END": 3}

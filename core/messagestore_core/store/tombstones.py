@@ -5,6 +5,10 @@ and stays in the folder; without it the tombstones are useless.
 
 An erasure is of one message: a tombstone also has its global position, so that another message with the id stays. The
 position says nothing of copies that are elsewhere or arrive again: there the id decides.
+
+Purged ids, by the same key, are those of messages that were purged lately, so that a late copy of one counts as a
+duplicate. Their table is apart, as each ingest reads all tombstones, while purged ids may be as many as the messages.
+See ``index``, which looks them up.
 """
 
 import hashlib
@@ -14,7 +18,7 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime
+from datetime import date, datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +27,15 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
-from messagestore_core.store.delta_log import count_rows
+from messagestore_core.clock import microseconds
+from messagestore_core.store.delta_log import count_rows, end_of, files_of
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import TOMBSTONE_KEY
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.scan import scan
-from messagestore_core.store.schemas import REMEMBERED, TOMBSTONES
+from messagestore_core.store.schemas import PARTITIONS, REMEMBERED, TOMBSTONES
 
 _KEY_BYTES = 32
 _DIGEST = np.dtype("S32")
@@ -39,6 +44,8 @@ _KEYS_AT_ONCE = 65_536
 """Tombstones that are decoded at once: as texts they take three times as much."""
 _WORD = re.compile(r"[\w-]+")
 _BETWEEN_QUOTES = re.compile(r'(?:^|")((?:[^"\\]|\\.)*)(?="|$)', re.DOTALL)
+
+_DAY = f"partition.{PARTITIONS[REMEMBERED]}"
 
 
 def message_key(key: bytes, message_id: str) -> str:
@@ -268,3 +275,35 @@ def _make_key(store: HeldStore) -> bytes:
     with store.step("tombstone-key"):
         made = store.objects().create(TOMBSTONE_KEY, key)
     return key if made else tombstone_key(store) or _make_key(store)
+
+
+def remembered_since(store: Store, at: datetime) -> int | None:
+    """The time in microseconds after which an id must have been purged to be remembered; None: none is."""
+    if store.remember_purged is None:
+        return None
+    # Such a time may be before the first that datetime has.
+    return microseconds(at) - store.remember_purged // timedelta(microseconds=1)
+
+
+def first_day(store: Store) -> date | None:
+    """The oldest day of which any purged id is remembered, by the log; None without any."""
+    days = _days(store)
+    return days[0] if days else None
+
+
+def forget_purged(store: HeldStore, as_of: datetime) -> None:
+    """Remove the days that are over; all of them where purged ids are not remembered any more."""
+    since = remembered_since(store, as_of)
+    over = [day for day in _days(store) if since is None or microseconds(end_of(day)) <= since]
+    if not over:
+        return
+    listed = ", ".join(f"'{day.isoformat()}'" for day in over)
+    with store.step("forget-purged-ids"):
+        store.open_to_write(REMEMBERED).delete(
+            f"{PARTITIONS[REMEMBERED]} IN ({listed})", commit_properties=store.commit_properties()
+        )
+
+
+def _days(store: Store) -> list[date]:
+    files = files_of(store.table(REMEMBERED))
+    return sorted(pc.unique(files[_DAY]).to_pylist()) if files.num_rows else []

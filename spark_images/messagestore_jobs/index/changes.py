@@ -9,16 +9,20 @@ import json
 import re
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from deltalake import DeltaTable
 
-from messagestore_core.store.delta_log import files_of, is_own_note
+from messagestore_core.clock import microseconds
+from messagestore_core.store.delta_log import end_of, files_of, is_own_note
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.foreign import PATH
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import LOG
 from messagestore_core.store.objects import LARGEST_DOCUMENT
+from messagestore_core.store.schemas import PARTITIONS, REMEMBERED
+from messagestore_core.store.tombstones import first_day
 
 FEW_ROWS = 100_000
 """This process reads so many in less time than Spark takes to plan a job."""
@@ -27,6 +31,8 @@ _MANY = 1 << 40
 """The bytes assumed for a file of unknown size."""
 _BYTES_A_ROW = 32
 """For removed files, and without statistics, the log has only the size; few rows are smaller."""
+_NEVER = 1 << 62
+"""Later than any time, in microseconds."""
 _PATH = re.compile(PATH)
 
 Batch = tuple[str, int]
@@ -111,6 +117,25 @@ def changes_between(
         except (TableRefusedError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
     return changes
+
+
+def purged_since(store: Store, version: int, until: int) -> Changes | None:
+    """What was added to the purged ids after a version; None where all must be read.
+
+    All must be read also where ids were removed that are not older than all that are left.
+    """
+    changes = changes_between(store, REMEMBERED, version, until) if version >= 0 else None
+    first = first_day(store)
+    if changes is None or first is None:
+        return changes
+    lost = any(path >= f"{PARTITIONS[REMEMBERED]}={first}" for path in changes.removed)
+    return None if lost else changes
+
+
+def oldest_purged(store: Store) -> int:
+    """The first moment of the oldest day with a purged id, in microseconds."""
+    first = None if store.remember_purged is None else first_day(store)
+    return _NEVER if first is None else microseconds(end_of(first - timedelta(days=1)))
 
 
 def _take(changes: Changes, actions: Iterable[dict[str, Any]], is_known: Callable[[Batch], bool]) -> bool:

@@ -12,6 +12,9 @@ from messagestore_core.store.layout import INDEX, INDEX_MANIFEST
 from messagestore_core.store.objects import Objects, read_document
 from messagestore_jobs.index.sorted_runs import SortedRunInfo, SortedRunName
 
+Kind = Literal["ids", "streams", "purged"]
+KINDS: tuple[Kind, ...] = ("ids", "streams", "purged")
+
 
 class IndexManifest(BaseModel):
     """What is in the index, and which version of which table it covers."""
@@ -38,6 +41,10 @@ class IndexManifest(BaseModel):
     superseded: tuple[SortedRunName, ...] = ()
     """Objects that only the manifest before this one named; a reader of that one may still need them."""
 
+    def runs(self, kind: Kind) -> tuple[SortedRunInfo, ...]:
+        """Its sorted runs of a kind."""
+        return {"ids": self.ids, "streams": self.streams, "purged": self.purged}[kind]
+
 
 def unnamed(store: Store) -> set[str]:
     """Objects of an index that its manifest doesn't name, by their names in the store's folder."""
@@ -59,7 +66,7 @@ def usable(manifest: IndexManifest | None, table: DeltaTable) -> IndexManifest |
 
 def names_in(manifest: IndexManifest | None) -> set[str]:
     """The sorted runs that a manifest names."""
-    return {info.name for info in (*manifest.ids, *manifest.streams, *manifest.purged)} if manifest else set()
+    return {info.name for kind in KINDS for info in manifest.runs(kind)} if manifest else set()
 
 
 def read_manifest(objects: Objects) -> IndexManifest | None:

@@ -1,10 +1,13 @@
 """Hash a table's rows: few are read by this process, many by Spark."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from functools import reduce
+from typing import NamedTuple
 from uuid import uuid4
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -18,7 +21,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import INDEX
 from messagestore_core.store.objects import Objects, join
 from messagestore_core.store.schemas import PURGED_IDS, REMEMBERED
-from messagestore_jobs.index.changes import Changes
+from messagestore_jobs.index.changes import Batch, Changes
 from messagestore_jobs.index.entries import ENTRY, Entries, entries_of
 from messagestore_jobs.index.keys import HASH_BYTES, Keys, hash_here, words
 from messagestore_jobs.index.sorted_runs import SortedRunInfo, write_sorted_run
@@ -37,6 +40,28 @@ _SCHEMA = pa.schema(
     ]
 )
 _PURGED = pa.schema([PURGED_IDS.field(name).with_nullable(True) for name in ("message_key", "purged_at")])
+
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Added:
+    """What a committed batch adds: the keys of its messages, and its distinct streams with their next positions."""
+
+    batch: Batch
+    ids: Keys
+    inserted_at: int
+    streams: pa.Array
+    next_positions: Positions
+    next_global: int
+
+
+class Leaving(NamedTuple):
+    """Messages that a commit removed: the column global_position, and how many there are at most."""
+
+    positions: DataFrame
+    most: int
 
 
 def read_here(store: Store, key: bytes, changes: Changes) -> tuple[Entries, Entries]:

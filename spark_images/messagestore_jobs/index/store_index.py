@@ -7,31 +7,38 @@ files. An index that is lost, torn, another table's or older than the log is reb
 
 import secrets
 import tempfile
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from collections.abc import Collection
+from datetime import date, datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from messagestore_core.clock import microseconds
-from messagestore_core.store.delta_log import end_of, next_global_position
+from messagestore_core.store.delta_log import next_global_position
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.heads import read_hidden_heads, read_named_heads
 from messagestore_core.store.layout import INDEX, INDEX_MANIFEST
-from messagestore_core.store.purged_ids import first_day, remembered_since
-from messagestore_core.store.schemas import PARTITIONS, REMEMBERED
-from messagestore_jobs.index.changes import Batch, Changes, all_of, changes_between, digest_of, paths_of
+from messagestore_core.store.schemas import REMEMBERED
+from messagestore_core.store.tombstones import remembered_since
+from messagestore_jobs.index.changes import (
+    Batch,
+    Changes,
+    all_of,
+    changes_between,
+    digest_of,
+    oldest_purged,
+    paths_of,
+    purged_since,
+)
 from messagestore_jobs.index.entries import ENTRY, Entries, Lookup, MemoryRun, SortedRun, entries_of, merged, together
 from messagestore_jobs.index.keys import Flags, Hasher, Keys
-from messagestore_jobs.index.manifest import IndexManifest, names_in, read_manifest, usable
+from messagestore_jobs.index.manifest import KINDS, IndexManifest, Kind, names_in, read_manifest, usable
 from messagestore_jobs.index.merge import keep_largest, less_what_left, merge_ids, merge_purged, to_merge
 from messagestore_jobs.index.read import (
+    Added,
+    Leaving,
+    Positions,
     files,
     ids_by_spark,
     purged_by_spark,
@@ -45,42 +52,17 @@ from messagestore_jobs.index.read import (
 from messagestore_jobs.index.sorted_runs import SortedRunInfo, StoredRun, TornIndexError, write_sorted_run
 from messagestore_jobs.rows.messages import read_messages
 
-Positions = npt.NDArray[np.int64]
-Kind = Literal["ids", "streams", "purged"]
-KINDS: tuple[Kind, ...] = ("ids", "streams", "purged")
-
 SAVE_KEYS = 250_000
 """Once so many ids are in no stored run, they are written."""
 SAVE_KEYS_AT_END = 50_000
 SAVE_COMMITS_AT_END = 20
 """How many ids and commits a run of the job leaves at most for the next one to read from the table."""
 _KEY_BYTES = 32
-_NEVER = 1 << 62
-"""Later than any time, in microseconds."""
 _NOTHING = np.empty(0, dtype=ENTRY)
 _SMALL = 2_000_000
 """Batches wait for merges of up to so many entries; maintenance does larger ones."""
 _RATIO, _RATIO_OF_MAINTENANCE = 2, 4
 """A sorted run is merged once it is less than this times as large as all younger ones."""
-
-
-@dataclass(frozen=True)
-class Added:
-    """What a committed batch adds: the keys of its messages, and its distinct streams with their next positions."""
-
-    batch: Batch
-    ids: Keys
-    inserted_at: int
-    streams: pa.Array
-    next_positions: Positions
-    next_global: int
-
-
-class Leaving(NamedTuple):
-    """Messages that a commit removed: the column global_position, and how many there are at most."""
-
-    positions: DataFrame
-    most: int
 
 
 class StoreIndex:
@@ -217,12 +199,7 @@ class StoreIndex:
         self._batches: set[Batch] = set()
         self._purged_table, self._purged_version = manifest.purged_table, manifest.purged_version
         self._new: dict[Kind, list[MemoryRun]] = {kind: [] for kind in KINDS}
-        sorted_runs: dict[Kind, Sequence[SortedRunInfo]] = {
-            "ids": manifest.ids,
-            "streams": manifest.streams,
-            "purged": manifest.purged,
-        }
-        self._stored = {kind: [self._opened(info) for info in infos] for kind, infos in sorted_runs.items()}
+        self._stored = {kind: [self._opened(info) for info in manifest.runs(kind)] for kind in KINDS}
 
     def _opened(self, info: SortedRunInfo) -> StoredRun:
         return StoredRun(self._objects, info, Path(self._folder.name))
@@ -313,12 +290,12 @@ class StoreIndex:
         table = self._store.table(REMEMBERED)
         if str(table.metadata().id) != self._purged_table or self._purged_version > table.version():
             self._forget_purged(str(table.metadata().id))
-        changes = self._purged_changes(table)
+        changes = purged_since(self._store, self._purged_version, table.version())
         if changes is None:
             self._forget_purged(self._purged_table)
             changes = all_of(table)
         self._purged_version = table.version()
-        since = self._oldest_purged
+        since = oldest_purged(self._store)
         self._stored["purged"] = [run for run in self._stored["purged"] if not run.is_older(since)]
         if not changes.added:
             return False
@@ -328,27 +305,9 @@ class StoreIndex:
         self._write_frame("purged", purged_by_spark(self._spark, self._store, changes.added), changes.rows)
         return True
 
-    def _purged_changes(self, table: DeltaTable) -> Changes | None:
-        """What was added since the version that the index covers; None where all must be read."""
-        if self._purged_version < 0:
-            return None
-        changes = changes_between(self._store, REMEMBERED, self._purged_version, table.version())
-        return None if changes is None or self._has_lost(changes) else changes
-
-    def _has_lost(self, changes: Changes) -> bool:
-        """Whether purged ids were removed that are not older than all that are left."""
-        first = first_day(self._store)
-        return first is not None and any(path >= f"{PARTITIONS[REMEMBERED]}={first}" for path in changes.removed)
-
     def _forget_purged(self, table: str) -> None:
         self._purged_table, self._purged_version = table, -1
         self._stored["purged"], self._new["purged"] = [], []
-
-    @property
-    def _oldest_purged(self) -> int:
-        """The first moment of the oldest day with a purged id, in microseconds."""
-        first = None if self._store.remember_purged is None else first_day(self._store)
-        return _NEVER if first is None else microseconds(end_of(first - timedelta(days=1)))
 
     def _changes(self, until: int) -> Changes:
         changes = changes_between(self._store, "messages", self._version, until, self._batches.__contains__)
@@ -384,7 +343,8 @@ class StoreIndex:
         """
         stored = read_manifest(self._objects)
         # Maintenance may have merged sorted runs meanwhile.
-        changed = stored is not None and stored != self._seen and (stored.table, stored.key) == self._identity
+        own = (self._manifest.table, self._manifest.key)
+        changed = stored is not None and stored != self._seen and (stored.table, stored.key) == own
         self._follow(stored if changed else None)
         try:
             self._write_new(ratio, at_most)
@@ -427,16 +387,12 @@ class StoreIndex:
         merge = {
             "ids": merge_ids(whole=kept == 0),
             "streams": keep_largest,
-            "purged": merge_purged(self._oldest_purged),
+            "purged": merge_purged(oldest_purged(self._store)),
         }[kind]
         with self._store.step("index"):
             info = write_sorted_run(self._objects, sorted_run_name(kind), merged(runs, merge), sum(map(len, runs)))
         self._stored[kind] = [*stored[:kept], *([self._opened(info)] if info else [])]
         self._new[kind] = []
-
-    @property
-    def _identity(self) -> tuple[str, str]:
-        return self._manifest.table, self._manifest.key
 
 
 def kept_index(spark: SparkSession, store: HeldStore) -> StoreIndex | None:

@@ -26,7 +26,8 @@ from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.index.entries import MemoryRun, entries_of
 from messagestore_jobs.index.keys import HASH_BYTES, Flags, Keys
-from messagestore_jobs.index.store_index import Added, StoreIndex
+from messagestore_jobs.index.read import Added
+from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.ingest.assign import Arrived, Assignment, assign, count
 from messagestore_jobs.ingest.columns import TOMBSTONE, Columns, ordering_of
 from messagestore_jobs.ingest.dead_letters import brought_along, read_dead_letters, set_aside_earlier

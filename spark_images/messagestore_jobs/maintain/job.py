@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.run_document import MaintainTask
 from messagestore_core.contract.run_report import MaintainOutcome
 from messagestore_core.store.delta_log import DAY, end_of, files_of, of_day, table_state
-from messagestore_core.store.purged_ids import forget_purged
 from messagestore_core.store.schemas import REMEMBERED
+from messagestore_core.store.tombstones import forget_purged
 from messagestore_jobs.context import MaintenanceRun, Run
 from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.maintain.clean import clean, sweep

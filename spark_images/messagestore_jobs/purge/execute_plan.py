@@ -23,8 +23,8 @@ from messagestore_core.store.statistics import complete
 from messagestore_core.store.tombstones import add_tombstones, made_key, open_erased, tombstone_key, withdraw_tombstones
 from messagestore_jobs.context import PurgeRun
 from messagestore_jobs.frozen.purges import Plan, forget, frozen_rows, write_plan, write_rows, written_rows
-from messagestore_jobs.index.read import hashed
-from messagestore_jobs.index.store_index import Leaving, kept_index
+from messagestore_jobs.index.read import Leaving, hashed
+from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.lifecycle.waiting import waiting_for_erased
 from messagestore_jobs.purge.archive import archive
 from messagestore_jobs.purge.claim_checks import delete_claim_checks

@@ -17,7 +17,7 @@ from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.objects import local_path
 from messagestore_jobs.index import changes, read, store_index
-from messagestore_jobs.index.store_index import Leaving
+from messagestore_jobs.index.read import Leaving
 from support.external_writes import observing
 from support.indexes import OFTEN, SECOND, Ingested, append, day, newest, next_position, remove
 from support.stores import make_store

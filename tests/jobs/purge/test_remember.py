@@ -14,9 +14,9 @@ from messagestore_core.contract.run_report import IngestCounts, UpdateCounts
 from messagestore_core.progress import Silent
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import INDEX
-from messagestore_core.store.purged_ids import first_day
 from messagestore_core.store.schemas import REMEMBERED
 from messagestore_core.store.storage import Storage
+from messagestore_core.store.tombstones import first_day
 from messagestore_jobs.context import Run
 from messagestore_jobs.index import changes, store_index
 from messagestore_jobs.index.manifest import read_manifest

@@ -11,10 +11,9 @@ from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore, open_epoch
 from messagestore_core.store.folder import open_folder
-from messagestore_core.store.purged_ids import first_day, forget_purged, remembered_since
 from messagestore_core.store.schemas import PURGED_IDS, REMEMBERED, TABLES
 from messagestore_core.store.storage import Storage
-from messagestore_core.store.tombstones import made_key, tombstone_key
+from messagestore_core.store.tombstones import first_day, forget_purged, made_key, remembered_since, tombstone_key
 from messagestore_jobs.index.read import read_purged
 from support.stores import add_rows
 
