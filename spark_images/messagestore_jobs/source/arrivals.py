@@ -1,12 +1,16 @@
 """A source for an ingest: what waits, the next batch, and how much is left."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
-from typing import Protocol
 
+from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import Lag, Loss
 from messagestore_core.store.errors import RunFailedError
-from messagestore_jobs.source.records import Planned
+from messagestore_core.store.files import ReadFiles
+from messagestore_core.store.offsets import ReadOffsets
+from messagestore_jobs.context import Run
+from messagestore_jobs.source.records import Planned, verdict_digest
 
 REPLACED = "a file was replaced while it was read"
 """The text in Spark's error if a record is not the one that was judged."""
@@ -27,24 +31,37 @@ class Due:
     repeated: bool = False
 
 
-class Arrivals(Protocol):
+class Arrivals(ABC):
     """What arrives at one source, for one run. Sizes are in the source's unit: bytes or records."""
 
+    _read: ReadFiles | ReadOffsets
+    """What its batches have read."""
+
+    def __init__(self, run: Run, task: IngestTask) -> None:
+        self._document, self._store, self._task = run.document, run.store, task
+        self._spark, self._progress = run.spark, run.progress
+
+    @abstractmethod
     def list_source(self) -> None:
         """List what the source has now."""
 
+    @abstractmethod
     def waits(self) -> bool:
         """Whether the last look found anything that is not planned yet."""
 
+    @abstractmethod
     def size(self) -> int:
         """The size of what waits."""
 
+    @abstractmethod
     def uncommitted(self) -> Due | None:
         """The batch that was planned and not committed, to be repeated as it is; None without one."""
 
     def spec_changed(self, batch: Planned) -> bool:
         """Whether a planned batch may be judged otherwise by this task than by the one that it was planned for."""
+        return batch.verdict_digest != verdict_digest(self._spark, self._task)
 
+    @abstractmethod
     def reset_verdicts(self, batch: Planned) -> Due | None:
         """Withdraw what a cut-off batch set aside, then note in its plan that this task judges it, durably.
 
@@ -53,33 +70,43 @@ class Arrivals(Protocol):
 
     def left_behind(self, own: Set[str]) -> Mapping[str, int]:
         """See :class:`ReadBatches`."""
+        return self._read.left_behind(own)
 
     def withdraw_left_behind(self, own: Set[str]) -> None:
         """See :class:`ReadBatches`."""
+        self._read.withdraw_left_behind(own)
 
+    @abstractmethod
     def next(self) -> Due:
         """Plan the next batch, durably."""
 
+    @abstractmethod
     def note_cut(self, batch: Planned, uris: set[str]) -> None:
         """Note the URIs of which records were set aside with only a part of their bytes, durably before the commit."""
 
+    @abstractmethod
     def taken_in(self, batch: Planned, records: int) -> None:
         """Note how many records a batch had."""
 
+    @abstractmethod
     def replan(self, batch: Planned) -> bool:
         """Plan a batch again that could not be read, without what is gone; false if nothing is gone."""
 
+    @abstractmethod
     def explained(self, error: Exception) -> RunFailedError | None:
         """Why a batch failed; None where the source doesn't know."""
 
     def left_out(self) -> RunFailedError | None:
-        """Why something that the last look found can never be read; None: nothing."""
+        """Why something that the last look found can never be read; None: nothing, as of topics."""
+        return None
 
+    @abstractmethod
     def lag(self) -> Lag:
         """How much waits, and since when."""
 
     def loss(self) -> Loss | None:
-        """What was lost before it was read; None: nothing."""
+        """What was lost before it was read; None: nothing. A file that is gone before it was read doesn't count."""
+        return None
 
 
 def to_repeat(arrivals: Arrivals, withdraw: Callable[[Planned], None]) -> Due | None:

@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Set
 from datetime import UTC, datetime
 from typing import IO
 
@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from messagestore_core.clock import now
 from messagestore_core.contract.records import FilesSource, RecordsSource
 from messagestore_core.contract.run_document import IngestTask
-from messagestore_core.contract.run_report import Lag, Loss
+from messagestore_core.contract.run_report import Lag
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import source_positions_of, withdraw
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
@@ -24,7 +24,7 @@ from messagestore_core.store.schemas import FILES
 from messagestore_jobs.context import Run
 from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.after_ingest import AfterIngest
-from messagestore_jobs.source.arrivals import REPLACED, Due
+from messagestore_jobs.source.arrivals import REPLACED, Arrivals, Due
 from messagestore_jobs.source.contents import Contents, LastLines
 from messagestore_jobs.source.local_files import list_local_files
 from messagestore_jobs.source.plan import (
@@ -41,13 +41,13 @@ _RECORD_BYTES = 64
 """The size assumed for a record before the first batch; few records are smaller."""
 
 
-class FileArrivals:
+class FileArrivals(Arrivals):
     """The :class:`Arrivals` of files; sizes are in bytes."""
 
     def __init__(self, run: Run, task: IngestTask, source: FilesSource | RecordsSource) -> None:
-        self._document, self._store, self._task, self._source = run.document, run.store, task, source
-        self._spark, self._progress = run.spark, run.progress
-        self._read = ReadFiles(run.store, task.source_id)
+        super().__init__(run, task)
+        self._source = source
+        self._read: ReadFiles = ReadFiles(run.store, task.source_id)
         self._after = None
         if isinstance(source, FilesSource) and source.after_ingest != "Keep":
             self._after = AfterIngest(run.store, source, run.progress)
@@ -129,10 +129,6 @@ class FileArrivals:
         """Whether a batch of which all files are gone has to count dead letters; redriven ones were counted before."""
         return self._source.kind == "files" and bool(source_positions_of(self._store, self._id(batch)))
 
-    def spec_changed(self, batch: Planned) -> bool:
-        """See :class:`Arrivals`."""
-        return batch.verdict_digest != verdict_digest(self._spark, self._task)
-
     def reset_verdicts(self, batch: Planned) -> Due | None:
         """See :class:`Arrivals`."""
         assert isinstance(batch, Batch)
@@ -143,14 +139,6 @@ class FileArrivals:
         withdraw(self._store, self._id(left), lambda position: position.uri in left.gone)
         self._read.set_verdict_digest(left, verdict_digest(self._spark, self._task))
         return self.uncommitted()
-
-    def left_behind(self, own: Set[str]) -> Mapping[str, int]:
-        """See :class:`Arrivals`."""
-        return self._read.left_behind(own)
-
-    def withdraw_left_behind(self, own: Set[str]) -> None:
-        """See :class:`Arrivals`."""
-        self._read.withdraw_left_behind(own)
 
     def _id(self, batch: Batch) -> str:
         return batch_id(self._task.source_id, batch.number)
@@ -233,10 +221,6 @@ class FileArrivals:
         oldest = min((file.modified_at for file in left), default=None)
         exists = bool(left) or self._read.has_begun()
         return Lag(as_of=now(self._document), files=len(left), oldest_pending_time=oldest, source_found=exists)
-
-    def loss(self) -> Loss | None:
-        """None, as a file that is gone before it was read does not count as lost."""
-        return None
 
 
 def shown(path: str) -> str:

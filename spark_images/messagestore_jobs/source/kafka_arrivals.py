@@ -1,6 +1,6 @@
 """Kafka records, as they arrive in topics."""
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable
 from dataclasses import replace
 
 from messagestore_core.clock import now
@@ -13,7 +13,7 @@ from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.offsets import OffsetBatch, OffsetRange, ReadOffsets
 from messagestore_jobs.context import Run
 from messagestore_jobs.session import heap_bytes, python_bytes
-from messagestore_jobs.source.arrivals import Due
+from messagestore_jobs.source.arrivals import Arrivals, Due
 from messagestore_jobs.source.kafka_listing import kafka_failure, list_partitions, oldest_record
 from messagestore_jobs.source.plan import (
     RETENTION,
@@ -34,13 +34,13 @@ _WHY = {
 _OF_KAFKA = ("org.apache.kafka", "Kafka:", "Kafka gave nothing", "KafkaAccess$RefusalException")
 
 
-class KafkaArrivals:
+class KafkaArrivals(Arrivals):
     """The :class:`Arrivals` of Kafka; sizes are in records, counted by offsets."""
 
     def __init__(self, run: Run, task: IngestTask, source: KafkaSource) -> None:
-        self._document, self._store, self._task, self._source = run.document, run.store, task, source
-        self._spark, self._progress = run.spark, run.progress
-        self._read = ReadOffsets(run.store, task.source_id)
+        super().__init__(run, task)
+        self._source = source
+        self._read: ReadOffsets = ReadOffsets(run.store, task.source_id)
         self._waiting: list[OffsetRange] = []
 
     def list_source(self) -> None:
@@ -67,10 +67,6 @@ class KafkaArrivals:
             self._refuse_other_topics(batch)
         return Due(batch, self._read.read_before(batch), repeated=True)
 
-    def spec_changed(self, batch: Planned) -> bool:
-        """See :class:`Arrivals`."""
-        return batch.verdict_digest != verdict_digest(self._spark, self._task)
-
     def reset_verdicts(self, batch: Planned) -> Due | None:
         """See :class:`Arrivals`; topics that the source no longer has are taken out of the plan."""
         assert isinstance(batch, OffsetBatch)
@@ -80,14 +76,6 @@ class KafkaArrivals:
         self._read.plan_anew(replace(batch, ranges=ranges, verdict_digest=verdict_digest(self._spark, self._task)))
         self._tell_losses([r for r in ranges if r not in batch.ranges])
         return self.uncommitted()
-
-    def left_behind(self, own: Set[str]) -> Mapping[str, int]:
-        """See :class:`Arrivals`."""
-        return self._read.left_behind(own)
-
-    def withdraw_left_behind(self, own: Set[str]) -> None:
-        """See :class:`Arrivals`."""
-        self._read.withdraw_left_behind(own)
 
     def _refuse_other_topics(self, batch: OffsetBatch) -> None:
         """Refuse a plan with topics that the source does not have: no run with this source wrote it."""
@@ -136,10 +124,6 @@ class KafkaArrivals:
         """See :class:`Arrivals`; knows errors of the cluster."""
         if any(sign in str(error) for sign in _OF_KAFKA):
             return kafka_failure(error, self._source.cluster)
-        return None
-
-    def left_out(self) -> RunFailedError | None:
-        """None, as all records can be read."""
         return None
 
     def lag(self) -> Lag:
