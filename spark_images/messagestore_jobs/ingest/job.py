@@ -6,7 +6,6 @@ Each batch ends before the next one begins.
 import time
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -124,6 +123,7 @@ class Ingest:
     def __init__(self, run: Run, task: IngestTask, control: IngestControl) -> None:
         self._run, self._task, self._store = run, task, run.store
         self._progress, self._control = run.progress, control
+        self._opened: BatchContext | None = None
         declare(run.store, task.translators)
         self._arrivals = _arrivals(run, task)
         self._throttle = Throttle(task.messages_per_second)
@@ -137,8 +137,14 @@ class Ingest:
         self._sequences = IncompleteSequences(run, task.sequence_timeout)
         self._batches = 0
 
-    @cached_property
+    @property
     def _context(self) -> BatchContext:
+        """The store's state, read by the first batch, and again after one that failed."""
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> BatchContext:
         self._progress.step("open")
         spark, store, task = self._run.spark, self._store, self._task
         index, erased = StoreIndex(spark, store), open_erased(store)
@@ -215,8 +221,8 @@ class Ingest:
 
     def outcome(self) -> IngestOutcome:
         """What the run did, and what the store holds."""
-        if "_context" in self.__dict__:
-            self._context.index.close()
+        if self._opened is not None:
+            self._opened.index.close()
         self._arrivals.list_source()
         return self._outcome(last=True)
 
@@ -249,7 +255,7 @@ class Ingest:
             )
         except (PySparkException, Py4JJavaError, SourceChangedError) as error:
             # Whatever the error, the table shows whether the batch was committed. Read the store's state again.
-            self.__dict__.pop("_context", None)
+            self._opened = None
             if committed_batch(self._store, self._task.source_id) >= due.batch.number:
                 self._note = last_note(self._store)
                 self._count(due, before)

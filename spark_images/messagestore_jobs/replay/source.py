@@ -1,7 +1,6 @@
 """A replay's reads of the store: at the frozen version, or of what is left of it."""
 
 from datetime import datetime
-from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -35,6 +34,7 @@ class Source:
         self.order: Order = order_of(task)
         self._selected: DataFrame | None = None
         self._left: Column | None = None
+        self._opened: DataFrame | None = None
 
     @property
     def table(self) -> str:
@@ -81,7 +81,7 @@ class Source:
         """Read the newest version from now on, without what came after the frozen one; false if it is so already."""
         before = self.version if self._left is not None else None
         self.version = self.store.table(self.table).version()
-        self.__dict__.pop("_table", None)
+        self._opened = None
         if self.task.origin == "DeadLetters":
             self._left = F.col("failed_at") <= instant(frozen.at)
         else:
@@ -106,10 +106,12 @@ class Source:
             return selected_messages(rows, self.task.select, self.now)
         return rows.join(self._selected, "global_position", "left_semi").select(*rows.columns)
 
-    @cached_property
+    @property
     def _table(self) -> DataFrame:
         """The table, opened once, as each opening reads the log."""
-        return read_table(self.spark, self.store, self.table, self.version)
+        if self._opened is None:
+            self._opened = read_table(self.spark, self.store, self.table, self.version)
+        return self._opened
 
 
 def by_position(source: Source) -> bool:

@@ -69,6 +69,7 @@ class StreamDelivery(StoreDelivery):
     def __init__(self, run: Run, task: ReplayTask, target: StreamDestination) -> None:
         super().__init__(run.store_of(target.table), task, run.store.uri)
         self._run, self._target = run, target
+        self._opened: Ingest | None = None
         self.form: Format = "Parquet" if task.origin == "DeadLetters" else "JSONLines"
         # So that the target gets the same bytes as this store.
         self.line_breaks: LineBreaks = "Base64"
@@ -107,8 +108,8 @@ class StreamDelivery(StoreDelivery):
 
     def close(self) -> None:
         """End the ingest, which saves the target's index if needed."""
-        if "_ingest" in self.__dict__:
-            self._ingest.outcome()
+        if self._opened is not None:
+            self._opened.outcome()
 
     def end(
         self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
@@ -120,9 +121,14 @@ class StreamDelivery(StoreDelivery):
             outcome = outcome.model_copy(update={"progress": outcome.progress.model_copy(update=counts)})
         return self._end(outcome)
 
-    @cached_property
+    @property
     def _ingest(self) -> Ingest:
         """The target's own ingest over the staged records, opened once."""
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> Ingest:
         task = _staged_task(self._target.ingest, self._task, join(self.objects.uri, RECORDS))
         document = self._run.document.model_copy(update={"table": self._target.table, "task": task})
         run = replace(self._run, document=document, store=self._held, progress=Silent())
