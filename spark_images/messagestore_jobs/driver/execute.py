@@ -19,17 +19,23 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import Outcome, RunError, RunReport
 from messagestore_core.progress import ProgressListener, never
+from messagestore_core.store.audit import note_holds
 from messagestore_core.store.errors import RunFailedError, end_if_stopped
+from messagestore_core.store.fence import HeldStore, holding
+from messagestore_core.store.folder import check_folder, open_folder
+from messagestore_core.store.storage import reaching
+from messagestore_jobs.delete import check_deletion, run_delete
 from messagestore_jobs.driver.control import Maintenance, RunControl, Steps
 from messagestore_jobs.driver.failures import error_of, is_panic
-from messagestore_jobs.driver.folders import granted_tables, storage_uris, written_tables
+from messagestore_jobs.driver.folders import check_reachable, granted_tables, storage_uris, written_tables
+from messagestore_jobs.driver.idle_check import PendingWork, find_work
+from messagestore_jobs.lock import erasing, replaying, writing
 
+# What imports Spark is imported in the functions that run once Spark has started.
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from messagestore_core.store.fence import HeldStore
     from messagestore_jobs.context import Run
-    from messagestore_jobs.driver.idle_check import PendingWork
 
 _log = logging.getLogger(__name__)
 
@@ -119,18 +125,12 @@ def _report(
     )
 
 
-def _find_work(document: RunDocument) -> "PendingWork":
-    from messagestore_core.store.storage import reaching
-    from messagestore_jobs.driver.idle_check import find_work
-
+def _find_work(document: RunDocument) -> PendingWork:
     with reaching(document.storage) as storage:
         return find_work(document, storage)
 
 
 def _check_reachable(document: RunDocument) -> None:
-    from messagestore_core.store.storage import reaching
-    from messagestore_jobs.driver.folders import check_reachable
-
     with reaching(document.storage) as storage:
         check_reachable(storage_uris(document), storage)
 
@@ -139,11 +139,6 @@ def _delete(
     document: RunDocument, progress: ProgressListener, wait_seconds: float, stopped: Callable[[], bool]
 ) -> Outcome:
     """Delete a store, without Spark: its start would take longer than the deletion."""
-    from messagestore_core.store.fence import HeldStore, holding
-    from messagestore_core.store.storage import reaching
-    from messagestore_jobs.delete import check_deletion, run_delete
-    from messagestore_jobs.lock import writing
-
     uri = document.table.uri
     with reaching(document.storage) as storage, writing(uri, None, wait_seconds, progress.say):
         store = HeldStore.of(document.table, storage)
@@ -160,9 +155,7 @@ def _execute(
     wait_seconds: float,
     control: RunControl | None,
 ) -> Outcome:
-    from messagestore_core.store.fence import holding
     from messagestore_jobs.context import Run
-    from messagestore_jobs.lock import erasing, replaying, writing
     from messagestore_jobs.session import epochs, using
 
     with ExitStack() as held:
@@ -219,19 +212,14 @@ def _maintenance(run: "Run") -> Maintenance:
     return Maintenance(begin, lambda failure: error_of(failure, document))
 
 
-def _check(run: "Run", granted: Sequence["HeldStore"]) -> None:
+def _check(run: "Run", granted: Sequence[HeldStore]) -> None:
     """Check that the folders are the right ones, before anything is written to them."""
-    from messagestore_core.store.folder import check_folder
-
     for store in (run.store, *granted):
         check_folder(store)
 
 
-def _upgrade(document: RunDocument, granted: Sequence["HeldStore"]) -> None:
+def _upgrade(document: RunDocument, granted: Sequence[HeldStore]) -> None:
     """Upgrade the stores that the run may write to the format of this release; the run has claimed them."""
-    from messagestore_core.store.audit import note_holds
-    from messagestore_core.store.folder import open_folder
-
     for store in granted:
         open_folder(store, document)
     if isinstance(document.task, IngestTask):
