@@ -31,7 +31,7 @@ from messagestore_core.store.folder import open_folder
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.store_index import StoreIndex
-from messagestore_jobs.maintain.job import run_maintain
+from messagestore_jobs.maintain import run_maintain
 from messagestore_jobs.rows.messages import committing
 from messagestore_jobs.session import SETTINGS
 

@@ -15,7 +15,7 @@ from messagestore_core.store.delta_log import committed_batch, last_note
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.context import Run
-from messagestore_jobs.maintain.job import run_maintain
+from messagestore_jobs.maintain import run_maintain
 from support.stores import heads_of
 
 RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")

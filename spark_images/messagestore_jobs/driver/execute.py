@@ -176,7 +176,7 @@ def _execute(
 
 def _result(run: "Run", control: RunControl | None) -> Outcome:
     from messagestore_jobs.ingest.job import run_ingest
-    from messagestore_jobs.maintain.job import run_maintain
+    from messagestore_jobs.maintain import run_maintain
     from messagestore_jobs.purge.erase import run_erase
     from messagestore_jobs.purge.job import run_purge
     from messagestore_jobs.replay.job import run_replay
@@ -201,7 +201,7 @@ def _result(run: "Run", control: RunControl | None) -> Outcome:
 
 def _maintenance(run: "Run") -> Maintenance:
     """The maintenance of the store that an ingest writes."""
-    from messagestore_jobs.maintain.job import maintaining
+    from messagestore_jobs.maintain import maintaining
 
     document = run.document
 

@@ -16,7 +16,7 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.driver.control import Maintenance
 from messagestore_jobs.ingest.job import IngestToEnd, run_ingest
-from messagestore_jobs.maintain.job import maintaining
+from messagestore_jobs.maintain import maintaining
 from support.ingests import Stream, adds_up, lines, record
 
 INTERVAL = timedelta(seconds=10)

@@ -15,7 +15,7 @@ from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.maintain.job import days_to_cluster
+from messagestore_jobs.maintain import days_to_cluster
 from support.external_writes import observing
 from support.ingests import OWNER, Stream, adds_up, lines, positions_have_no_gap, record
 from support.maintenance import age, all_rows, maintain, memory

@@ -15,7 +15,7 @@ WITHIN_A_STEP = {
     "delete.py _delete",
     "frozen/staged.py replace",
     "index/sorted_runs.py write_sorted_run",
-    "maintain/clean.py _vacuum",
+    "maintain.py _vacuum",
     "replay/chunks.py _save",
     "replay/chunks.py StagedObjects.move",
     "store/dead_letters.py mark_redriven",

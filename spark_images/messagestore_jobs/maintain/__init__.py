@@ -1,1 +1,0 @@
-"""Maintenance: keep a store fast and small; no row changes."""
