@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.request import HTTPSHandler, ProxyHandler
 
 from messagestore_core.contract.records import KafkaSource
@@ -38,22 +38,12 @@ CONTROL = "control.json"
 _SECONDS = 5
 
 
-class Board(Protocol):
-    """Where reports are written to and commands are read from."""
-
-    def read(self) -> dict[str, str]:
-        """Return all data."""
-
-    def write_report(self, text: str) -> dict[str, str]:
-        """Write a report; return all data."""
-
-
 class Reporting:
     """A thread that reports changes and reads commands every few seconds."""
 
     def __init__(
         self,
-        board: Board,
+        board: "ConfigMap",
         state: Callable[[], RunReport],
         text: Callable[[RunReport], str],
         apply_commands: Callable[[Commands], None],

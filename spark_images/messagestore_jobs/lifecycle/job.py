@@ -46,10 +46,8 @@ BATCH_BYTES = 64 << 20
 BATCH_RECORDS = 250_000
 """Limits of a batch, as the driver holds all of its updates."""
 _PENDING_FOR = timedelta(days=1)
-
-STEP = "lifecycle-unanswered"
-AT_ONCE = 250_000
-"""How many messages the driver holds at once."""
+_STEP = "lifecycle-unanswered"
+"""The transaction on ``messages`` whose version is the last committed step of messages that nobody answered."""
 
 
 def updates_task(task: IngestTask) -> IngestTask | None:
@@ -109,11 +107,11 @@ class LifecycleWork:
                 self._progress.step("updates", self._arrivals.size())
             while self._arrivals.waits() and not stopped():
                 note = self._ingest_batch(self._arrivals.next(), note)
-        note = expire_due(self._context, now(self._document), note)
+        note = _expire_due(self._context, now(self._document), note)
         if self._processing_timeout is not None:
-            note = fail_unanswered(self._context, now(self._document), self._processing_timeout, note)
+            note = _fail_unanswered(self._context, now(self._document), self._processing_timeout, note)
         if self._is_used(note) and note != self._counted_at:
-            self._unfinished, self._counted_at = count_open(self._context), note
+            self._unfinished, self._counted_at = _count_open(self._context), note
         return note
 
     def outcome(self, note: CommitNote) -> LifecycleOutcome | None:
@@ -232,17 +230,17 @@ def _pending(waiting: pa.Table, source_id: str, due: Due, last_global_position: 
     return pa.table({name: columns[name] for name in PENDING_UPDATES.names}).cast(PENDING_UPDATES)
 
 
-def is_open() -> Column:
+def _is_open() -> Column:
     """Whether a message's status is not terminal."""
     retried = (F.col("status") == "FAILED") & F.col("next_retry_at").isNotNull()
     return (F.col("status") >= FIRST_OPEN) & (F.col("status").isin("RECEIVED", "PROCESSING") | retried)
 
 
-def expire_due(context: LifecycleRun, at: datetime, note: CommitNote) -> CommitNote:
+def _expire_due(context: LifecycleRun, at: datetime, note: CommitNote) -> CommitNote:
     """Expire due messages in one commit; return its note. If no file can have any, only the log is read."""
     if not is_any_due(context.store, at):
         return note
-    due = (F.col("expires_at") <= instant(at)) & is_open()
+    due = (F.col("expires_at") <= instant(at)) & _is_open()
     count = read_messages(context.spark, context.store).where(due).count()
     if not count:
         return note
@@ -254,19 +252,19 @@ def expire_due(context: LifecycleRun, at: datetime, note: CommitNote) -> CommitN
     return note
 
 
-def count_open(context: LifecycleRun) -> dict[str, int]:
+def _count_open(context: LifecycleRun) -> dict[str, int]:
     """How many messages are open, by status; files without any are not read."""
-    counted = read_messages(context.spark, context.store).where(is_open()).groupBy("status").count().collect()
+    counted = read_messages(context.spark, context.store).where(_is_open()).groupBy("status").count().collect()
     return {row["status"]: row["count"] for row in sorted(counted)}
 
 
-def fail_unanswered(context: LifecycleRun, at: datetime, timeout: timedelta, note: CommitNote) -> CommitNote:
+def _fail_unanswered(context: LifecycleRun, at: datetime, timeout: timedelta, note: CommitNote) -> CommitNote:
     """Fail messages that are PROCESSING for longer than the timeout; return the note of the last commit.
 
     Each step has its own commit, so that a step that broke off is repeated, and counted once.
     """
     while (due := _due(context, at, timeout)).changes:
-        step = (STEP, committed_batch(context.store, STEP) + 1)
+        step = (_STEP, committed_batch(context.store, _STEP) + 1)
         count = len(due.changes)
         words = f"no update came within {timeout.total_seconds():g} seconds"
         updates = pa.table({"result": pa.nulls(count, pa.binary()), "error": pa.repeat(pa.scalar(words), count)})
@@ -279,7 +277,7 @@ def _due(context: LifecycleRun, at: datetime, timeout: timedelta) -> Folded:
     since = F.coalesce("updated_at", "inserted_at")
     unanswered = (F.col("status") == "PROCESSING") & (since <= instant(shifted(at, -timeout)))
     rows = read_messages(context.spark, context.store).where(unanswered).select(*COLUMNS)
-    due = rows.orderBy("global_position").limit(AT_ONCE).toArrow().to_pylist()
+    due = rows.orderBy("global_position").limit(BATCH_RECORDS).toArrow().to_pylist()
     # By position, as several messages may have the same id.
     messages = {str(row["global_position"]): message_of(row) for row in due}
     return fold([(position, Update("FAILED")) for position in messages], messages, context.retry, at)

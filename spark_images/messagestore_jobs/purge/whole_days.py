@@ -4,7 +4,6 @@ Most of what policies remove are days that are too old. A plan needs no row for 
 version and the day identify them, and a commit drops their files without rewriting any.
 """
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from messagestore_core.contract.run_document import PurgeTask, Rule
 from messagestore_core.store.delta_log import DAY, end_of, files_of, may_be_before, of_day
 from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan
+from messagestore_jobs.index.changes import digest_of
 from messagestore_jobs.purge.rules import says_nothing
 
 TIMES = ("time", "inserted_at")
@@ -85,8 +85,8 @@ def _count_day(table: DeltaTable, day: date, edges: list[datetime | None]) -> di
 
 def _digest(files: pa.Table) -> dict[str, Any]:
     """A digest of a day's files, which identify its messages at one version."""
-    paths = sorted(files["path"].to_pylist())
-    return {"xor": hashlib.sha256("\n".join(paths).encode()).hexdigest(), "sum": len(paths)}
+    paths = set(files["path"].to_pylist())
+    return {"xor": digest_of(paths), "sum": len(paths)}
 
 
 def streams_of_days(store: Store, version: int, days: Sequence[date]) -> pa.Table:

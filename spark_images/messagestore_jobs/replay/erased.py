@@ -1,6 +1,5 @@
 """Take what was erased meanwhile out of a replay's own chunks: see ``frozen.staged``."""
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from messagestore_core.store.objects import join
 from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.frozen.replays import Chunk, Format, Part
 from messagestore_jobs.frozen.staged import NO_RECORD, names_erased, replace, without_rows
+from messagestore_jobs.index.changes import digest_of
 from messagestore_jobs.replay.chunks import Delivery
 
 _ID = '{"messageId":'
@@ -40,8 +40,7 @@ class Tombstones:
         """
         table = self.store.table("tombstones")
         if self._seen is None or table is not self._seen[0]:
-            files = "\n".join(sorted(table.file_uris()))
-            self._seen = table, hashlib.sha256(files.encode()).hexdigest()
+            self._seen = table, digest_of(set(table.file_uris()))
         return self._seen[1]
 
 

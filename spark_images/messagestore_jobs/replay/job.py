@@ -1,4 +1,10 @@
-"""The replay run: freeze the selection, send it chunk by chunk, and report what could not be sent."""
+"""The replay run: freeze the selection, send it chunk by chunk, and report what could not be sent.
+
+Redelivery sends failed messages whose retry is due again, each attempt once. A round selects messages, sets them to
+PROCESSING in one commit with the round's number, and only then sends them. If it breaks off before that commit, the
+next run begins it again; after the commit, the next run sends it to its end. So no message is selected again before its
+answer came, and none is sent without a new status.
+"""
 
 import json
 from dataclasses import replace
@@ -91,7 +97,7 @@ def _of_its_own(run: Run) -> Run:
     task = _task(run)
     request_digest = request_digest_of(task, _store_id(run))
     this = _with(run, {"request_digest": request_digest})
-    begun = rounds_begun(run.store, task) if task.select.due_for_retry else 0
+    begun = _rounds_begun(run.store, task) if task.select.due_for_retry else 0
     if task.request_digest is None or request_digest is None or not _delivery(_round(this, begun or 1)).is_of_another():
         return this
     return _with(this, {"job_id": f"{task.job_id}.{request_digest[:8]}"})
@@ -132,7 +138,7 @@ def _replay(run: Run, control: ReplayControl) -> ReplayOutcome:
 def _redeliver(run: Run, control: ReplayControl) -> ReplayOutcome:
     """End the round that has begun; then begin the next, if the task has rounds or none has begun."""
     task = _task(run)
-    begun = rounds_begun(run.store, task)
+    begun = _rounds_begun(run.store, task)
     if begun:
         left = _left_of_round(run, begun)
         if left is not None:
@@ -150,14 +156,22 @@ def _redeliver(run: Run, control: ReplayControl) -> ReplayOutcome:
         delivery.state.remove()
         return _nothing().model_copy(update={"selection": frozen.selection, **_numbered(run, begun)})
     if frozen.splits:
-        note_attempts(run, source, frozen, begun + 1)
-        forget_round(run, begun)
+        _note_attempts(run, source, frozen, begun + 1)
+        _forget_round(run, begun)
     outcome = note_replay(this, Sending(source, frozen, delivery, run.progress, control).go_on())
     return outcome.model_copy(update=_numbered(run, begun + 1))
 
 
 def _round(run: Run, number: int) -> Run:
-    return replace(run, document=round_document(run.document, number))
+    """One round, which is a replay with its own folder."""
+    task = _task(run)
+    if not task.rounds:
+        return run
+    news: dict[str, object] = {"job_id": f"{task.job_id}-{number}"}
+    if isinstance(task.destination, FilesDestination):
+        folder = join(task.destination.uri, f"round-{number:08d}")
+        news["destination"] = task.destination.model_copy(update={"uri": folder})
+    return _with(run, news)
 
 
 def _left_of_round(run: Run, number: int) -> Run | None:
@@ -188,7 +202,7 @@ def _preview(run: Run) -> ReplayOutcome:
     if not exists(run.store):
         return _nothing()
     frozen = freeze(_source(run, None), run.run, "")
-    note_preview(run, frozen.selection.messages)
+    _note_preview(run, frozen.selection.messages)
     return ReplayOutcome(selection=frozen.selection, progress=ReplayProgress(), complete=True)
 
 
@@ -257,9 +271,7 @@ def _source(run: Run, frozen: Frozen | None) -> Source:
 
 def note_replay(run: Run, outcome: ReplayOutcome) -> ReplayOutcome:
     """Note an ended replay once in the audit of the store that was read; return the outcome unchanged."""
-    document, store = run.document, run.store
-    task = document.task
-    assert isinstance(task, ReplayTask)
+    document, store, task = run.document, run.store, _task(run)
     if outcome.complete and exists(store):
         state, sent = table_state(store), outcome.progress
         counts = {
@@ -278,17 +290,15 @@ def note_replay(run: Run, outcome: ReplayOutcome) -> ReplayOutcome:
     return outcome
 
 
-def note_preview(run: Run, selection_messages: int) -> None:
+def _note_preview(run: Run, selection_messages: int) -> None:
     """Note a dry run in the audit."""
-    task = run.document.task
-    assert isinstance(task, ReplayTask)
-    note(run.store, run.document, "Preview", _detail(run.document, task), counts={"selected": selection_messages})
+    detail = _detail(run.document, _task(run))
+    note(run.store, run.document, "Preview", detail, counts={"selected": selection_messages})
 
 
 def redelivered(run: Run) -> int:
     """How many messages all rounds of a replay sent."""
-    task, resource = run.document.task, run.document.resource
-    assert isinstance(task, ReplayTask)
+    task, resource = _task(run), run.document.resource
     own = f"{resource.kind}/{resource.namespace}/{resource.name}"
     rows = [row for row in rows_of(run.store, _REPLAY) if row["actor"] == own]
     return sum(row["counts"].get("replayed") or 0 for row in rows if _round_of(row["rules"], task.job_id))
@@ -320,25 +330,12 @@ def _destination(task: ReplayTask) -> str:
     return f"kafka:{to.topic}" if isinstance(to, KafkaDestination) else to.table.uri
 
 
-def round_document(document: RunDocument, number: int) -> RunDocument:
-    """The document of one round, which is a replay with its own folder."""
-    task = document.task
-    assert isinstance(task, ReplayTask)
-    if not task.rounds:
-        return document
-    news: dict[str, object] = {"job_id": f"{task.job_id}-{number}"}
-    if isinstance(task.destination, FilesDestination):
-        folder = join(task.destination.uri, f"round-{number:08d}")
-        news["destination"] = task.destination.model_copy(update={"uri": folder})
-    return document.model_copy(update={"task": task.model_copy(update=news)})
-
-
-def rounds_begun(store: Store, task: ReplayTask) -> int:
+def _rounds_begun(store: Store, task: ReplayTask) -> int:
     """The number of the last committed round; 0 before the first."""
     return committed_batch(store, _app_id(task))
 
 
-def note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> None:
+def _note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> None:
     """Set all selected messages to PROCESSING, once.
 
     Args:
@@ -347,8 +344,6 @@ def note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> None
         frozen: the selection of the round.
         number: of the round.
     """
-    task = run.document.task
-    assert isinstance(task, ReplayTask)
     rows = source.between(frozen.splits[0].start, frozen.end).select("global_position", "inserted_date")
     where = bounds(rows)
     assert where is not None
@@ -358,13 +353,12 @@ def note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> None
         "updated_at": instant(run.as_of),
     }
     note = last_note(run.store).model_copy(update={"run": run.run})
-    merge_once(run.spark, run.store, rows, where, changes, (_app_id(task), number), note)
+    merge_once(run.spark, run.store, rows, where, changes, (_app_id(_task(run)), number), note)
 
 
-def forget_round(run: Run, number: int) -> None:
+def _forget_round(run: Run, number: int) -> None:
     """Remove the ended state of a round into a stream, after the commit of a later round."""
-    task = round_document(run.document, number).task
-    assert isinstance(task, ReplayTask)
+    task = _task(_round(run, number))
     if number and task.rounds and isinstance(task.destination, StreamDestination):
         target = run.store_of(task.destination.table)
         with target.step("replay-forgotten"):

@@ -20,7 +20,7 @@ from messagestore_jobs.frozen.replays import Chunk, Format, Frozen, Part
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.chunks import StoreDelivery
 from messagestore_jobs.replay.freeze import nothing_selected
-from messagestore_jobs.source.kafka_listing import access, kafka_failure
+from messagestore_jobs.source.kafka_listing import access, kafka_failure, listed_partitions
 
 TRANSACTION_RECORDS = 10_000
 """Records of a transaction, which readers of committed records see at once."""
@@ -49,19 +49,9 @@ class KafkaDelivery(StoreDelivery):
         Raises:
             RunFailedError: it doesn't, or the cluster can't be reached.
         """
-        offsets = self._spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
-        try:
-            listing = offsets.list(json.dumps(access(self._to.cluster)), json.dumps([self._to.topic]), None)
-        except Py4JJavaError as error:
-            raise kafka_failure(error, self._to.cluster) from error
-        partitions = json.loads(listing)
-        if not partitions:
-            raise RunFailedError(
-                "TopicMissing",
-                f"there is no topic {self._to.topic} at {self._to.cluster.bootstrap_servers}, or the user may not see "
-                "it: create it, or correct spec.destination.kafka.topic",
-            )
-        return str(partitions[0]["topicId"])
+        field = "spec.destination.kafka.topic"
+        listed = listed_partitions(self._spark, self._to.cluster, [self._to.topic], None, field)
+        return listed[0].partition.topic_id
 
     def _check_same(self, frozen: Frozen) -> None:
         """Check that the topic is the one that the replay began to send to.

@@ -39,21 +39,32 @@ def list_partitions(spark: SparkSession, source: KafkaSource) -> list[Listed]:
     Raises:
         RunFailedError: a named topic is missing, or the cluster can't be reached.
     """
+    return listed_partitions(spark, source.cluster, source.topics, source.topic_pattern, "spec.source.kafka.topics")
+
+
+def listed_partitions(
+    spark: SparkSession, cluster: KafkaCluster, topics: Sequence[str], pattern: str | None, field: str
+) -> list[Listed]:
+    """All partitions of some topics, and of those whose names match a pattern.
+
+    Raises:
+        RunFailedError: a named topic is missing, and ``field`` is to be corrected; or the cluster can't be reached.
+    """
     offsets = spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
     try:
-        listing = offsets.list(json.dumps(access(source.cluster)), json.dumps(source.topics), source.topic_pattern)
+        listing = offsets.list(json.dumps(access(cluster)), json.dumps(topics), pattern)
     except Py4JJavaError as error:
-        raise kafka_failure(error, source.cluster) from error
+        raise kafka_failure(error, cluster) from error
     listed = [
         Listed(Partition(p["topic"], p["topicId"], p["partition"]), p["earliest"], p["latest"])
         for p in json.loads(listing)
     ]
-    missing = sorted(set(source.topics) - {one.partition.topic for one in listed})
+    missing = sorted(set(topics) - {one.partition.topic for one in listed})
     if missing:
         raise RunFailedError(
             "TopicMissing",
-            f"there is no topic {', '.join(missing)} at {source.cluster.bootstrap_servers}, or the user may not see "
-            "it: create it, or correct spec.source.kafka.topics",
+            f"there is no topic {', '.join(missing)} at {cluster.bootstrap_servers}, or the user may not see it: "
+            f"create it, or correct {field}",
         )
     return listed
 
