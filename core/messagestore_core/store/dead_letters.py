@@ -72,6 +72,12 @@ def new_dead_letters(columns: Mapping[str, pa.Array | pa.ChunkedArray], failed_a
     return pa.table({name: given.get(name, pa.nulls(count)) for name in DEAD_LETTERS.names}).cast(DEAD_LETTERS)
 
 
+def source_column(records: pa.Table) -> pa.StructArray:
+    """Column ``source`` of records that have its fields as columns."""
+    columns = [records[field.name].combine_chunks().cast(field.type) for field in SOURCE]
+    return pa.StructArray.from_arrays(columns, fields=list(SOURCE))
+
+
 def dead_letter_keys(rows: pa.Table) -> list[DeadLetterKey]:
     """The key of each row (schema DEAD_LETTERS, or one that has LETTER_KEY)."""
     columns = rows if "digest" in rows.column_names else _key_columns(rows)
@@ -190,13 +196,10 @@ def mark_redriven(store: HeldStore, sent: pa.Table, redrive: Redrive) -> None:
         sent: columns value, uri, offset, partition and kind; with failed_at only files with such times are read.
         redrive: that sends them.
     """
-    source = pa.StructArray.from_arrays(
-        [sent[field.name].combine_chunks().cast(field.type) for field in SOURCE], fields=list(SOURCE)
-    )
     marks = pa.table(
         {
             "raw": sent["value"],
-            "source": source,
+            "source": source_column(sent),
             "at": pa.repeat(pa.scalar(redrive.at, UTC), len(sent)),
             "by": pa.repeat(pa.scalar(redrive.by), len(sent)),
         }

@@ -15,10 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_core.store.dead_letters import DEAD_LETTER_KEY, NAME_COLUMNS, new_dead_letters, set_aside_for
+from messagestore_core.store.dead_letters import (
+    DEAD_LETTER_KEY,
+    NAME_COLUMNS,
+    new_dead_letters,
+    set_aside_for,
+    source_column,
+)
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
-from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.columns import DEAD_LETTER
@@ -142,9 +147,8 @@ def _dead_letters(rows: pa.Table, refused: Mapping[int, tuple[str, str]], about:
     if reasons.null_count:
         raise SourceChangedError
     details = pc.coalesce(pa.array([detail for _, detail in refusals], pa.string()), rows["detail"])
-    source = pa.StructArray.from_arrays([rows[n].combine_chunks() for n in SOURCE.names], fields=list(SOURCE))
     headers = {"headers": rows["record_says"]} if "record_says" in rows.column_names else {}
-    given = {"raw": rows["raw"], "reason": reasons, "detail": details, "source": source}
+    given = {"raw": rows["raw"], "reason": reasons, "detail": details, "source": source_column(rows)}
     given |= {name: rows[name] for name in (*NAME_COLUMNS, "cut")}
     return new_dead_letters({**given, **headers}, *about)
 

@@ -16,9 +16,9 @@ from messagestore_core.store.dead_letters import (
     new_dead_letters,
     set_aside,
     set_aside_before,
+    source_column,
 )
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.lifecycle.transitions import UPDATES
 from messagestore_jobs.source.columns import Projections, time_of, whole_number, with_projections
 
@@ -41,10 +41,8 @@ def read_updates(records: DataFrame) -> DataFrame:
 
 def source_of(records: pa.Table) -> pa.StructArray:
     """The sources of updates, from columns uri, partition and offset, with a kind of their own."""
-    arrays = {name: records[name].combine_chunks() for name in ("uri", "partition", "offset")}
-    arrays["kind"] = pa.array([KIND] * records.num_rows, pa.string())
-    fields = list(SOURCE)
-    return pa.StructArray.from_arrays([arrays[f.name].cast(f.type) for f in fields], fields=fields)
+    places = records.select(["uri", "partition", "offset"])
+    return source_column(places.append_column("kind", pa.array([KIND] * len(places), pa.string())))
 
 
 def to_dead_letters(rows: pa.Table, source: pa.Array, at: datetime, batch: str) -> pa.Table:

@@ -26,9 +26,9 @@ REDACTED = "[redacted]"
 """Replaces values with method Redact."""
 
 
-def is_due(what: Scrub, prefix: str = "") -> Column:
-    """Whether a row still has any of the named values; ``prefix`` is put before the column's name."""
-    return F.size(F.array_except(_texts(what), _said(prefix))) > 0
+def is_due(what: Scrub) -> Column:
+    """Whether a row still has any of the named values."""
+    return F.size(F.array_except(_texts(what), _said())) > 0
 
 
 def scrub(context: PurgeRun, plan: Plan) -> None:
@@ -92,11 +92,6 @@ def scrubbed_headers(headers: Column, what: Scrub, given: str, applied: Column) 
         headers,
         lambda name, value: F.when(named(name) & value.isNotNull(), _masked(value, what, given)).otherwise(value),
     )
-
-
-def _after(what: Scrub, prefix: str = "") -> Column:
-    """Column ``scrubs`` of the row after the scrub."""
-    return F.array_union(_said(prefix), _texts(what))
 
 
 def _said(prefix: str = "") -> Column:
@@ -168,8 +163,9 @@ def _masked(text: Column, what: Scrub, given: str) -> Column:
 
 
 def _changes(plan: Plan, what: Scrub, given: str) -> dict[str, str | Column]:
-    changes: dict[str, str | Column] = {"scrubbed_at": instant(plan.decided_at), "scrubs": _after(what, "m.")}
     applied = _said("m.")
+    scrubs = F.array_union(applied, _texts(what))
+    changes: dict[str, str | Column] = {"scrubbed_at": instant(plan.decided_at), "scrubs": scrubs}
     if what.headers:
         changes["headers"] = scrubbed_headers(F.col("m.headers"), what, given, applied)
     if what.metadata_paths:
