@@ -16,20 +16,19 @@ import kopf
 
 from messagestore_operator import handlers
 from messagestore_operator.api.common import Schedule
-from messagestore_operator.cluster.apply import Applier
-from messagestore_operator.cluster.backend import KubeflowBackend, SparkBackend
+from messagestore_operator.cluster.apply import Applier, log_deleted
+from messagestore_operator.cluster.backend import SparkBackend
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.gather import Gatherer
-from messagestore_operator.cluster.lines import log_deleted
+from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
-from messagestore_operator.cluster.old_leases import OldLeases
 from messagestore_operator.cluster.predicates import Predicates
-from messagestore_operator.cluster.reconcile import Decide, Reconciler
+from messagestore_operator.cluster.reconcile import Decide, OldLeases, Reconciler
 from messagestore_operator.cluster.resources import RESOURCES
 from messagestore_operator.decide.run_queue import RunBounds
+from messagestore_operator.decide.schedule import Window
 from messagestore_operator.decide.snapshot import Defaults, MaintenanceBounds
-from messagestore_operator.decide.windows import Window
 from messagestore_operator.kube import connection
 from messagestore_operator.kube.client import METADATA_LIST, KubeClient, connect
 from messagestore_operator.kube.events import Events

@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from messagestore_operator.api import crd
-from messagestore_operator.cluster.runref import run_labels
+from messagestore_operator.cluster.labels import run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from messagestore_operator.settings import Settings, load
 from messagestore_operator.tenancy.endpoints import METADATA

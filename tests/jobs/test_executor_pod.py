@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from messagestore_operator.cluster.backend.application import application
+from messagestore_operator.cluster.kubeflow import application
 from support.executors import APPLICATION, DRIVER_UID, executor_pod
 from support.launches import launch
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.backend import KubeflowBackend
+from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.decide.decision import decide
 from messagestore_operator.kube.client import KubeClient

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from messagestore_operator.cluster.owners import object_reference
+from messagestore_operator.cluster.labels import object_reference
 from messagestore_operator.kube.client import KubeClient
 from messagestore_operator.kube.events import Events, NewEvent, last_warning
 from support.apiserver import ApiServer

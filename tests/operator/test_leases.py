@@ -8,15 +8,14 @@ from typing import TypeVar
 
 import pytest
 
-from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.cluster import Cluster
+from messagestore_operator.cluster.cluster import Cluster, RunAdmission
 from messagestore_operator.cluster.gather import Gatherer
+from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
-from messagestore_operator.cluster.namespaces import Namespaces
-from messagestore_operator.cluster.old_leases import OldLeases
 from messagestore_operator.cluster.predicates import Predicates
-from messagestore_operator.cluster.run_admission import RunAdmission
+from messagestore_operator.cluster.reconcile import OldLeases
+from messagestore_operator.cluster.surroundings import Namespaces
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import Defaults, TableKey
 from messagestore_operator.kube.client import ConflictError, KubeClient

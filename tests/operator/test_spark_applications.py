@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.backend.application import application
+from messagestore_operator.cluster.kubeflow import application
 from messagestore_operator.settings import SparkSettings
 from support import sparkoperator
 from support.apiserver import ApiServer

@@ -32,7 +32,6 @@ from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.decision import decide
 from messagestore_operator.decide.leases import with_requests
-from messagestore_operator.decide.needs import Uses
 from messagestore_operator.decide.run_queue import RunQueue, RunSlot
 from messagestore_operator.decide.snapshot import (
     AppState,
@@ -47,6 +46,7 @@ from messagestore_operator.decide.snapshot import (
     StreamSnapshot,
     TableKey,
     TableLease,
+    Uses,
     Waiting,
 )
 from messagestore_operator.decide.tables import former_tables, lease_requests_of, reader, slots_of, table_key, tables_of

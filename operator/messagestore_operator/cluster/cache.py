@@ -16,11 +16,11 @@ from pydantic import ValidationError
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.kinds import KINDS
 from messagestore_operator.api.status import BaseStatus
+from messagestore_operator.cluster.labels import has_numbered, owner_key, run_ref
 from messagestore_operator.cluster.lease import TABLE, holder_of
 from messagestore_operator.cluster.references import References, matters, refers_to, streams_named
 from messagestore_operator.cluster.resources import read
 from messagestore_operator.cluster.run_objects import RunKey, RunObjects, reduced, run_key, shared
-from messagestore_operator.cluster.runref import has_numbered, owner_key, run_ref
 from messagestore_operator.decide.run_queue import RunSlot
 from messagestore_operator.decide.snapshot import AppState, LeaseRequest, ObservedRun, RunRef, TableKey
 from messagestore_operator.decide.tables import current_runs, lease_requests_of, slots_of, table_key

@@ -1,7 +1,9 @@
-"""The operator's access to a cluster, and its caches."""
+"""The operator's access to a cluster, its caches, and which runs are admitted."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,10 +11,71 @@ from datetime import UTC, datetime
 from messagestore_operator.cluster.backend import SparkBackend
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.lease import TableLeases
-from messagestore_operator.cluster.namespaces import Namespaces
-from messagestore_operator.cluster.run_admission import RunAdmission
-from messagestore_operator.decide.run_queue import RunBounds
+from messagestore_operator.cluster.surroundings import Namespaces
+from messagestore_operator.decide.actions import CreateRun, Decision
+from messagestore_operator.decide.run_queue import RunBounds, RunQueue, RunSlot, startable
 from messagestore_operator.kube.client import KubeClient
+from messagestore_operator.kube.objects import ResourceKey
+from messagestore_operator.kube.ratelimit import TokenBucket
+
+_SEEN_SECONDS = 60.0
+"""After this time a run that no status shows as launched loses its slot."""
+
+
+class RunAdmission:
+    """Admits reserved runs within the limits; keeps the run queue of all resources.
+
+    Args:
+        cache: knows all resources' current runs.
+        bounds: limits of concurrent runs.
+        clock: seconds, for tests.
+    """
+
+    def __init__(self, cache: Cache, bounds: RunBounds, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cache = cache
+        self._bounds = bounds
+        self._clock = clock
+        self._rate = TokenBucket(bounds.starts_per_second, math.ceil(bounds.starts_per_second), clock)
+        self._let_start: dict[str, tuple[float, RunSlot]] = {}
+        self._line: dict[str, RunSlot] = {}
+
+    def run_queue(self) -> RunQueue:
+        """The present run queue."""
+        known = {slot.holder: slot for slot in self._cache.slots()}
+        now = self._clock()
+        self._let_start = {
+            holder: one
+            for holder, one in self._let_start.items()
+            if now - one[0] < _SEEN_SECONDS and not (holder in known and known[holder].launched)
+        }
+        self._line = {
+            holder: slot for holder, slot in self._line.items() if holder in known and not known[holder].launched
+        }
+        under_way = [slot for slot in known.values() if slot.launched]
+        under_way += [slot for _, slot in self._let_start.values()]
+        return RunQueue(tuple(under_way), tuple(self._line.values()), self._rate.ready, self._bounds)
+
+    def let_start(self, decision: Decision) -> None:
+        """Count the runs of a decision at once: no status shows them until their applications exist."""
+        for action in decision.actions:
+            if isinstance(action, CreateRun) and action.slot is not None:
+                holder = action.slot.holder
+                if holder not in self._let_start:
+                    self._rate.reserve()
+                self._let_start[holder] = (self._clock(), action.slot)
+                self._line.pop(holder, None)
+
+    def wait(self, slot: RunSlot) -> None:
+        """Add a reserved run to the waiting ones."""
+        self._line[slot.holder] = slot
+
+    def waits(self, holder: str) -> bool:
+        """Whether a run waits for a slot, and so was never launched."""
+        return holder in self._line
+
+    def next(self) -> list[ResourceKey]:
+        """The resources of waiting runs that can start now."""
+        return [slot.resource for slot in startable(self.run_queue())] if self._line else []
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.reports import Reading, Reports
 from messagestore_operator.cluster.resources import RESOURCES
 from messagestore_operator.cluster.run_objects import RunKey, RunObjects
-from messagestore_operator.cluster.secrets import Secrets
+from messagestore_operator.cluster.surroundings import Secrets
+from messagestore_operator.decide.blockers import secrets_of
 from messagestore_operator.decide.leases import with_requests
-from messagestore_operator.decide.needs import Uses, secrets_of
 from messagestore_operator.decide.snapshot import (
     AppState,
     Defaults,
@@ -33,6 +33,7 @@ from messagestore_operator.decide.snapshot import (
     StreamSnapshot,
     TableKey,
     TableLease,
+    Uses,
     Waiting,
 )
 from messagestore_operator.decide.tables import current_runs, former_tables, reader, table_key, tables_of

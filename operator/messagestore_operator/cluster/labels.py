@@ -1,8 +1,24 @@
-"""Labels and names of the objects that the operator creates, by which it finds them."""
+"""Labels, annotations and owner references of a run's objects. Anybody may write the first two of any object."""
 
 from __future__ import annotations
 
-from messagestore_operator.api.resource import GROUP
+from typing import Any, get_args
+
+from messagestore_operator.api.resource import GROUP, Resource
+from messagestore_operator.api.status import BaseStatus
+from messagestore_operator.decide.snapshot import RunKind, RunRef
+from messagestore_operator.kube.objects import (
+    MANAGED_BY,
+    MANAGER,
+    ApiObject,
+    ObjectReference,
+    at,
+    labels_of,
+    metadata,
+    name_of,
+    namespace_of,
+)
+from messagestore_operator.translate import numbered_run_name
 
 RUN = f"{GROUP}/run"
 RUN_KIND = f"{GROUP}/kind"
@@ -14,4 +30,124 @@ RESOURCE_LABELS = {
 }
 """For each kind, the label with the resource's name on all its objects."""
 
-FINALIZER = f"{GROUP}/data"
+
+def object_reference(resource: Resource) -> ObjectReference:
+    """The reference to a resource in an Event about it."""
+    kind, namespace, name = resource.identity
+    uid, version = resource.metadata.uid or "", resource.metadata.resource_version
+    return ObjectReference(resource.api_version, kind, namespace, name, uid, version)
+
+
+def owner_reference(resource: Resource) -> dict[str, Any]:
+    """The owner reference to a resource."""
+    kind, _, name = resource.identity
+    return {
+        "apiVersion": resource.api_version,
+        "kind": kind,
+        "name": name,
+        "uid": resource.metadata.uid or "",
+        "controller": True,
+    }
+
+
+def belongs_to(document: ApiObject, kind: str) -> bool:
+    """Whether an object's owner is of a kind."""
+    return bool(at(document, "metadata", "ownerReferences", 0, "kind") == kind)
+
+
+def owner_uids(document: ApiObject) -> frozenset[str]:
+    """The uids of an object's owners."""
+    owners = metadata(document).get("ownerReferences") or ()
+    return frozenset(str(at(owner, "uid")) for owner in owners)
+
+
+def document_reference(document: ApiObject) -> dict[str, Any]:
+    """The owner reference to another object."""
+    return {
+        "apiVersion": document["apiVersion"],
+        "kind": document["kind"],
+        "name": name_of(document),
+        "uid": at(document, "metadata", "uid"),
+        "controller": True,
+    }
+
+
+UID = f"{GROUP}/uid"
+_NUMBER = f"{GROUP}/run-number"
+_GENERATION = f"{GROUP}/generation"
+_ATTEMPT = f"{GROUP}/attempt"
+_CONTINUOUS = f"{GROUP}/continuous"
+_OF_STREAM = RESOURCE_LABELS["MessageStream"]
+IDENTITY = frozenset(
+    {RUN, RUN_KIND, UID, *RESOURCE_LABELS.values(), _NUMBER, _GENERATION, _ATTEMPT, _CONTINUOUS},
+)
+"""The labels and annotations that are read of a run's objects."""
+
+
+def run_labels(ref: RunRef, owner: Resource) -> dict[str, str]:
+    """Labels of all objects of a run, for finding and selecting them."""
+    kind, _, name = owner.identity
+    return {
+        MANAGED_BY: MANAGER,
+        RUN: ref.name,
+        RUN_KIND: ref.kind,
+        UID: owner.metadata.uid or "",
+        **({_OF_STREAM: ref.stream} if ref.stream else {}),
+        RESOURCE_LABELS[kind]: name,
+    }
+
+
+def run_annotations(ref: RunRef) -> dict[str, str]:
+    """The other fields of a run's identity."""
+    return {
+        _NUMBER: str(ref.number),
+        _GENERATION: str(ref.generation),
+        _ATTEMPT: str(ref.attempt),
+        _CONTINUOUS: str(ref.continuous).lower(),
+    }
+
+
+def run_ref(document: ApiObject, name: str) -> RunRef | None:
+    """A run as its object describes it; None if the labels or annotations are missing or invalid.
+
+    Args:
+        document: one of its objects.
+        name: of the run, as the names of its objects give it: a label may name anything.
+    """
+    labels, notes = labels_of(document), metadata(document).get("annotations") or {}
+    kind: Any = labels.get(RUN_KIND)
+    if kind not in get_args(RunKind):
+        return None
+    try:
+        return RunRef(
+            namespace=namespace_of(document),
+            name=name,
+            number=int(notes[_NUMBER]),
+            kind=kind,
+            generation=int(notes.get(_GENERATION, 1)),
+            attempt=int(notes.get(_ATTEMPT, 1)),
+            stream=labels.get(_OF_STREAM) if RESOURCE_LABELS["RetentionPolicy"] in labels else None,
+            continuous=notes.get(_CONTINUOUS) == "true",
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def owner_key(document: ApiObject) -> tuple[str, str, str] | None:
+    """Kind, namespace and name of the resource that an object was created for.
+
+    Objects of a policy or a replay may name a stream, too, so the stream's label counts last.
+    """
+    labels = labels_of(document)
+    for kind in ("RetentionPolicy", "ReplayJob", "MessageStream"):
+        if name := labels.get(RESOURCE_LABELS[kind]):
+            return kind, namespace_of(document), name
+    return None
+
+
+def has_numbered(resource: Resource, run: RunRef | None) -> bool:
+    """Whether a resource has reserved a run of this name."""
+    status: BaseStatus | None = getattr(resource, "status", None)
+    if run is None or status is None or not 0 < run.number <= (status.run_number or 0):
+        return False
+    return run.name == numbered_run_name(resource, run.kind, run.number)

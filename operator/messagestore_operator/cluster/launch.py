@@ -13,9 +13,15 @@ from typing import Any
 from messagestore_operator.cluster.backend import Launch, SparkBackend
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.drivers import Drivers
-from messagestore_operator.cluster.owners import belongs_to, document_reference, owner_reference, owner_uids
+from messagestore_operator.cluster.labels import (
+    belongs_to,
+    document_reference,
+    owner_reference,
+    owner_uids,
+    run_annotations,
+    run_labels,
+)
 from messagestore_operator.cluster.reports import CONTROL, DOCUMENT
-from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import DriverControl, ObservedRun
 from messagestore_operator.kube.client import AlreadyExistsError, ApiError, KubeClient, NotFoundError
 from messagestore_operator.kube.objects import CONFIG_MAPS, ApiObject, at, name_of, namespace_of

@@ -14,9 +14,9 @@ from prometheus_client.registry import Collector
 
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.messagestream_status import Lag
-from messagestore_operator.cluster.backend.observe import app_state
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.labels import RUN_KIND
+from messagestore_operator.cluster.observe import app_state
 from messagestore_operator.decide.snapshot import RunKind
 from messagestore_operator.kube.health import Health
 from messagestore_operator.kube.objects import labels_of

@@ -1,17 +1,47 @@
-"""The decision about a resource of any kind."""
+"""The decision about a resource of any kind; a status is written less often if only its figures change."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
-from messagestore_operator.decide.actions import Decision, Status
-from messagestore_operator.decide.check import awaits_secrets
-from messagestore_operator.decide.figures import sparing
+from messagestore_operator.decide.actions import Decision, EmitEvent, Status, WriteStatus, need_newest_status
+from messagestore_operator.decide.blockers import awaits_secrets
 from messagestore_operator.decide.policy import decide_policy
 from messagestore_operator.decide.replay import decide_replay
 from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot
 from messagestore_operator.decide.stream import decide_stream
+from messagestore_operator.reasons import Reason
+
+_FIGURES = ("lag", "lastBatchTime", "lifecycle", "progress", "sequences", "table", "totals")
+
+
+def sparing(snapshot: Snapshot, before: Status | None, wanted: Decision) -> Decision:
+    """The decision, without a status write that has only new figures and follows the last one too soon.
+
+    Events about these figures wait for the write.
+    """
+    if snapshot.status_written is None or before is None or _essence(before) != _essence(wanted.status):
+        return wanted
+    due = snapshot.status_written + snapshot.defaults.status_interval
+    writes = any(isinstance(action, WriteStatus) for action in wanted.actions)
+    if need_newest_status(wanted.actions) or not writes or due <= snapshot.now:
+        return wanted
+    left = tuple(action for action in wanted.actions if not isinstance(action, WriteStatus | EmitEvent))
+    return replace(wanted, actions=left, requeue_at=min(due, wanted.requeue_at or due))
+
+
+def _essence(status: Status) -> dict[str, Any]:
+    """A status without its figures, and without the messages that contain them."""
+    compared = {name: value for name, value in status.to_dict().items() if name not in _FIGURES}
+    for run in (compared, *compared.get("streams", ())):
+        run.get("currentRun", {}).pop("progress", None)
+    for condition in compared.get("conditions", ()):
+        if condition["reason"] == Reason.INGESTING:
+            del condition["message"]
+    return compared
+
 
 _NOT_WATCHED_AGAIN = timedelta(seconds=30)
 

@@ -19,7 +19,7 @@ from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.actions import CreateRun
 from messagestore_operator.decide.maintenance import oldest_replay
 from messagestore_operator.decide.run_lifecycle import run_ref
-from messagestore_operator.decide.snapshot import DriverControl, ReplaySnapshot, StreamSnapshot, TableKey
+from messagestore_operator.decide.snapshot import DriverControl, StreamSnapshot, TableKey
 from messagestore_operator.tenancy.adoption import former_owners
 from messagestore_operator.translate import (
     erase_document,
@@ -134,10 +134,3 @@ def _granted(table: Table, epochs: Epochs) -> Table:
     # All tables are in one namespace, and a run has one storage entry per bucket.
     granted = {key.uri: epoch for key, epoch in epochs.items()}
     return table.model_copy(update={"epoch": granted.get(table.uri)})
-
-
-def missing_streams(snapshot: ReplaySnapshot) -> list[str]:
-    """Names of streams that a replay refers to and that don't exist."""
-    to = snapshot.job.spec.destination.stream
-    names = [] if snapshot.stream else [snapshot.job.spec.stream_ref.name]
-    return [*names, *([to.name] if to and snapshot.target is None and to.name not in names else [])]

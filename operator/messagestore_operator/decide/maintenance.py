@@ -8,7 +8,7 @@ from messagestore_core.contract.run_document import Upkeep
 from messagestore_core.contract.run_report import IngestOutcome, RunReport, UpkeepDone
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import MaintenanceStatus
-from messagestore_operator.decide.check import held_back
+from messagestore_operator.decide.blockers import held_back
 from messagestore_operator.decide.snapshot import ObservedRun, StreamSnapshot
 from messagestore_operator.decide.trigger import created
 from messagestore_operator.status.runs import broke_off

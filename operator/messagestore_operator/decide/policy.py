@@ -7,39 +7,97 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.run_report import EraseOutcome, PurgeOutcome, RunError
 from messagestore_operator.api import MessageStream, RetentionPolicy, RetentionPolicyStatus
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.status import FinishedRun
-from messagestore_operator.decide.actions import Action, CreateRun, Decision, EmitEvent
-from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import barred, held_back, overlapping, refused, uninstalled, unreachable
+from messagestore_operator.decide.actions import Action, CreateRun, Decision, EmitEvent, decision
+from messagestore_operator.decide.blockers import MOST_STREAMS, POLICY, blocker_of_purge, first, held_back
 from messagestore_operator.decide.documents import policy_run
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
-from messagestore_operator.decide.missed import pass_over_missed
-from messagestore_operator.decide.policy_record import erasure_due, purge_events, recorded
 from messagestore_operator.decide.report_checks import with_valid_reports
-from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, PlannedRun, RunStage, follow, launch, reserve
+from messagestore_operator.decide.run_lifecycle import (
+    NO_RUN,
+    DesiredRun,
+    EndedRun,
+    PlannedRun,
+    RunStage,
+    follow,
+    launch,
+    reserve,
+)
 from messagestore_operator.decide.snapshot import PolicySnapshot, RunKind
 from messagestore_operator.decide.tables import table_key, writes
 from messagestore_operator.decide.trigger import (
     new_request,
     next_attempt,
+    pass_over_missed,
     retry_at,
     scheduled,
 )
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
-from messagestore_operator.status.facts import Outlook
+from messagestore_operator.status.facts import Outlook, StreamResult
+from messagestore_operator.status.policy import policy_stream, with_erasure
 from messagestore_operator.status.policy_view import StreamView, with_view
-from messagestore_operator.status.runs import broke_off_as_it_is, failed, failed_as_it_is
+from messagestore_operator.status.runs import api_error, broke_off_as_it_is, ended_run, failed, failed_as_it_is
+from messagestore_operator.status.stream import table_status
 from messagestore_operator.status.times import clock_time
-from messagestore_operator.translate import approved_preview, purge_access, scrub_keys
+from messagestore_operator.translate import approved_preview
 from messagestore_operator.translate.annotations import run_requested
 
-MOST_STREAMS = 100
+
+def recorded(before: PolicyStreamStatus, stage: RunStage) -> PolicyStreamStatus:
+    """A stream's entry with its run in progress, or with the outcome of its ended run."""
+    if stage.ended is None:
+        return before.model_copy(update={"current_run": stage.current})
+    ended = stage.ended
+    after = _with_outcome(before, ended) if ended.state == "Succeeded" else before
+    changes: dict[str, object] = {
+        "current_run": None,
+        "last_run": ended_run(ended.run, ended.state, ended.at, ended.error),
+        "error": api_error(ended.error) if ended.state == "Failed" else None,
+    }
+    outcome = ended.report.outcome if ended.report else None
+    if isinstance(outcome, PurgeOutcome | EraseOutcome):
+        changes["table"] = table_status(outcome.table)
+    return after.model_copy(update=changes)
+
+
+def purge_events(before: PolicyStreamStatus | None, after: PolicyStreamStatus) -> Iterator[EmitEvent]:
+    """An Event when a purge was done, or a preview waits for approval."""
+    purge, known = after.last_purge, before.last_purge if before else None
+    if purge is not None and (known is None or known.run != purge.run):
+        words = f"stream {after.name}: messages were removed or scrubbed; status.streams counts them"
+        yield EmitEvent("Normal", Reason.PURGED, words)
+    unchanged = before is not None and before.awaiting_approval and before.preview == after.preview
+    if after.awaiting_approval and after.preview is not None and not unchanged:
+        words = f"stream {after.name}: a preview waits for its approval; status.streams has its id"
+        yield EmitEvent("Normal", Reason.AWAITING_APPROVAL, words)
+
+
+def _with_outcome(before: PolicyStreamStatus, ended: EndedRun) -> PolicyStreamStatus:
+    outcome = ended.report.outcome if ended.report else None
+    if isinstance(outcome, PurgeOutcome):
+        after = policy_stream(StreamResult(before.name, ended.report), before)
+        changes = {"preview": after.preview, "last_purge": after.last_purge}
+        return before.model_copy(update={**changes, "awaiting_approval": after.awaiting_approval})
+    if isinstance(outcome, EraseOutcome) and before.last_purge is not None:
+        return before.model_copy(update={"last_purge": with_erasure(before.last_purge, outcome, ended.at)})
+    return before
+
+
+def erasure_due(entry: PolicyStreamStatus) -> datetime | None:
+    """By when the bytes of erased messages must be deleted; None if none are left."""
+    purge = entry.last_purge
+    if purge is None or purge.erase_due_by is None:
+        return None
+    due = purge.erase_due_by.datetime
+    return due if purge.erased_at is None or due > purge.erased_at.datetime else None
+
+
 _GONE = RunError(reason=Reason.DELETING, message="the RetentionPolicy is being deleted")
 _LEFT = RunError(reason=Reason.SPEC_CHANGED, message="the policy no longer has this stream")
 
@@ -70,7 +128,7 @@ def decide_policy(snapshot: PolicySnapshot) -> Decision:
     """Decide about a policy."""
     snapshot = with_valid_reports(snapshot)
     policy, before = snapshot.policy, snapshot.policy.status or RetentionPolicyStatus()
-    refusal = refused(policy, snapshot) or overlapping(policy, snapshot) or _too_many(snapshot) or uninstalled(snapshot)
+    refusal = first(POLICY, snapshot)
     now_round = _round(snapshot, before, refusal)
     purges = [_watched(snapshot, entry) for entry in _entries(snapshot, before, now_round.status)]
     purges, number = _launched(snapshot, purges, now_round.status, refusal)
@@ -121,16 +179,6 @@ def _with_lasting(snapshot: PolicySnapshot, before: RetentionPolicyStatus, purge
     entry = entry.model_copy(update={"lasting_failure": lasts.failure})
     requeue_at = (*purge.requeue_at, *([lasts.stalls_at] if lasts.stalls_at else []))
     return replace(purge, entry=entry, lasting=lasts.error, requeue_at=requeue_at)
-
-
-def _too_many(snapshot: PolicySnapshot) -> RunError | None:
-    selected = len(snapshot.streams)
-    if selected <= MOST_STREAMS:
-        return None
-    words = (
-        f"{selected} MessageStreams have the labels of spec.streamSelector; a policy can select at most {MOST_STREAMS}"
-    )
-    return RunError(reason=Reason.TOO_MANY_STREAMS, message=words)
 
 
 def _round(snapshot: PolicySnapshot, before: RetentionPolicyStatus, refusal: RunError | None) -> _Round:
@@ -220,9 +268,7 @@ def _one(
         return _in_the_way(idle, Reason.STREAM_MISSING, f"there is no MessageStream {purge.entry.name}")
     if refusal is not None or policy.spec.suspend or not snapshot.can_run or _deleted(policy, stream):
         return idle
-    blocker = barred(stream, snapshot) or unreachable(
-        snapshot, lambda: purge_access(policy, stream), scrub_keys(policy)
-    )
+    blocker = blocker_of_purge(stream, snapshot)
     due, current = _due(snapshot, purge.entry, status), purge.entry.current_run
     if blocker is not None and (due is not None or current is not None):
         return replace(idle, blocker=blocker)

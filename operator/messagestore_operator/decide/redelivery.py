@@ -6,16 +6,13 @@ from datetime import datetime
 
 from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import ReplayJobStatus
-from messagestore_operator.decide.actions import Action, Decision
-from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import held_back, refused
+from messagestore_operator.decide.actions import Action, Decision, decision
+from messagestore_operator.decide.blockers import REDELIVERY, first, held_back
 from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
-from messagestore_operator.decide.missed import without_missed
-from messagestore_operator.decide.replay_record import sends
-from messagestore_operator.decide.replay_start import GONE, blocker_of, erasure_of, start
+from messagestore_operator.decide.replay_runs import GONE, erasure_of, sends, start
 from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.trigger import (
@@ -24,6 +21,7 @@ from messagestore_operator.decide.trigger import (
     next_attempt,
     next_time_of,
     retry_at,
+    without_missed,
 )
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook
@@ -44,7 +42,7 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     status, events = without_missed(
         job.spec.trigger.schedule, job, recorded(before, watched), snapshot.now, suspended=job.spec.suspend
     )
-    blocker = refused(job, snapshot) or blocker_of(snapshot)
+    blocker = first(REDELIVERY, snapshot)
     stage, wait = _next(snapshot, status, watched, blocker, erasure)
     status = _reserved(snapshot, status, stage)
     # A run that sends messages ends a failure, and so does a pause.

@@ -8,21 +8,27 @@ from datetime import datetime, timedelta
 from messagestore_core.clock import shifted
 from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import ReplayJobStatus
-from messagestore_operator.decide.actions import Action, Decision, DeleteResource, EmitEvent
-from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.backoff import backoff, jitter_of
-from messagestore_operator.decide.check import held_back, refused
+from messagestore_operator.decide.actions import Action, Decision, DeleteResource, EmitEvent, decision
+from messagestore_operator.decide.blockers import REPLAY, first, held_back, refused
 from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.lasting import Lasting, lasting
 from messagestore_operator.decide.redelivery import decide_redelivery
-from messagestore_operator.decide.replay_record import is_complete, recorded, sends, with_pause
-from messagestore_operator.decide.replay_start import GONE, beginning_of, blocker_of, erasure_of, start
+from messagestore_operator.decide.replay_runs import (
+    GONE,
+    beginning_of,
+    erasure_of,
+    is_complete,
+    recorded,
+    sends,
+    start,
+    with_pause,
+)
 from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, RunStage, follow, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
-from messagestore_operator.decide.trigger import later
+from messagestore_operator.decide.trigger import backoff, jitter_of, later
 from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.conditions import condition_of, generation
 from messagestore_operator.status.replay_view import ENDED, ReplayOutlook, has_ended, with_view
@@ -103,7 +109,7 @@ def _stage(
         return ReplayStage(given_up=given_up)
     if job.spec.suspend or job.metadata.deletion_timestamp is not None or not snapshot.can_run or ended is not None:
         return ReplayStage()
-    if (blocker := blocker_of(snapshot)) is not None:
+    if (blocker := first(REPLAY, snapshot)) is not None:
         return ReplayStage(blocker=blocker)
     if erasure is not None:
         return ReplayStage(blocker=erasure, wait=snapshot.now + snapshot.defaults.poll_interval)

@@ -1,12 +1,15 @@
-"""Times of a schedule, in its time zone, across changes to and from summer time."""
+"""Times of schedules, in their time zones, across changes to and from summer time, and the windows that they open."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from croniter import croniter
 
+from messagestore_core.clock import shifted
 from messagestore_operator.api.common import Schedule
 
 
@@ -44,3 +47,22 @@ def _is_repeated(schedule: Schedule, moment: datetime) -> bool:
     # Only the zone knows the fold; a computed time's own fold means nothing.
     again = moment.astimezone(UTC).astimezone(ZoneInfo(schedule.time_zone)).fold == 1
     return again and not schedule.cron.split()[1].startswith("*")
+
+
+@dataclass(frozen=True)
+class Window:
+    """A window that opens at each time of a schedule, for a duration."""
+
+    schedule: Schedule
+    duration: timedelta
+
+    def is_open(self, now: datetime) -> bool:
+        """Whether it is open at a time."""
+        return latest_time(self.schedule, shifted(now, -self.duration), now) is not None
+
+
+def opens_at(windows: Collection[Window], now: datetime) -> datetime | None:
+    """When the next window opens; None if one is open or there are no windows."""
+    if not windows or any(window.is_open(now) for window in windows):
+        return None
+    return min(next_time(window.schedule, now) for window in windows)

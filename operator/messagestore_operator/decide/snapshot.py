@@ -14,11 +14,12 @@ from typing import Literal
 from messagestore_core.contract.run_document import Upkeep
 from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
-from messagestore_operator.decide.needs import Uses
 from messagestore_operator.decide.run_queue import RunBounds, RunQueue
-from messagestore_operator.decide.windows import Window
+from messagestore_operator.decide.schedule import Window
 from messagestore_operator.tenancy import Tenancy
 
+Uses = Mapping[str, frozenset[str]]
+"""Existing Secrets by name, each with the uses that its label allows."""
 RunKind = Literal["ingest", "purge", "erase", "replay", "maintain", "delete"]
 
 
@@ -260,7 +261,7 @@ class Snapshot:
     leases: Mapping[TableKey, TableLease] = field(default_factory=dict)
     """The leases of all tables of ``tables.tables_of``; those that are absent don't exist."""
     secrets: Uses | None = None
-    """Which of ``needs.secrets_of`` exist; None: not checked, and a missing Secret shows when pods start."""
+    """Which of ``blockers.secrets_of`` exist; None: not checked, and a missing Secret shows when pods start."""
     can_run: bool = True
     """Whether pods can be created in the namespace: false while it, or what runs need in it, is being deleted."""
     spec_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
@@ -278,6 +279,11 @@ class Snapshot:
     run_queue: RunQueue = field(default_factory=RunQueue)
     """The current runs of all resources, if there are limits for them."""
     defaults: Defaults = Defaults()
+
+    @property
+    def resource(self) -> MessageStream | RetentionPolicy | ReplayJob:
+        """The resource that the decision is about."""
+        raise NotImplementedError
 
     def lease(self, table: TableKey) -> TableLease:
         """The lease of a table."""
@@ -300,6 +306,11 @@ class StreamSnapshot(Snapshot):
     policies: tuple[RetentionPolicy, ...] = ()
     """RetentionPolicies that name or select it."""
 
+    @property
+    def resource(self) -> MessageStream:
+        """The stream."""
+        return self.stream
+
 
 @dataclass(frozen=True, kw_only=True)
 class PolicySnapshot(Snapshot):
@@ -310,6 +321,11 @@ class PolicySnapshot(Snapshot):
     """Existing streams of its namespace that it names or selects."""
     readers: Mapping[TableKey, tuple[str, ...]] = field(default_factory=dict)
     """The runs of replays, of any namespace, that may be reading a table of these streams; for people."""
+
+    @property
+    def resource(self) -> RetentionPolicy:
+        """The policy."""
+        return self.policy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,3 +339,8 @@ class ReplaySnapshot(Snapshot):
     """The destination's stream; None: it doesn't exist, or the destination is no stream."""
     read: tuple[TableLease, ...] = ()
     """The leases of the table that it reads, in each namespace with a stream that names the folder."""
+
+    @property
+    def resource(self) -> ReplayJob:
+        """The replay."""
+        return self.job

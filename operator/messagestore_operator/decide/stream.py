@@ -8,26 +8,25 @@ from functools import partial
 
 from messagestore_core.contract.run_report import IngestOutcome, RunError
 from messagestore_operator.api import MessageStream, MessageStreamStatus
-from messagestore_operator.decide.actions import Action, AddFinalizer, Decision, RemoveFinalizer
-from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import overlapping, refused, uninstalled, unreachable
+from messagestore_operator.decide.actions import Action, AddFinalizer, Decision, RemoveFinalizer, decision
+from messagestore_operator.decide.blockers import STREAM, first
 from messagestore_operator.decide.documents import stream_run
-from messagestore_operator.decide.events import condition_events, run_events
+from messagestore_operator.decide.events import (
+    condition_events,
+    dead_letters_event,
+    lifecycle_events,
+    loss_event,
+    run_events,
+    sequences_event,
+)
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
 from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
 from messagestore_operator.decide.leases import longest_wait
 from messagestore_operator.decide.maintenance import maintenance_due, upkeep_of
-from messagestore_operator.decide.missed import without_missed
 from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.run_lifecycle import DesiredRun, PlannedRun, RunStage, follow, launch, reserve
 from messagestore_operator.decide.snapshot import RunKind, StreamSnapshot
 from messagestore_operator.decide.stream_deletion import FINALIZER, decide_deletion
-from messagestore_operator.decide.stream_events import (
-    dead_letters_event,
-    lifecycle_events,
-    loss_event,
-    sequences_event,
-)
 from messagestore_operator.decide.stream_record import recorded
 from messagestore_operator.decide.tables import former_tables, table_key
 from messagestore_operator.decide.trigger import (
@@ -37,13 +36,13 @@ from messagestore_operator.decide.trigger import (
     next_start,
     next_time_of,
     retry_at,
+    without_missed,
 )
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.runs import broke_off_as_it_is, failed
 from messagestore_operator.status.stream_view import with_view
-from messagestore_operator.translate import ingest_access
 
 _FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
 """Reasons that also stop a run in progress."""
@@ -65,8 +64,7 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
     stream, before = snapshot.stream, snapshot.stream.status or MessageStreamStatus()
     if stream.metadata.deletion_timestamp is not None:
         return decide_deletion(snapshot, before)
-    blocker = refused(stream, snapshot) or overlapping(stream, snapshot) or uninstalled(snapshot)
-    blocker = blocker or unreachable(snapshot, lambda: ingest_access(stream))
+    blocker = first(STREAM, snapshot)
     watched = follow(snapshot, before.current_run, _desired_run(snapshot, before, blocker))
     status, actions = without_missed(
         stream.spec.trigger.schedule,

@@ -10,9 +10,8 @@ from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, MessageStreamStatus
 from messagestore_operator.api.messagestream import Hold
 from messagestore_operator.api.status import FinishedRun
-from messagestore_operator.decide.actions import Action, Decision, EmitEvent, RemoveFinalizer
-from messagestore_operator.decide.assemble import decision
-from messagestore_operator.decide.check import barred, uninstalled, unreachable
+from messagestore_operator.decide.actions import Action, Decision, EmitEvent, RemoveFinalizer, decision
+from messagestore_operator.decide.blockers import barred, spark_operator_missing, unreachable
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import old_leases, old_runs
@@ -78,7 +77,7 @@ def _deletion_of(snapshot: StreamSnapshot, status: MessageStreamStatus, watched:
         return blocked
     if (impossible := _impossible(snapshot)) is not None:
         return impossible
-    if (absent := uninstalled(snapshot)) is not None:
+    if (absent := spark_operator_missing(snapshot)) is not None:
         words = f"{absent.message}; {_TO_KEEP_DATA}"
         return _Deletion(kept_by=absent.model_copy(update={"message": words}), requeue_at=_soon(snapshot))
     if snapshot.paused is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from messagestore_core.clock import shifted
 from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, Resource
@@ -11,12 +13,35 @@ from messagestore_operator.api.common import Schedule
 from messagestore_operator.api.messagestream import StreamTrigger
 from messagestore_operator.api.replayjob import ReplayTrigger
 from messagestore_operator.api.status import FinishedRun, TriggeredStatus
-from messagestore_operator.decide.backoff import backoff, jitter_of
+from messagestore_operator.decide.actions import EmitEvent
 from messagestore_operator.decide.schedule import is_too_late, latest_time, next_time
 from messagestore_operator.decide.snapshot import Defaults
+from messagestore_operator.reasons import Reason
 from messagestore_operator.status.runs import broke_off_as_it_is, is_final
 from messagestore_operator.status.times import clock_time
 from messagestore_operator.translate.annotations import run_requested
+
+_MOST_DOUBLINGS = 32
+_SPREAD = 0.2
+
+
+def backoff(failures: int, base: timedelta, longest: timedelta, jitter: float = 0.0) -> timedelta:
+    """The wait doubles with each failure, from ``base`` to ``longest``; jitter adds up to a fifth.
+
+    Args:
+        failures: how many so far, at least one.
+        base: the wait after the first.
+        longest: the longest wait, before jitter.
+        jitter: from 0 to 1.
+    """
+    doubled: timedelta = base * 2 ** min(max(failures, 1) - 1, _MOST_DOUBLINGS)
+    waits: timedelta = min(doubled, longest) * (1 + _SPREAD * jitter)
+    return waits
+
+
+def jitter_of(key: str) -> float:
+    """A number from 0 to 1, always the same for a key, so that runs that failed together are not retried together."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "big") / 2**32
 
 
 @dataclass(frozen=True)
@@ -111,3 +136,24 @@ def _lasted(run: FinishedRun) -> timedelta:
     if run.started_at is None or run.finished_at is None:
         return timedelta(0)
     return run.finished_at.datetime - run.started_at.datetime
+
+
+Status = TypeVar("Status", bound=TriggeredStatus)
+
+
+def without_missed(
+    schedule: Schedule | None, resource: Resource, status: Status, now: datetime, *, suspended: bool
+) -> tuple[Status, list[EmitEvent]]:
+    """As ``pass_over_missed``, for a trigger that may have no schedule; a suspended one skips nothing."""
+    if schedule is None or suspended:
+        return status, []
+    return pass_over_missed(scheduled(schedule, resource, status, now), status)
+
+
+def pass_over_missed(times: Scheduled, status: Status) -> tuple[Status, list[EmitEvent]]:
+    """The status after the missed scheduled time, and an Event about it; unchanged if none was missed."""
+    if times.missed is None:
+        return status, []
+    words = f"the run of {clock_time(times.missed)} is skipped: its starting deadline has passed"
+    skipped = status.model_copy(update={"last_schedule_time": clock_time(times.missed)})
+    return skipped, [EmitEvent("Warning", Reason.SCHEDULE_MISSED, words)]

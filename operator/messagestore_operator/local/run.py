@@ -15,7 +15,7 @@ from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, P
 from messagestore_core.store.objects import is_local, local_path
 from messagestore_jobs.driver.execute import check_for_work, execute
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
-from messagestore_operator.decide.check import released
+from messagestore_operator.decide.blockers import released
 from messagestore_operator.local.console import Console
 from messagestore_operator.local.kafka import kafka_credentials, kafka_files, with_local_files
 from messagestore_operator.local.secrets import environment, keys

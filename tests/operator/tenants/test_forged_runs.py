@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from messagestore_operator.api import MessageStream
-from messagestore_operator.cluster.labels import RUN
-from messagestore_operator.cluster.runref import run_annotations, run_labels
+from messagestore_operator.cluster.labels import RUN, run_annotations, run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from messagestore_operator.kube.objects import SELECTOR
 from messagestore_operator.translate import numbered_run_name

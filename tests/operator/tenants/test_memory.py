@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from messagestore_operator.api import MessageStream
-from messagestore_operator.cluster.runref import run_annotations, run_labels
+from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from support.operators import FAST, Operator, eventually, running_operator
 from support.tenants import Tenant, Tenants

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from messagestore_operator.api import MessageStream
-from messagestore_operator.cluster.runref import run_annotations, run_labels
+from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from messagestore_operator.translate import numbered_run_name
 from support.operators import eventually

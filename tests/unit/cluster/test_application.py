@@ -11,7 +11,7 @@ from messagestore_jobs.driver.main import PodSettings
 from messagestore_jobs.session import JAVA_OPTIONS
 from messagestore_operator.api.scalars import Quantity
 from messagestore_operator.api.spark import Spark
-from messagestore_operator.cluster.backend.application import OWN_CONF, application
+from messagestore_operator.cluster.kubeflow import OWN_CONF, application
 from messagestore_operator.settings import BatchSchedulerOptions
 from support.launches import launch, replace_spark, stream
 

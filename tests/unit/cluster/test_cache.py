@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from messagestore_operator.api import MessageStream
-from messagestore_operator.cluster.backend.application import application
-from messagestore_operator.cluster.backend.observe import app_state
 from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.kubeflow import application
+from messagestore_operator.cluster.labels import UID, run_ref
+from messagestore_operator.cluster.observe import app_state
 from messagestore_operator.cluster.reports import Reports
-from messagestore_operator.cluster.runref import UID, run_ref
 from messagestore_operator.decide.snapshot import AppState, TableKey
 from messagestore_operator.kube.objects import at
 from messagestore_operator.translate import numbered_run_name

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.drivers import Drivers
-from messagestore_operator.cluster.runref import run_annotations, run_labels
+from messagestore_operator.cluster.kubeflow import KubeflowBackend
+from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from messagestore_operator.kube.client import AlreadyExistsError, ApiError
 from messagestore_operator.settings import DriverSettings

@@ -10,15 +10,14 @@ import pytest
 
 from messagestore_core.contract.run_document import MaintainTask
 from messagestore_operator.api.status import CurrentRun
-from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.cluster import Cluster
+from messagestore_operator.cluster.cluster import Cluster, RunAdmission
 from messagestore_operator.cluster.gather import Gatherer
+from messagestore_operator.cluster.kubeflow import KubeflowBackend
+from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.cluster.lease import TableLeases, lease_name
-from messagestore_operator.cluster.namespaces import Namespaces
 from messagestore_operator.cluster.predicates import Predicates
-from messagestore_operator.cluster.run_admission import RunAdmission
-from messagestore_operator.cluster.runref import run_annotations, run_labels
+from messagestore_operator.cluster.surroundings import Namespaces
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import (

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.drivers import Drivers
+from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.launch import Launcher, LaunchRefusedError
 from messagestore_operator.decide.snapshot import AppState, ObservedRun
 from messagestore_operator.kube.client import AlreadyExistsError, ApiError, ForbiddenError

@@ -17,7 +17,7 @@ from messagestore_core.contract.run_report import (
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.messagestream_status import MessageStreamStatus
 from messagestore_operator.api.status import CurrentRun
-from messagestore_operator.cluster.lines import log_change, log_deleted, log_run
+from messagestore_operator.cluster.apply import log_change, log_deleted, log_run
 from messagestore_operator.decide.run_lifecycle import EndedRun
 from support.launches import stream
 

@@ -1,6 +1,6 @@
 """managedFields tell who wrote a resource."""
 
-from messagestore_operator.cluster.managers import managers
+from messagestore_operator.cluster.resources import managers
 
 APPROVED = "messagestore.dev/approved-preview"
 SPEC = {"manager": "argocd", "operation": "Apply", "time": "2026-04-01T00:00:00Z", "fieldsV1": {"f:spec": {}}}

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from messagestore_operator.cluster.namespaces import Namespaces
+from messagestore_operator.cluster.surroundings import Namespaces
 
 
 class _Client:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from messagestore_operator.cluster.backend import RunParts
-from messagestore_operator.cluster.backend.application import application
-from messagestore_operator.cluster.backend.observe import app_state, driver_of, loss_of, observed_run, waiting_of
+from messagestore_operator.cluster.kubeflow import application
+from messagestore_operator.cluster.observe import app_state, driver_of, loss_of, observed_run, waiting_of
 from messagestore_operator.decide.snapshot import CREATING, AppState, Waiting
 from support.launches import launch
 

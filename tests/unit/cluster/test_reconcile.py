@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cluster import Cluster
+from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.cluster.reconcile import Reconciler
 from messagestore_operator.decide.run_queue import RunBounds

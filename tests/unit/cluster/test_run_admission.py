@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.run_admission import RunAdmission
+from messagestore_operator.cluster.cluster import RunAdmission
 from messagestore_operator.decide.actions import CreateRun, Decision
 from messagestore_operator.decide.run_queue import RunBounds, RunSlot
 from support.launches import stream

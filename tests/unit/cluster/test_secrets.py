@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
+from messagestore_operator.cluster.kubeflow import KubeflowBackend
+from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.cluster.predicates import Predicates
-from messagestore_operator.cluster.runref import run_annotations, run_labels
-from messagestore_operator.cluster.secrets import Secrets
-from messagestore_operator.decide.needs import Need
+from messagestore_operator.cluster.surroundings import Secrets
+from messagestore_operator.decide.blockers import Need
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import Defaults, RunRef
 from messagestore_operator.kube.client import ForbiddenError

@@ -8,7 +8,7 @@ import pytest
 
 from messagestore_core.contract.run_report import EraseOutcome, FrozenSelection, ReplayOutcome, ReplayProgress
 from messagestore_operator.api.common import Schedule
-from messagestore_operator.decide.windows import Window
+from messagestore_operator.decide.schedule import Window
 from support.world import App, Key, World, run_once, stream
 
 FILES = {"files": {"uri": "s3a://replay/checks/"}}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from messagestore_operator.api import MessageStream, ReplayJob
-from messagestore_operator.decide.needs import Need, secrets_of
+from messagestore_operator.decide.blockers import Need, secrets_of
 from messagestore_operator.translate.secrets import Use
 from support.launches import stream
 

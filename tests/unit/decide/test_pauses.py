@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from messagestore_operator.api.common import Schedule
-from messagestore_operator.decide.windows import Window, opens_at
+from messagestore_operator.decide.schedule import Window, opens_at
 from support.world import Key, World, run_once, stream
 
 INTERVAL = {"interval": "PT5M"}

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_operator.api.common import Schedule
-from messagestore_operator.decide.backoff import backoff, jitter_of
 from messagestore_operator.decide.leases import Busy, Granted, grant, is_abandoned, is_left_over, next_epoch
 from messagestore_operator.decide.schedule import is_too_late, latest_time, next_time
 from messagestore_operator.decide.snapshot import (
@@ -24,6 +23,7 @@ from messagestore_operator.decide.snapshot import (
     TableKey,
     TableLease,
 )
+from messagestore_operator.decide.trigger import backoff, jitter_of
 
 NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.owners import object_reference
+from messagestore_operator.cluster.labels import object_reference
 from messagestore_operator.kube.client import AlreadyExistsError, ApiError, NotFoundError
 from messagestore_operator.kube.events import Events, NewEvent
 from support.launches import stream

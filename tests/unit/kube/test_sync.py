@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.backend import KubeflowBackend
 from messagestore_operator.cluster.cluster import Cluster
+from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.lease import holder_of, lease_name
 from messagestore_operator.cluster.metrics import Metrics
 from messagestore_operator.cluster.resources import RESOURCES

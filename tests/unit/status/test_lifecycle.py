@@ -13,7 +13,7 @@ from messagestore_core.contract.run_report import (
 )
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import LifecycleStatus, SequencesStatus, UnfinishedMessages
-from messagestore_operator.decide.stream_events import lifecycle_events, sequences_event
+from messagestore_operator.decide.events import lifecycle_events, sequences_event
 from messagestore_operator.status.runs import counts_of
 from messagestore_operator.status.stream import with_progress
 

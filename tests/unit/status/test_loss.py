@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag, Loss, RunReport, TableState
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import LossStatus
-from messagestore_operator.decide.stream_events import loss_event
+from messagestore_operator.decide.events import loss_event
 from messagestore_operator.reasons import Reason
 from messagestore_operator.status.stream import with_progress
 

@@ -5,7 +5,7 @@ from typing import Any
 from messagestore_core.contract.records import Integrity
 from messagestore_core.contract.run_document import PurgeTask, ReplayTask, StreamDestination
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
-from messagestore_operator.decide.needs import Need, secrets_of
+from messagestore_operator.decide.blockers import Need, secrets_of
 from messagestore_operator.translate import (
     ingest_task,
     purge_access,

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, Literal, cast
 
 from messagestore_core.contract.run_document import Upkeep
-from messagestore_operator.cluster.backend.base import RunParts
-from messagestore_operator.cluster.backend.pods import DRIVER, DRIVER_ENDING
+from messagestore_operator.cluster.backend import RunParts
+from messagestore_operator.cluster.labels import run_ref
+from messagestore_operator.cluster.pods import DRIVER, DRIVER_ENDING
 from messagestore_operator.cluster.reports import CONTROL, newest, read_report
-from messagestore_operator.cluster.runref import run_ref
 from messagestore_operator.decide.snapshot import CREATING, AppState, DriverControl, DriverPod, ObservedRun, Waiting
 from messagestore_operator.kube.objects import ApiObject, at, name_of
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from messagestore_operator.cluster.backend.base import Launch
+from messagestore_operator.cluster.backend import Launch
+from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.cluster.reports import DOCUMENT
-from messagestore_operator.cluster.runref import run_annotations, run_labels
 from messagestore_operator.settings import SparkSettings
 from messagestore_operator.translate import CertificateMount, SecretVariable
 

@@ -1,4 +1,4 @@
-"""A run as a SparkApplication of Kubeflow's Spark operator, version v1beta2."""
+"""Kubeflow's Spark operator as the backend: one SparkApplication (v1beta2) per run, never changed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any, Literal
 
 from messagestore_operator.api.spark import Spark, bytes_of
 from messagestore_operator.api.spark_conf import ALLOWED_CONF
-from messagestore_operator.cluster.backend.base import Launch
-from messagestore_operator.cluster.backend.pods import driver_template, executor_template
-from messagestore_operator.cluster.owners import owner_reference
-from messagestore_operator.cluster.runref import run_annotations, run_labels
+from messagestore_operator.cluster.backend import Launch, RunParts
+from messagestore_operator.cluster.labels import owner_reference, run_annotations, run_labels
+from messagestore_operator.cluster.observe import observed_run
+from messagestore_operator.cluster.pods import DRIVER_ENDING, driver_template, executor_template
+from messagestore_operator.decide.snapshot import ObservedRun
+from messagestore_operator.kube.client import AlreadyExistsError, KubeClient
+from messagestore_operator.kube.objects import ApiObject, Kind, name_of, namespace_of
 from messagestore_operator.settings import SparkSettings
 
 API_VERSION = "sparkoperator.k8s.io/v1beta2"
@@ -101,3 +104,47 @@ def _conf(launch: Launch, wanted: Spark) -> dict[str, str]:
         # The API server has refused it already, unless somebody changed the CRD.
         raise ValueError(f"spark.conf holds what is not allowed: {', '.join(refused)}")
     return {**wanted.conf, **launch.spark.conf, **OWN_CONF}
+
+
+_GROUP, _VERSION = API_VERSION.split("/")
+SPARK_APPLICATIONS = Kind(_GROUP, _VERSION, KIND, "sparkapplications")
+
+
+class KubeflowBackend:
+    """Runs as SparkApplications of the Kubeflow Spark operator.
+
+    A change of a SparkApplication's spec would run it again, so none is made. A second one of the same name can't be
+    created, so a repeated launch has no effect.
+    """
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    @property
+    def kind(self) -> Kind:
+        """SparkApplication."""
+        return SPARK_APPLICATIONS
+
+    def render(self, launch: Launch) -> dict[str, Any]:
+        """The SparkApplication of a run."""
+        return application(launch)
+
+    async def submit(self, application: ApiObject) -> ApiObject:
+        """Create it, or return the existing one."""
+        namespace = namespace_of(application)
+        try:
+            return await self._client.create(SPARK_APPLICATIONS.path(namespace), application)
+        except AlreadyExistsError:
+            return await self._client.get(SPARK_APPLICATIONS.path(namespace, name_of(application)))
+
+    def observe(self, parts: RunParts) -> ObservedRun | None:
+        """The state of a run."""
+        return observed_run(parts)
+
+    def driver_name(self, run: str) -> str:
+        """The name that the Spark operator gives it."""
+        return f"{run}{DRIVER_ENDING}"
+
+    async def delete(self, namespace: str, name: str, uid: str) -> bool:
+        """Delete it; its pods follow, because it owns them."""
+        return await self._client.delete(SPARK_APPLICATIONS.path(namespace, name), uid)
