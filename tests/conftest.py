@@ -7,9 +7,15 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-# A busy machine is no fault of the code.
-settings.register_profile("messagestore", deadline=None)
-settings.load_profile("messagestore")
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Examples are the same each time, so that only a change makes one fail; `--hypothesis-seed` chooses others.
+
+    A busy machine is no fault of the code: none has a deadline.
+    """
+    chosen = config.getoption("--hypothesis-seed") is not None
+    settings.register_profile("messagestore", deadline=None, derandomize=not chosen)
+    settings.load_profile("messagestore")
 
 
 class OneCluster(LoadFileScheduling):
