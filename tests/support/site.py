@@ -126,9 +126,9 @@ class Site:
 
         return str(condition_of(self.wait(kind, name, true, f"{of}={status} {reason or ''}", seconds), of)["message"])
 
-    def until(self, true: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> None:
-        """Wait until something is true; on failure, shows the namespace's state."""
-        wait_until(true, seconds, lambda: f"{what}\n{self.story()}", beat=_BEAT_SECONDS)
+    def until(self, true: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> Any:
+        """The result of a check as soon as it is true; on failure, shows the namespace's state."""
+        return wait_until(true, seconds, lambda: f"{what}\n{self.story()}", beat=_BEAT_SECONDS)
 
     def ran(self, kind: str, name: str, seconds: float = WAIT_SECONDS) -> Row:
         """The status after a run has ended and no other is in progress; fails unless it succeeded."""
