@@ -16,7 +16,7 @@ from messagestore_core.contract.run_document import IngestTask, Resource, RunDoc
 from messagestore_core.contract.run_report import IngestOutcome, RunReport
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_jobs.driver.reporting import ConfigMap
-from messagestore_jobs.session import jars_folder
+from messagestore_jobs.session import LITTLE, LITTLE_JAVA_OPTIONS, class_path, classes_archive
 from support.apiserver import ApiServer
 from support.ingests import lines, record
 from support.waiting import scaled, wait_until
@@ -54,6 +54,18 @@ def run(apiserver: ApiServer, request: pytest.FixtureRequest) -> Iterator[str]:
         apiserver.request("DELETE", f"{path}/{body['metadata']['name']}")
 
 
+def _submitted(run: str) -> str:
+    """The settings of a submission, and those with which Spark starts fast for little data."""
+    settings = {
+        "spark.master": "local[1]",
+        "spark.app.name": run,
+        "spark.driver.extraClassPath": os.pathsep.join(class_path()),
+        "spark.driver.extraJavaOptions": f"-XX:SharedArchiveFile={classes_archive()}",
+        **LITTLE,
+    }
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
 class Pod:
     """What Kubernetes gives a driver: its document, its environment and its account's files."""
 
@@ -63,9 +75,7 @@ class Pod:
         (folder / "landing" / "1.jsonl").write_bytes(lines(record("m1"), record("m2")))
         (folder / "run.json").write_text(self._document().model_dump_json(by_alias=True))
         (folder / "log").touch()
-        (folder / "spark.properties").write_text(
-            f"spark.master=local[1]\nspark.app.name={run}\nspark.driver.extraClassPath={jars_folder()}/*\n"
-        )
+        (folder / "spark.properties").write_text(_submitted(run))
         answer = apiserver.request("POST", f"{ACCOUNTS}/{run}/token", {"spec": {"expirationSeconds": 3600}})
         (folder / "token").write_text(answer.body["status"]["token"])
         (folder / "ca.crt").write_text(apiserver.certificate.read_text())
@@ -76,6 +86,7 @@ class Pod:
             "MESSAGESTORE_SERVICE_ACCOUNT": str(folder),
             "MESSAGESTORE_TERMINATION_LOG": str(folder / "log"),
             "MESSAGESTORE_GRACE_SECONDS": "60",
+            "JDK_JAVA_OPTIONS": LITTLE_JAVA_OPTIONS,
             "KUBERNETES_SERVICE_HOST": "127.0.0.1",
             "KUBERNETES_SERVICE_PORT": str(port or apiserver.port),
             "PYSPARK_PYTHON": sys.executable,
