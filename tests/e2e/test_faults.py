@@ -1,5 +1,6 @@
 """Continuous streams and faults: pods and servers are deleted, and the store has each landed message once."""
 
+import json
 import random
 import time
 from collections.abc import Iterator
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 from hack import docker, install, kind
 
+from support.kind import Cluster
 from support.laws import Source, check_laws, read_store, totals
 from support.records import message, records
 from support.site import OPERATOR, STREAM, Row, Site
+from support.site import site as new_site
 from support.waiting import scaled
 from support.witness import Witness
 
@@ -50,6 +53,11 @@ class Running:
         self.witness.check()
         assert not self.witness.together
 
+    def suspend(self, suspended: bool) -> None:
+        """Suspend the stream, or let it go on."""
+        patch = json.dumps({"spec": {"suspend": suspended}})
+        self.site.kubectl("patch", STREAM, "orders", "--type=merge", "--patch", patch)
+
     def run(self) -> str:
         """The name of the current run."""
         current = self.site.wait(STREAM, "orders", _works, "a run that works")["currentRun"]
@@ -61,24 +69,33 @@ class Running:
         return _past(status, run)[0]
 
 
-@pytest.fixture
-def running(site: Site) -> Iterator[Running]:
-    """This test's own stream, with a first file ingested."""
-    with Witness(site.cluster, site.namespace) as witness:
+@pytest.fixture(scope="module")
+def stream(cluster: Cluster) -> Iterator[Running]:
+    """These tests' stream, with a first file ingested."""
+    with new_site(cluster, "faults") as site, Witness(cluster, site.namespace) as witness:
         stream = Running(site, witness)
         stream.land()
         site.apply(site.stream(trigger={"continuous": {"batchInterval": "PT2S"}}, runHistoryLimit=50))
         stream.catch_up()
         yield stream
-    # Its run would still write to the bucket, which is deleted next. In a terminating namespace no other run starts.
-    site.cluster.kubectl("delete", "namespace", site.namespace, "--wait=false")
-    site.kubectl("delete", "pod", "--all", "--wait=false", *NOW)
+        # Its run would still write to the bucket, which is deleted next. In a terminating namespace none starts.
+        site.cluster.kubectl("delete", "namespace", site.namespace, "--wait=false")
+        site.kubectl("delete", "pod", "--all", "--wait=false", *NOW)
+
+
+@pytest.fixture
+def running(stream: Running) -> Running:
+    """The stream with a run that works, whatever happened to the one before."""
+    stream.suspend(False)
+    stream.run()
+    return stream
 
 
 def test_an_executor_that_is_lost_is_replaced_in_the_same_run(running: Running) -> None:
     run = running.run()
-    (executor,) = running.site.items("pod", "--selector", "spark-role=executor")
-    running.site.delete("pod", executor["metadata"]["name"], *NOW)
+    site = running.site
+    (executor,) = site.until(lambda: site.items("pod", "--selector", "spark-role=executor"), "it has an executor")
+    site.delete("pod", executor["metadata"]["name"], *NOW)
     running.land()
     running.catch_up()
     assert running.run() == run
@@ -96,7 +113,7 @@ def test_a_run_stops_in_order_when_its_drivers_pod_is_deleted_and_so_does_the_ne
     following = running.run()
     assert following != run
 
-    running.site.kubectl("patch", STREAM, "orders", "--type=merge", "--patch", '{"spec":{"suspend":true}}')
+    running.suspend(True)
     assert running.past(following)["state"] == "Succeeded"
     running.site.until(lambda: not running.site.drivers(), "no driver is left")
     running.catch_up()
