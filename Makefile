@@ -16,7 +16,7 @@ TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 
 .PHONY: help install tools images cluster cluster-down demo demo-cluster test test-all test-quick test-unit test-jobs \
-	test-hostile test-documents test-operator test-e2e test-long test-histories test-faults fuzz fuzz-records mutants bench bench-large docs lint format crds lock \
+	test-hostile test-documents test-operator test-e2e test-histories test-faults fuzz fuzz-records mutants bench bench-large docs lint format crds lock \
 	sbom clean
 
 help: ## This list
@@ -54,13 +54,13 @@ cluster-down: ## Delete the cluster, and stop all that was started for it
 demo: install ## Ingest, purge and replay real webhooks on this machine
 	@examples/demo.sh $(VENV)/bin/messagestore
 
-test: install tools ## All tests; deletes the cluster that they create
+test: install tools ## A test of everything that is promised; deletes the cluster that they create
 	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) --take-down tests/e2e tests/jobs tests/operator tests/chart tests/unit
 
-test-all: test test-long test-histories test-hostile test-documents test-faults fuzz fuzz-records ## All tests, then those that `make test` leaves out; some hours
-
-test-long: install tools ## The tests that take long, of all kinds
-	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) --take-down -m long tests/jobs tests/operator tests/e2e
+# The histories and the pages' commands that are marked long run with their own targets.
+test-all: test test-histories test-hostile test-documents test-faults fuzz fuzz-records ## `make test`, then all that it only samples; some hours
+	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) --take-down -m long --ignore tests/jobs/histories --ignore tests/jobs/documents \
+		tests/e2e tests/jobs tests/operator tests/unit
 
 test-unit: install ## Tests of pure parts, in milliseconds
 	$(PYTEST) $(TWO_AT_ONCE) tests/unit
@@ -78,7 +78,7 @@ test-jobs: install tools ## Tests of the jobs on local Spark
 test-hostile: install ## All replacements of each kind of file of a store; some 40 minutes
 	MESSAGESTORE_HOSTILE=all $(PYTEST) $(TWO_AT_ONCE) --timeout 0 tests/jobs/hostile
 
-test-documents: install ## The commands of all pages that start Spark; `make test-long` runs only the tutorial's of these
+test-documents: install ## The commands of all pages that start Spark
 	MESSAGESTORE_DOCUMENTS=all $(PYTEST) $(TWO_AT_ONCE) -m '' tests/jobs/documents
 
 test-operator: install tools ## Tests of the operator and its chart against a real kube-apiserver

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from deltalake import DeltaTable
 from kubernetes import client
 
@@ -40,6 +41,7 @@ def test_the_operators_image_runs_without_root_and_without_writing(cluster: Clus
     assert cluster.kubectl("--namespace", namespace, "logs", "version") == "messagestore 0.1.0\n"
 
 
+@pytest.mark.long
 def test_an_application_of_our_image_writes_a_table(cluster: Cluster, namespace: str, bucket: str) -> None:
     cluster.apply(*_driver_account(namespace), _program(namespace), _credentials(cluster, namespace))
     cluster.apply(_application(namespace, f"s3a://{bucket}/table"))

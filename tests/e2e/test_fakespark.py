@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from support.apiserver import ApiServer, running_apiserver
 from support.definitions import install_definitions
 from support.fakespark import FakeSpark
@@ -33,6 +35,7 @@ class Left:
         return {container["name"] for container in self.pod["spec"]["containers"]}
 
 
+@pytest.mark.long
 def test_a_run_that_ends_and_one_that_fails_look_alike(site: Site) -> None:
     site.land("taken-in/1.jsonl", records(range(3)))
     missing = {"files": {"uri": "s3a://no-such-bucket/landing"}}

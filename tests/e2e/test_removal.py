@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from hack import install, kind, programs
 from hack.machine import run
 
@@ -14,6 +15,7 @@ from support.site import STREAM, Site
 LANDED = records(range(25))
 
 
+@pytest.mark.long
 def test_streams_deleted_without_an_operator_are_cleaned_up_by_the_next_one(
     site: Site,
 ) -> None:

@@ -20,6 +20,7 @@ def tutorial(cluster: Cluster) -> Iterator[Site]:
     remove_bucket(cluster.s3.filesystem(), "tutorial")
 
 
+@pytest.mark.long
 def test_the_tutorial_ends_with_its_last_message_replayed_in_a_cluster(tutorial: Site, tmp_path: Path) -> None:
     done = run_script(_script(), tmp_path, REPOSITORY)
 

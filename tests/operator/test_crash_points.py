@@ -17,6 +17,7 @@ from support.apiserver import ApiServer
 from support.fakespark import FakeSpark
 from support.kube import connected
 from support.launches import stream
+from support.long import few
 from support.secrets import make_storage_secrets
 
 NAMESPACE = "crash-points"
@@ -56,8 +57,14 @@ def _namespace(apiserver: ApiServer) -> Iterator[None]:
     apiserver.request("DELETE", STREAMS)
 
 
-@pytest.mark.parametrize("takes_effect", [False, True], ids=["unwritten", "written"])
-@pytest.mark.parametrize("dies_at", range(1, WRITES + 1))
+POINTS = [(dies_at, takes_effect) for dies_at in range(1, WRITES + 1) for takes_effect in (False, True)]
+
+
+# Each write once, in turn before and after its effect, and both past the end.
+@pytest.mark.parametrize(
+    ("dies_at", "takes_effect"),
+    few(POINTS, *(point for point in POINTS if point[0] == WRITES or point[0] % 2 == point[1])),
+)
 def test_a_run_is_made_once_and_brought_to_its_end(apiserver: ApiServer, dies_at: int, takes_effect: bool) -> None:
     name = f"s{dies_at}-{'after' if takes_effect else 'before'}"
     document = stream(name, namespace=NAMESPACE, trigger={"interval": "PT1H"}).to_dict()

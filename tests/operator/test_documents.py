@@ -31,6 +31,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
             yield Reader(server, tmp_path)
 
 
+@pytest.mark.long
 def test_the_commands_of_the_pages_do_what_the_pages_say(reader: Reader) -> None:
     steps = (
         _install_the_chart,

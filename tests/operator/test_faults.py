@@ -51,7 +51,7 @@ class Size:
     """The time limit until all resources are at rest."""
 
 
-SMALL = Size(6, 2, "PT1S", 0.3, 1.0, kills=4, restarts=1, cuts=1, depositions=1, usurpers=1, rest=40)
+SMALL = Size(6, 2, "PT1S", 0.3, 1.0, kills=2, restarts=1, cuts=1, depositions=1, usurpers=1, rest=40)
 LARGE = Size(100, 20, "PT10S", 1.0, 4.0, kills=100, restarts=20, cuts=30, depositions=20, usurpers=20, rest=300)
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from tests.perf.operator_load import audit
 from tests.perf.operator_load.applying import apply_steadily, mixed
 from tests.perf.operator_load.manifests import policies, streams
@@ -16,6 +17,7 @@ RUNS = 3
 WAIT_SECONDS = 150
 
 
+@pytest.mark.long
 def test_each_of_many_resources_runs_again_and_again_and_nothing_runs_twice_or_beside_another() -> None:
     with scene(1, ["reconcile.resync=PT10S"]) as found:
         apply_steadily(found, mixed(streams(STREAMS, "PT10S"), policies(POLICIES, minutes=1)), RATE)

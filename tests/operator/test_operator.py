@@ -361,6 +361,7 @@ def test_it_ends_when_it_is_asked_to_and_the_next_one_leads_at_once(
         eventually(lambda: second.figure("messagestore_operator_leading"), seconds=10)
 
 
+@pytest.mark.long
 def test_an_api_server_that_breaks_down_again_and_again_makes_no_run_twice_and_forgets_none(
     apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
 ) -> None:

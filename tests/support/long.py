@@ -1,4 +1,4 @@
-"""Cases that take long: `make test` leaves them out, `make test-long` tries them."""
+"""Cases of which `make test` tries a sample that is always the same, and `make test-all` every one."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -55,6 +55,7 @@ def test_sparks_noise_stays_away(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.long
 def test_the_locale_does_not_decide_which_files_there_are(tmp_path: Path) -> None:
     """One that is not installed is the same as C."""
     folder = tmp_path / "zürich"

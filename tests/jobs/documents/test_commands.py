@@ -1,7 +1,7 @@
 """The commands of the documentation, word for word: they succeed, and print what the page shows.
 
-The tutorial's commands run with `make test-long`; those of all pages with MESSAGESTORE_DOCUMENTS=all, as each starts
-its own Spark. tests/jobs/examples tests what their manifests do.
+Without MESSAGESTORE_DOCUMENTS=all (`make test-documents`) only the tutorial's, as each command starts its own Spark.
+tests/jobs/examples tests what their manifests do.
 """
 
 import os

@@ -1,6 +1,6 @@
 """The commands of the pages that name the reader's own store or manifests, which are the test's here.
 
-Those that read a store always run; those that need Spark only with MESSAGESTORE_DOCUMENTS=all.
+Those that repair a store always run, all others with MESSAGESTORE_DOCUMENTS=all.
 """
 
 import os
@@ -14,8 +14,7 @@ from support.documents import RUN_WITH_OTHER_NAMES, commands, run_script, run_un
 from support.local_runs import arrive, policy, record, stream
 from support.stores import START, add_dead_letters, make_store, message
 
-READING = ["docs/reading.md", "docs/recovery.md"]
-PAGES = list(RUN_WITH_OTHER_NAMES) if os.environ.get("MESSAGESTORE_DOCUMENTS") == "all" else READING
+PAGES = list(RUN_WITH_OTHER_NAMES) if os.environ.get("MESSAGESTORE_DOCUMENTS") == "all" else ["docs/recovery.md"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -28,6 +28,7 @@ from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute
 from support.crash import PATH, leave_at
 from support.ingests import Stream, lines, record
+from support.long import few
 from support.maintenance import RESOURCE
 from support.purges import erase_document, files_below, purge, purge_document
 from support.replays import files_replay, sent
@@ -132,7 +133,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", few(KINDS, "replay", "purge that removes days", "maintenance", "deletion"))
 def test_a_run_that_gets_sigterm_stops_at_its_next_commit_and_the_next_does_the_rest(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:

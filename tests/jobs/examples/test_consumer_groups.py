@@ -5,11 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.local_runs import EXAMPLES, LocalRuns, render
 
 CONSUMER = EXAMPLES / "consumer-groups/consumer.py"
 
 
+@pytest.mark.long
 def test_consumer_groups(local_run: LocalRuns, tmp_path: Path) -> None:
     manifests, work = render("consumer-groups", tmp_path), tmp_path / "consumer-groups"
     first = local_run.run_text(manifests)

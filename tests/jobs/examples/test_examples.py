@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pyarrow.dataset as ds
+import pytest
 
 from messagestore_core.store.handle import Store
 from support.local_runs import EXAMPLES, LocalRuns, lines, render
@@ -54,6 +55,7 @@ def test_cloudevents(local_run: LocalRuns, tmp_path: Path) -> None:
     assert {row["type"] for row in again} == {"com.example.order.placed"}
 
 
+@pytest.mark.long
 def test_privacy(local_run: LocalRuns, tmp_path: Path) -> None:
     done = local_run.run_text(render("privacy", tmp_path), "--at", "2026-03-16T00:00:00Z")
     assert done.exit_code == 0, done.stderr
@@ -69,6 +71,7 @@ def test_privacy(local_run: LocalRuns, tmp_path: Path) -> None:
     assert Store(f"file://{tmp_path}/privacy/signups").table("tombstones").to_pyarrow_table().num_rows == 3
 
 
+@pytest.mark.long
 def test_retries(local_run: LocalRuns, tmp_path: Path) -> None:
     manifests, work = render("retries", tmp_path), tmp_path / "retries"
     first = local_run.run_text(manifests, "--at", "2026-03-16T00:00:00Z")

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.local_runs import EXAMPLES, Done, LocalRuns, lines, render
 from support.stores import stored
 
@@ -13,6 +15,7 @@ RECEIVER = EXAMPLES / "idempotent-receiver/receiver.py"
 STREAMS = ("payments", "payments-of-a-day")
 
 
+@pytest.mark.long
 def test_idempotent_receiver(local_run: LocalRuns, tmp_path: Path) -> None:
     work = tmp_path / "idempotent-receiver"
     streams, with_replay = (

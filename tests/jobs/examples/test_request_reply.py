@@ -5,11 +5,14 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from messagestore.reader import Reader
 from support.local_runs import EXAMPLES, Done, LocalRuns, render
 from support.stores import stored
 
 
+@pytest.mark.long
 def test_request_reply(local_run: LocalRuns, tmp_path: Path) -> None:
     manifests, work = render("request-reply", tmp_path), tmp_path / "request-reply"
     requests, answers = f"file://{work}/requests", f"file://{work}/answers"

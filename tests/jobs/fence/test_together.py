@@ -170,6 +170,7 @@ def test_a_restore_of_all_tables_is_accepted_and_runs_go_on_from_there(site: Sit
     assert [site.run(task).error for task in site.tasks()] == [None] * len(site.tasks())
 
 
+@pytest.mark.long
 def test_after_deletion_vectors_and_a_restore_a_repair_lets_runs_go_on(site: Site) -> None:
     version = table_version(site, "messages")
     table = site.path("messages")

@@ -16,6 +16,7 @@ from messagestore_jobs.source import records
 from support.external_writes import observing
 from support.ingests import Stream, lines, packed, record
 from support.lifecycles import Updated, update
+from support.long import few
 from support.purges import CrashError
 from support.replays import replay_document
 from support.stores import change_rows, remove_rows
@@ -60,15 +61,16 @@ def test_what_was_taken_in_is_archived_by_the_end_of_its_run(stream: Stream) -> 
     assert (again.batches, again.lag.files) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("name", "moment", "nth", "left"),
-    [
-        ("plan", "after", 1, 3),
-        ("messages", "before", 2, 3),
-        ("archive-file", "after", 1, 3),
-        ("delete-file", "after", 1, 2),
-    ],
-)
+KILLED_AT = [
+    ("plan", "after", 1, 3),
+    ("messages", "before", 2, 3),
+    ("archive-file", "after", 1, 3),
+    ("delete-file", "after", 1, 2),
+]
+"""A write, how often it has happened, and how many files are left."""
+
+
+@pytest.mark.parametrize(("name", "moment", "nth", "left"), few(KILLED_AT, KILLED_AT[1], KILLED_AT[3]))
 def test_killed_anywhere_only_what_is_committed_goes_and_the_next_runs_end_it(
     stream: Stream, name: str, moment: str, nth: int, left: int
 ) -> None:
@@ -171,12 +173,13 @@ def test_a_file_read_in_parts_stays_if_any_part_has_such_a_record(deleting: Stre
     assert landed(deleting) == ["long.jsonl"]
 
 
-@pytest.mark.parametrize("writes", [[("dead-letters", "after"), ("cut-noted", "before")], [("cut-noted", "after")]])
-def test_killed_anywhere_a_file_with_a_record_that_was_cut_stays(
-    deleting: Stream, writes: list[tuple[str, str]]
-) -> None:
+CUT = {"before": [("dead-letters", "after"), ("cut-noted", "before")], "after": [("cut-noted", "after")]}
+
+
+@pytest.mark.parametrize("noted", few(CUT, "before"))
+def test_killed_anywhere_a_file_with_a_record_that_was_cut_stays(deleting: Stream, noted: str) -> None:
     deleting.arrive("long.jsonl", lines(record("m1"), LONG))
-    for name, moment in [*writes, ("messages", "before"), ("messages", "after")]:
+    for name, moment in [*CUT[noted], ("messages", "before"), ("messages", "after")]:
         crash(deleting, name, moment)
         assert landed(deleting) == ["long.jsonl"]
     forget_dead_letters(deleting)
@@ -219,6 +222,7 @@ def test_a_file_of_status_updates_stays_too(
     assert [path.name for path in stream.update_landing.iterdir()] == ["long.jsonl"]
 
 
+@pytest.mark.long
 def test_a_redrive_of_a_line_behind_damage_sets_it_aside_again(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path, {"format": "Text"})
     stream.settings["envelope"] = Envelope(format="Custom", fields={"streamName": FieldMapping(value="lines-1")})

@@ -28,6 +28,7 @@ from messagestore_jobs.source import records
 from support.external_writes import observing
 from support.ingests import START, Stream, lines, record
 from support.lifecycles import Updated, update
+from support.long import few
 from support.purges import CrashError
 from support.replays import replay_document
 from support.stores import add_rows, change_rows
@@ -133,12 +134,15 @@ def test_a_batch_that_an_earlier_release_planned_is_judged_anew(stream: Stream) 
     assert every_letter_is_counted(stream, 2)
 
 
-@pytest.mark.parametrize("spec", [{}, {"max_payload_bytes": 100}], ids=["as it was", "with another spec"])
-def test_what_is_gone_since_stays_set_aside_and_is_counted(stream: Stream, spec: dict[str, Any]) -> None:
+SPECS: dict[str, dict[str, Any]] = {"as it was": {}, "with another spec": {"max_payload_bytes": 100}}
+
+
+@pytest.mark.parametrize("spec", few(SPECS, "with another spec"))
+def test_what_is_gone_since_stays_set_aside_and_is_counted(stream: Stream, spec: str) -> None:
     gone = stream.arrive("gone.jsonl", lines(b"the only trace", record("m1")))
     crash(stream.run, "messages", "before")
     gone.unlink()
-    stream.run(**spec)
+    stream.run(**SPECS[spec])
     assert b"the only trace" in [row["raw"] for row in stream.dead_letters()]
     assert every_letter_is_counted(stream, 3 + len(spec))
     stream.arrive("gone.jsonl", lines(b"the only trace", record("m1")))
@@ -166,6 +170,7 @@ def redrive(stream: Stream, **spec: Any) -> None:
     run_replay(Run.of(replay_document(stream.table, task), stream.spark, stream.heard))
 
 
+@pytest.mark.long
 def test_redriven_letters_get_back_their_last_refusal(stream: Stream) -> None:
     stream.run(max_payload_bytes=100)
     before = stream.dead_letters()

@@ -109,7 +109,7 @@ BATCH_CRASHES = [(name, moment) for name in BATCH_WRITES for moment in MOMENTS]
 
 @pytest.mark.parametrize(
     ("name", "moment"),
-    few(FOLDER_CRASHES, ("marker", "before"), ("create-messages", "after"), ("create-offsets", "after")),
+    few(FOLDER_CRASHES, ("marker", "before"), ("create-messages", "after")),
 )
 def test_killed_while_the_folder_is_made(
     spark: SparkSession, tmp_path: Path, name: str, moment: str, uninterrupted: tuple[Store, Counter[str]]
@@ -124,9 +124,7 @@ def test_killed_while_the_folder_is_made(
         assert stream.run().table.messages == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "moment"), few(BATCH_CRASHES, ("plan", "after"), ("dead-letters", "after"), ("messages", "after"))
-)
+@pytest.mark.parametrize(("name", "moment"), few(BATCH_CRASHES, ("dead-letters", "after")))
 def test_killed_in_the_second_batch(
     spark: SparkSession, tmp_path: Path, name: str, moment: str, uninterrupted: tuple[Store, Counter[str]]
 ) -> None:
@@ -166,7 +164,8 @@ def test_killed_in_the_midst_of_writing_messages(
     assert ends_the_same(stream, uninterrupted)
 
 
-@pytest.mark.parametrize("moment", few(MOMENTS, "after"))
+@pytest.mark.long
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_killed_while_a_file_that_is_gone_is_taken_out_of_its_batch(
     spark: SparkSession, tmp_path: Path, moment: str
 ) -> None:

@@ -264,7 +264,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("name", few(KNOWN, "all"))
+@pytest.mark.parametrize("name", few(KNOWN, "expecting"))
 def test_every_record_is_in_one_place_and_no_position_is_given_twice(
     spark: SparkSession, folders: Iterator[Path], name: str
 ) -> None:

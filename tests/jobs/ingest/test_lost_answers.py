@@ -15,6 +15,7 @@ from messagestore_core.store.handle import Store
 from support.external_writes import observing, unheard
 from support.ingests import START, Stream, lines, positions_have_no_gap, record
 from support.lifecycles import Updated, update
+from support.long import few
 
 LARGE = b'"' + b"x" * 50 + b'"'
 
@@ -128,7 +129,7 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("write", ENDS)
+@pytest.mark.parametrize("write", few(ENDS, "messages"))
 def test_of_files_that_change_before_the_next_try_each_record_is_stored_once(
     spark: SparkSession, tmp_path: Path, write: str
 ) -> None:

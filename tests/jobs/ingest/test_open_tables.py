@@ -10,6 +10,7 @@ from messagestore_core.store import handle
 from support.ingests import Stream, lines, record
 
 
+@pytest.mark.long
 def test_a_batch_more_opens_each_table_that_it_changes_once_more(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,11 +10,14 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_document import Memory
 from messagestore_core.contract.run_report import SequenceState
 from support.ingests import START, Stream, adds_up, lines, record
+from support.long import few
+
+MEMORY = {"in memory": Memory(), "looked up": Memory(index_bytes=0)}
 
 
-@pytest.fixture(params=[Memory(), Memory(index_bytes=0)], ids=["in memory", "looked up"])
+@pytest.fixture(params=few(MEMORY, "looked up"))
 def stream(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Stream:
-    return Stream(spark, tmp_path, {"memory": request.param})
+    return Stream(spark, tmp_path, {"memory": MEMORY[request.param]})
 
 
 def member(message_id: str, sequence: str, number: int, **fields: Any) -> bytes:

@@ -91,6 +91,7 @@ def test_what_was_changed_is_told_and_not_sent_and_fails_the_replay_at_its_end(s
     assert [sent["messageId"] for sent in records(stream.folder / "out")] == ["m3"]
 
 
+@pytest.mark.long
 def test_messages_from_before_the_key_are_sent_where_that_is_accepted(stream: Stream) -> None:
     stream.arrive("b.jsonl", lines(record("m5")))
     stream.run(integrity=None)

@@ -11,19 +11,22 @@ from support.external_writes import observing
 from support.ingests import positions_have_no_gap, record
 from support.kafkastreams import KafkaStream
 from support.kafkatopics import Record, Topics
+from support.long import few
 from support.purges import CrashError
 
 KILLS = [("plan", "after", 2), ("messages", "within", 1)]
+KILLED = {"once": KILLS[:1], "again and again": KILLS}
 
 
+@pytest.mark.parametrize("how", few(KILLED, "once"))
 def test_each_record_ends_in_one_place_wherever_a_run_is_killed(
-    topics: Topics, stream_of: Callable[..., KafkaStream]
+    topics: Topics, stream_of: Callable[..., KafkaStream], how: str
 ) -> None:
     name = topics.make(partitions=2)
     for n in range(6):
         topics.send(name, Record(record(f"m{n}"), partition=n % 2), Record(f"bad {n}".encode(), partition=n % 2))
     stream = stream_of(name, max_records_per_batch=4)
-    for write, moment, nth in KILLS:
+    for write, moment, nth in KILLED[how]:
         crash_run(stream.spark, stream.document(), write, moment, nth)
     totals = stream.run().totals
     assert (totals.received, totals.stored, totals.dead_lettered, totals.duplicates) == (12, 6, 6, 0)

@@ -24,6 +24,7 @@ from support.crash import crash_run
 from support.external_writes import observing, unheard
 from support.kafkabroker import Broker
 from support.kafkatopics import Record, Topics
+from support.long import few
 from support.purges import erase, files_below, purge
 from support.replay_costs import counting
 from support.replays import AT, Crash, Suspending, replay_document
@@ -85,6 +86,7 @@ def test_what_was_suspended_goes_on_where_it_was(
     assert positions(topics.read(topic)) == list(range(1, 31))
 
 
+@pytest.mark.long
 def test_a_topic_that_is_made_again_while_a_replay_pauses_gets_no_part_of_it(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +121,7 @@ def test_a_topic_that_is_made_again_while_a_replay_runs_does_not_make_it_complet
         run_replay(Run.of(to_topic(table, broker.cluster(), topic), spark, Silent()))
 
 
+@pytest.mark.long
 def test_a_chunk_reads_no_other_chunk(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,14 +135,16 @@ def test_a_chunk_reads_no_other_chunk(
 
 
 KILLS = [("replay-transaction", "within", 2), ("replay-staged-removed", "before", 1)]
+KILLED = {"once": KILLS[1:], "again and again": KILLS}
 
 
+@pytest.mark.parametrize("how", few(KILLED, "once"))
 def test_killed_again_and_again_it_sends_each_message_once_and_in_order(
-    spark: SparkSession, topics: Topics, broker: Broker, table: Table
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table, how: str
 ) -> None:
     topic = topics.make()
     document = to_topic(table, broker.cluster(), topic, order="Global", messages_per_second=4)
-    for name, moment, nth in KILLS:
+    for name, moment, nth in KILLED[how]:
         crash_run(spark, document, name, moment, nth)
     outcome = run_replay(Run.of(document, spark, Silent()))
     assert (outcome.complete, outcome.progress.replayed) == (True, 30)
@@ -158,6 +163,7 @@ def test_whatever_answer_is_lost_it_sends_each_message_once_and_in_order(
     assert positions(topics.read(topic)) == list(range(1, 31))
 
 
+@pytest.mark.long
 def test_what_was_erased_before_its_transaction_is_not_sent_whatever_answer_is_lost(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

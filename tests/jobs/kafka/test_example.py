@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.kafkabroker import PASSWORD, USER, Broker
 from support.kafkatopics import Record, Topics
 from support.local_runs import render
@@ -18,6 +20,7 @@ def event(number: int, kind: str) -> Record:
     return Record(b'{"n":%d}' % number, headers={name: value.encode() for name, value in headers.items()})
 
 
+@pytest.mark.long
 def test_kafka(topics: Topics, broker: Broker, tmp_path: Path) -> None:
     for name in ("orders", "orders-again"):
         topics.make(name, partitions=2)

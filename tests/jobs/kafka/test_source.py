@@ -24,6 +24,7 @@ from support.ingests import START, adds_up, at_the_messages_commit, positions_ha
 from support.kafkabroker import WRONG, Broker
 from support.kafkastreams import KafkaStream
 from support.kafkatopics import Record, Topics
+from support.long import few
 from support.replays import replay_document
 
 StreamOf = Callable[..., KafkaStream]
@@ -251,6 +252,7 @@ def made_again(topics: Topics, name: str, *records: Record) -> None:
     topics.send(name, *records)
 
 
+@pytest.mark.long
 def test_records_of_a_topic_that_was_made_again_are_others_though_their_places_are_the_same(
     topics: Topics, stream_of: StreamOf
 ) -> None:
@@ -303,6 +305,7 @@ def test_what_is_deleted_while_a_batch_is_read_is_told(topics: Topics, stream_of
     assert outcome.totals == IngestCounts(received=1, stored=1)
 
 
+@pytest.mark.long
 def test_a_broker_may_start_anew_in_the_middle_of_a_batch(topics: Topics, broker: Broker, stream_of: StreamOf) -> None:
     name = topics.make()
     topics.send(name, *(record(f"m{n}") for n in range(50)))
@@ -323,7 +326,7 @@ def test_a_topic_that_is_not_there_is_named(stream_of: StreamOf) -> None:
     assert failure.value.reason == "TopicMissing"
 
 
-@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize("tls", few([False, True], True), ids=["plain", "tls"])
 def test_a_user_is_told_by_the_environment_alone(
     topics: Topics, broker: Broker, stream_of: StreamOf, tls: bool
 ) -> None:
@@ -376,6 +379,7 @@ def test_a_time_of_a_record_that_is_no_milliseconds_counts_as_absent(topics: Top
     assert told == {"m0": "2026-01-01T12:00:00Z", "m1": None, "m2": None}
 
 
+@pytest.mark.long
 def test_a_dead_letter_that_is_sent_again_says_what_it_said(topics: Topics, stream_of: StreamOf) -> None:
     name = topics.make()
     headers = {**EVENT, "ce_region": b"eu", "content-type": b"text/plain"}

@@ -21,6 +21,7 @@ from messagestore_jobs.lifecycle.transitions import LifecycleState, Update, afte
 from support.external_writes import observing
 from support.ingests import START, adds_up, lines, record
 from support.lifecycles import Updated, update
+from support.long import few
 from support.replays import Crash
 
 HOUR = timedelta(hours=1)
@@ -193,8 +194,9 @@ KNOWN = [
 ]
 
 
-def test_a_store_is_what_its_messages_and_updates_make_it(spark: SparkSession, tmp_path: Path) -> None:
-    play(Updated(spark, tmp_path, retry=RETRY, processing_timeout=TIMEOUT), KNOWN)
+@pytest.mark.parametrize("number", few([2, len(KNOWN)], 2))
+def test_a_store_is_what_its_messages_and_updates_make_it(spark: SparkSession, tmp_path: Path, number: int) -> None:
+    play(Updated(spark, tmp_path, retry=RETRY, processing_timeout=TIMEOUT), KNOWN[:number])
 
 
 @pytest.mark.long

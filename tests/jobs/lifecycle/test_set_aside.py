@@ -31,7 +31,6 @@ from messagestore_jobs.replay.job import run_replay
 from support.external_writes import observing
 from support.ingests import START, lines, record
 from support.lifecycles import Updated, update
-from support.long import few
 from support.replays import Crash, files_replay, replay_document
 from support.stores import change_rows
 
@@ -100,7 +99,8 @@ def test_many_are_set_aside_a_few_at_a_time_and_once_each(stream: Updated, monke
     assert (sorted(raw), len(written)) == (["m1", "m2", "m3", "m4"], 4)
 
 
-@pytest.mark.parametrize("cut_off_at", few([0, 1, 2], 1))
+@pytest.mark.long
+@pytest.mark.parametrize("cut_off_at", [0, 1, 2])
 def test_messages_of_a_file_and_of_one_that_replaced_it_are_all_set_aside(
     stream: Updated, monkeypatch: pytest.MonkeyPatch, cut_off_at: int
 ) -> None:
@@ -119,6 +119,7 @@ def test_messages_of_a_file_and_of_one_that_replaced_it_are_all_set_aside(
     assert sorted(json.loads(letter["raw"])["messageId"] for letter in stream.dead_letters()) == sorted(ids)
 
 
+@pytest.mark.long
 def test_one_that_is_sent_again_between_two_tries_of_a_batch_is_set_aside_once(stream: Updated, tmp_path: Path) -> None:
     stream.retry = Retry(max_retries=1, set_aside=True)
     stream.tell(update("m1", "FAILED", attempt=1))
@@ -139,6 +140,7 @@ def test_one_that_is_sent_again_between_two_tries_of_a_batch_is_set_aside_once(s
     assert [letter["reason"] for letter in stream.dead_letters()] == ["RetriesExhausted"]
 
 
+@pytest.mark.long
 def test_what_waits_for_an_erased_message_leaves_with_it_and_nothing_comes_after(stream: Updated) -> None:
     stream.run(deduplication_window=HOUR)
     stream.tell(update("other", "FAILED", error="kept"))
@@ -157,6 +159,7 @@ def test_what_waits_for_an_erased_message_leaves_with_it_and_nothing_comes_after
     assert not any(b"secret" in path.read_bytes() for path in stored.rglob("*") if path.is_file())
 
 
+@pytest.mark.long
 def test_an_update_applies_to_the_message_of_its_id_that_was_not_erased(stream: Updated) -> None:
     """Also while the purge, which was cut off, has not removed the other yet."""
     stream.run(deduplication_window=HOUR / 2)
@@ -184,6 +187,7 @@ def test_an_update_applies_to_the_message_of_its_id_that_was_not_erased(stream: 
     assert found == [(1, "COMPLETED")]
 
 
+@pytest.mark.long
 def test_updates_that_were_set_aside_are_no_messages_to_send_again(stream: Updated, tmp_path: Path) -> None:
     stream.arrive("bad.jsonl", lines(b"no message"))
     stream.tell(b"no update")

@@ -227,6 +227,7 @@ def test_a_file_that_comes_again_is_read_again_and_changes_nothing(stream: Updat
     assert stream.states()["m1"] == ("FAILED", 1)
 
 
+@pytest.mark.long
 def test_an_update_reads_only_days_on_which_its_messages_were_inserted(stream: Updated) -> None:
     stream.run()
     stream.tell(*(update(f"m{n}", "COMPLETED") for n in range(1, 7)))

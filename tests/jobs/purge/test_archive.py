@@ -13,6 +13,7 @@ from messagestore_core.contract.run_document import Archive, Rule
 from messagestore_core.contract.run_report import PurgeOutcome
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.purge.archive import MANIFEST
+from support.long import few
 from support.purges import archived, files_below, purge
 from support.stores import START, make_store, message, positions
 
@@ -53,7 +54,7 @@ def waiting(spark: SparkSession, folder: Path, run: str) -> tuple[Any, PurgeOutc
     return table, purge(spark, table, NOW, run=run, approval_required=True, archive=archive_in(folder), **ALL)
 
 
-@pytest.mark.parametrize(("run", "is_own"), [("approved", True), ("another", False)])
+@pytest.mark.parametrize(("run", "is_own"), few([("approved", True), ("another", False)], ("another", False)))
 def test_an_archive_that_an_earlier_release_sealed_belongs_to_the_purge_of_its_run(
     spark: SparkSession, tmp_path: Path, run: str, is_own: bool
 ) -> None:

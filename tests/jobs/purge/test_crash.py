@@ -194,7 +194,8 @@ KILLED_AT = [
 """Each kill costs the start of a process; the test before breaks off at all writes."""
 
 
-@pytest.mark.parametrize(("action", "writes"), few(KILLED_AT, KILLED_AT[0]))
+@pytest.mark.long
+@pytest.mark.parametrize(("action", "writes"), KILLED_AT)
 def test_killed_at_writes_of_each_stage_it_ends_with_the_same_store(
     spark: SparkSession, tmp_path: Path, action: str, writes: tuple[str, ...]
 ) -> None:
@@ -214,7 +215,7 @@ def test_killed_at_writes_of_each_stage_it_ends_with_the_same_store(
 
 
 @pytest.mark.parametrize(
-    "name", few(["delete-days", "delete-rows", "index-parts", "index", "index-manifest"], "delete-rows", "index")
+    "name", few(["delete-days", "delete-rows", "index-parts", "index", "index-manifest"], "delete-rows")
 )
 def test_an_index_is_right_after_a_purge_that_broke_off(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -246,6 +247,7 @@ def ran_to_its_end(spark: SparkSession, folder: Path, table: Table, task: dict[s
     return True
 
 
+@pytest.mark.long
 def test_an_erasure_does_not_wait_for_a_scrub_that_broke_off(spark: SparkSession, tmp_path: Path) -> None:
     table = build(tmp_path)
     erased = Rule(name="erased", match=Match(message_ids=("m1",)), erase=True)
@@ -306,18 +308,19 @@ def test_one_that_archives_elsewhere_leaves_it_to_its_own_policy(spark: SparkSes
     assert state(tmp_path, table) == before
 
 
-@pytest.mark.parametrize(
-    ("action", "cut", "held", "archived", "stays"),
-    [
-        # Message 0 was removed with its day before the hold came.
-        ("delete", "delete-rows", ("m5", "m0"), {0, 2, 3, 4, 5, 6}, 5),
-        ("whole days", "delete-days", ("m2",), set(range(8)), 2),
-    ],
-)
+HELD_LATE = {
+    # Message 0 was removed with its day before the hold came.
+    "delete": ("delete-rows", ("m5", "m0"), {0, 2, 3, 4, 5, 6}, 5),
+    "whole days": ("delete-days", ("m2",), set(range(8)), 2),
+}
+"""The write before which a purge was cut off, what is held, what was archived, and which of that stays."""
+
+
+@pytest.mark.parametrize("action", few(HELD_LATE, "whole days"))
 def test_a_hold_that_comes_after_the_crash_is_obeyed_and_the_archive_follows(
-    spark: SparkSession, tmp_path: Path, action: str, cut: str, held: tuple[str, ...], archived: set[int], stays: int
+    spark: SparkSession, tmp_path: Path, action: str
 ) -> None:
-    table, task = build(tmp_path), TASKS[action]
+    table, task, (cut, held, archived, stays) = build(tmp_path), TASKS[action], HELD_LATE[action]
     with pytest.raises(CrashError), observing(crash_at(WRITES[action].index(cut))):
         run(spark, tmp_path, table, task, "purge-1", NOW)
     assert archived_positions(f"file://{tmp_path}/archive") == sorted(archived)
@@ -329,14 +332,17 @@ def test_a_hold_that_comes_after_the_crash_is_obeyed_and_the_archive_follows(
     assert read_audit(Store(table.uri))[0]["counts"]["purged"] == 7
 
 
-KEEPS = ["freeze-rows", "tombstones-withdrawn", "freeze-plan"]
+KEEPS = ("freeze-rows", "tombstones-withdrawn", "freeze-plan")
+KEPT: list[tuple[str, str, tuple[str, ...]]] = [
+    ("heads", "held", KEEPS),
+    ("delete-rows", "held", ()),
+    ("delete-days", "expired", ()),
+]
 
 
-@pytest.mark.parametrize(
-    ("cut", "why", "kept_at"), [("heads", "held", KEEPS), ("delete-rows", "held", []), ("delete-days", "expired", [])]
-)
+@pytest.mark.parametrize(("cut", "why", "kept_at"), few(KEPT, KEPT[2]))
 def test_a_message_that_stays_after_all_is_erased_no_more(
-    spark: SparkSession, tmp_path: Path, cut: str, why: str, kept_at: list[str]
+    spark: SparkSession, tmp_path: Path, cut: str, why: str, kept_at: tuple[str, ...]
 ) -> None:
     """A hold comes, or its status changes, after a purge was cut off; the next runs may be cut off, too."""
     table = build(tmp_path)
@@ -393,6 +399,7 @@ def test_where_a_hold_covers_all_of_it_by_then_no_archive_is_left(spark: SparkSe
     assert files_below(f"file://{tmp_path}/archive") == {}
 
 
+@pytest.mark.long
 def test_whole_days_leave_also_when_the_purge_goes_on_after_the_tables_past_is_promised_no_more(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -415,11 +422,14 @@ ROWS: dict[str, Any] = {"rules": (Rule(name="one", match=Match(message_ids=("m5"
 LETTERS: dict[str, Any] = {"rules": (Rule(name="none", max_age=100 * DAY),), "dead_letters_max_age": DAY}
 
 
-@pytest.mark.parametrize(("task", "rows", "letters"), [(ROWS, 11, 2), (LETTERS, 12, 0)], ids=["rows", "dead letters"])
+NO_DAYS = {"rows": (ROWS, 11, 2), "dead letters": (LETTERS, 12, 0)}
+
+
+@pytest.mark.parametrize("name", few(NO_DAYS, "rows"))
 def test_what_is_no_whole_day_leaves_also_when_the_purge_goes_on_after_the_tables_past_is_gone(
-    spark: SparkSession, tmp_path: Path, task: dict[str, Any], rows: int, letters: int
+    spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
-    table = build(tmp_path)
+    table, (task, rows, letters) = build(tmp_path), NO_DAYS[name]
     archive = Archive(uri=f"file://{tmp_path}/archive")
     with observing(crash_before_any_but(["freeze-rows", "freeze-plan"])), pytest.raises(CrashError):
         purge(spark, table, NOW, archive=archive, **task)
@@ -465,9 +475,7 @@ def without_days(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
     return state(folder, table)
 
 
-@pytest.mark.parametrize(
-    "before", few(["archive-clear", "heads", "delete-days", "audit-purge"], "heads", "audit-purge")
-)
+@pytest.mark.parametrize("before", few(["archive-clear", "heads", "delete-days", "audit-purge"], "heads"))
 def test_whole_days_whose_version_others_took_away_leave_as_they_were_decided(
     spark: SparkSession, tmp_path: Path, without_days: dict[str, Any], before: str
 ) -> None:

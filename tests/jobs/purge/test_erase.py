@@ -218,6 +218,7 @@ def by_sequence(table: Table, **select: Any) -> RunDocument:
     return replay_document(table, task)
 
 
+@pytest.mark.long
 def test_a_paused_replay_forgets_sequences_that_are_gone_and_sends_the_rest_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +255,7 @@ def test_a_paused_replay_forgets_sequences_that_are_gone_and_sends_the_rest_once
     assert [one for one in again if one not in ("m2", "m5")] == ["m0", "m4", "m1"]
 
 
+@pytest.mark.long
 def test_the_erasure_of_a_purge_whose_report_was_lost_stays_due_in_time(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(n) for n in range(1, 4)])
     for number, within in ((1, DAY), (2, 9 * DAY)):
@@ -263,6 +265,7 @@ def test_the_erasure_of_a_purge_whose_report_was_lost_stays_due_in_time(spark: S
     assert outcome.purge.erase_due_by == START + 2 * DAY
 
 
+@pytest.mark.long
 def test_a_waiting_preview_that_names_an_erased_message_is_dropped(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(0, **ANN), message(1)])
     purge(spark, table, NOW, erase_within=DAY, rules=(ERASE_ANN,))
@@ -272,6 +275,7 @@ def test_a_waiting_preview_that_names_an_erased_message_is_dropped(spark: SparkS
     assert files_with(table, b"id-of-ann") == []
 
 
+@pytest.mark.long
 def test_of_a_purge_that_was_cut_off_an_erasure_leaves_no_name(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(0, **ANN), message(1), message(2)])
     rules = (ERASE_ANN, Rule(name="other", match=Match(message_ids=("m1",))))
@@ -374,6 +378,7 @@ PLANTED: dict[str, Callable[[Table], None]] = {
 }
 
 
+@pytest.mark.long
 def test_a_copy_in_any_kind_of_place_keeps_an_erasure_from_being_done(spark: SparkSession, tmp_path: Path) -> None:
     """Each copy appears after everything was removed, and right before the check."""
     table = make_store(tmp_path / "store", [message(0, **ANN), message(1)])
@@ -399,6 +404,7 @@ ERASE_OLD = Rule(name="old", match=Match(message_ids=("id-of-ann",)), max_age=2 
 LATE = NOW + timedelta(minutes=5)
 
 
+@pytest.mark.long
 def test_of_two_messages_with_one_id_the_other_stays_and_is_sent(spark: SparkSession, tmp_path: Path) -> None:
     """The clock of the ingest that let the other in was ahead of the purge's."""
     rows = [message(1, **TWIN, payload=SECRET), message(2), message(3, **TWIN, inserted_at=LATE), message(4)]

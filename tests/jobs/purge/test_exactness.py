@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -87,18 +88,35 @@ def some_days(*late: int) -> list[Row]:
 OLD, OLDER = Rule(name="", max_age=2 * DAY), Rule(name="", max_age=3 * DAY)
 
 
+SOME = given(rows=stores(), drawn=st.lists(one_condition, min_size=1, max_size=3), held=st.lists(holds, max_size=1))
 # An example takes seconds: a failure is printed as found, as shrinking it would take an hour.
-@settings(
-    max_examples=6,
+FEW = settings(
+    max_examples=2,
     deadline=None,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
     suppress_health_check=list(HealthCheck),
     print_blob=True,
 )
+
+
+@FEW
 @example(rows=some_days(), drawn=[OLD, OLDER], held=[])
 @example(rows=some_days(5, 6), drawn=[OLDER, OLD], held=[])
-@given(rows=stores(), drawn=st.lists(one_condition, min_size=1, max_size=3), held=st.lists(holds, max_size=1))
+@SOME
 def test_exactly_what_was_selected(spark: SparkSession, rows: list[Row], drawn: list[Rule], held: list[Hold]) -> None:
+    _selected(spark, rows, drawn, held)
+
+
+@pytest.mark.long
+@settings(FEW, max_examples=10)
+@SOME
+def test_so_it_is_whatever_is_selected(
+    spark: SparkSession, rows: list[Row], drawn: list[Rule], held: list[Hold]
+) -> None:
+    _selected(spark, rows, drawn, held)
+
+
+def _selected(spark: SparkSession, rows: list[Row], drawn: list[Rule], held: list[Hold]) -> None:
     named = [rule.model_copy(update={"name": f"rule-{number}"}) for number, rule in enumerate(drawn)]
     expected = selected(rows, named, held, NOW)
     folder = Path(tempfile.mkdtemp())

@@ -66,9 +66,9 @@ def stream(spark: SparkSession, tmp_path: Path) -> Remembering:
     return stream
 
 
-@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
-def test_a_purged_message_that_comes_again_is_a_duplicate(stream: Remembering, task: dict[str, Any]) -> None:
-    stream.purge(**task)
+@pytest.mark.parametrize("name", few(TASKS, "rows"))
+def test_a_purged_message_that_comes_again_is_a_duplicate(stream: Remembering, name: str) -> None:
+    stream.purge(**TASKS[name])
     left = stream.ids()
     assert stream.again("m1", "m2", "new", at=NEXT) == IngestCounts(received=3, stored=1, duplicates=2)
     assert stream.ids() == [*left, "new"]
@@ -87,6 +87,7 @@ def test_without_the_option_it_is_a_new_message_and_no_id_is_kept(stream: Rememb
     assert stream.again("m1", at=NEXT).stored == 1
 
 
+@pytest.mark.long
 def test_another_length_counts_for_what_was_purged_before(stream: Remembering) -> None:
     stream.purge()
     stream.remember_purged = DAY
@@ -117,6 +118,7 @@ def test_a_window_decides_for_messages_that_are_there_and_not_for_purged_ones(st
     assert stream.again("m3", at=START + 4 * DAY, **window).stored == 1
 
 
+@pytest.mark.long
 def test_a_replay_into_the_stream_stores_it_again(stream: Remembering) -> None:
     stream.purge()
     source = make_store(stream.folder / "source", [message(1)])
@@ -134,6 +136,7 @@ def test_a_status_update_of_a_purged_message_is_stale_and_does_not_wait(stream: 
     assert stream.pending() == [("unknown", "COMPLETED")]
 
 
+@pytest.mark.long
 def test_a_status_update_that_waits_is_stale_once_its_message_was_purged(stream: Remembering) -> None:
     stream.tell(update("m4", "COMPLETED"))
     assert stream.told(START).pending == 1
@@ -170,11 +173,15 @@ def test_maintenance_forgets_days_that_are_over(stream: Remembering) -> None:
     assert stream.kept() == 0
 
 
-@pytest.mark.parametrize(("few", "lost"), [(0, "purged-*"), (100_000, "*")], ids=["by Spark", "here"])
-def test_an_index_that_is_lost_is_made_anew(
-    stream: Remembering, monkeypatch: pytest.MonkeyPatch, few: int, lost: str
-) -> None:
-    monkeypatch.setattr(changes, "FEW_ROWS", few)
+LOST = {"by Spark": (0, "purged-*"), "here": (100_000, "*")}
+"""How many rows are few enough to be read here, and which files are lost."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("made", LOST)
+def test_an_index_that_is_lost_is_made_anew(stream: Remembering, monkeypatch: pytest.MonkeyPatch, made: str) -> None:
+    few_rows, lost = LOST[made]
+    monkeypatch.setattr(changes, "FEW_ROWS", few_rows)
     for name, value in OFTEN.items():
         monkeypatch.setattr(store_index, name, value)
     stream.purge()

@@ -18,6 +18,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.orders import BY_FAILURE, BY_SEQUENCE, Order
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
+from support.long import few
 from support.replay_costs import counting
 from support.replays import Suspending, files_replay, replay_document
 from support.stores import START, add_dead_letters, add_messages, make_store, message
@@ -41,6 +42,7 @@ def arrive(table: Table, number: int) -> None:
     add_dead_letters(table.uri, [{"raw": bytes([i]), "failed_at": START + timedelta(number)} for i in (1, 2)])
 
 
+@pytest.mark.long
 def test_a_replay_opens_the_index_of_its_target_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,22 +58,21 @@ def test_a_replay_opens_the_index_of_its_target_once(
     assert others[0] < first
 
 
-@pytest.mark.parametrize(
-    "task",
-    [
-        {"order": "Global"},
-        {"order": "Sequence"},
-        {"origin": "DeadLetters"},
-    ],
-    ids=["by position", "by sequence", "dead letters"],
-)
+SELECTED: dict[str, dict[str, Any]] = {
+    "by position": {"order": "Global"},
+    "by sequence": {"order": "Sequence"},
+    "dead letters": {"origin": "DeadLetters"},
+}
+
+
+@pytest.mark.parametrize("name", few(SELECTED, "by position"))
 def test_a_chunk_reads_its_own_part(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: dict[str, Any]
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     read: set[int] = set()
     for size in (3, 5):
         table = store_of(tmp_path / str(size), size)
-        document = files_replay(table, tmp_path / f"out-{size}", **task)
+        document = files_replay(table, tmp_path / f"out-{size}", **SELECTED[name])
         assert not run_replay(Run.of(document, spark, Silent()), Suspending(0)).complete
         # Spark does not have the frozen version open.
         arrive(table, size)
@@ -83,8 +84,12 @@ def test_a_chunk_reads_its_own_part(
     assert len(read) == 1
 
 
-@pytest.mark.parametrize("order", [BY_SEQUENCE, BY_FAILURE], ids=["by sequence", "dead letters"])
-def test_what_files_tell_of_a_range_leaves_none_of_it_out(spark: SparkSession, order: Order) -> None:
+ORDERS = {"by sequence": BY_SEQUENCE, "dead letters": BY_FAILURE}
+
+
+@pytest.mark.parametrize("name", few(ORDERS, "by sequence"))
+def test_what_files_tell_of_a_range_leaves_none_of_it_out(spark: SparkSession, name: str) -> None:
+    order = ORDERS[name]
     places = [(s, n, p) for p, (s, n) in enumerate(product(("", "a", "b", None), (1, 2, None)), 1)]
     rows = spark.createDataFrame(places, "sequence_id string, sequence_number bigint, global_position bigint")
     at = F.timestamp_micros(F.col("global_position") % 5)

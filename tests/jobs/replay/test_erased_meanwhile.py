@@ -161,6 +161,7 @@ def test_another_stream_takes_in_nothing_that_was_erased_and_all_else_in_order(
     assert Store(target.uri).table("dead_letters").count() == 0
 
 
+@pytest.mark.long
 def test_into_its_own_stream_an_erased_message_becomes_no_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
     """The erasure has put a record without an id in its place."""
     table = make_store(tmp_path / "store", some())
@@ -170,6 +171,7 @@ def test_into_its_own_stream_an_erased_message_becomes_no_dead_letter(spark: Spa
     assert (outcome.progress.replayed, outcome.progress.erased) == (6, 2)
 
 
+@pytest.mark.long
 def test_it_is_known_what_a_chunk_lacks_if_the_past_is_removed_once_it_is_staged(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -212,6 +214,7 @@ def test_a_dead_letter_that_names_an_erased_message_is_not_sent_to_files(spark: 
     assert (outcome.progress.replayed, outcome.progress.erased, outcome.progress.lost) == (2, 4, 0)
 
 
+@pytest.mark.long
 def test_a_redrive_leaves_out_what_names_an_erased_message(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(1), message(2), message(3)])
     bury(table, 1)()

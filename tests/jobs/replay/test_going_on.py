@@ -25,6 +25,7 @@ from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.rows import matching
 from support import purges
 from support.external_writes import observing
+from support.long import few
 from support.purges import purge
 from support.replays import Crash, Suspending, files_replay, manifest, objects, records, sent
 from support.stores import START, Row, add_dead_letters, add_messages, change_rows, make_store, message, remove_rows
@@ -133,6 +134,7 @@ def selected(rows: list[Row], selection: Selection, order: str) -> list[Row]:
     return taken[: selection.limit]
 
 
+@pytest.mark.long
 @given(
     rows=STORES,
     selection=SELECTIONS,
@@ -242,10 +244,13 @@ def test_dead_letters_by_a_predicate_that_is_refused_today_are_not_sent(spark: S
     assert (refused.value.reason, objects(tmp_path / "out")) == ("PredicateRefused", before)
 
 
-@pytest.mark.parametrize("selection", [Selection(), Selection(statuses=("RECEIVED",))], ids=["lasting", "listed"])
-def test_what_was_erased_meanwhile_is_not_sent(spark: SparkSession, tmp_path: Path, selection: Selection) -> None:
+FROZEN = {"lasting": Selection(), "listed": Selection(statuses=("RECEIVED",))}
+
+
+@pytest.mark.parametrize("name", few(FROZEN, "listed"))
+def test_what_was_erased_meanwhile_is_not_sent(spark: SparkSession, tmp_path: Path, name: str) -> None:
     table = make_store(tmp_path / "store", ten())
-    document = files_replay(table, tmp_path / "out", select=selection)
+    document = files_replay(table, tmp_path / "out", select=FROZEN[name])
     run_replay(Run.of(document, spark, Silent()), Suspending(1))
     change_rows(table.uri, "messages", {"status": "'COMPLETED'"}, "global_position = 8")
     add_messages(table.uri, [message(11)])
@@ -265,8 +270,11 @@ def erase(spark: SparkSession, table: Table, *numbers: int) -> None:
     assert purges.erase(spark, table, at).erased_at == at
 
 
-@pytest.mark.parametrize("order", ["PerStream", "Sequence"])
-@pytest.mark.parametrize("splits", [1 << 16, 3], ids=["a message", "some messages"])
+# By ranges of one message each, or of some.
+READ = [(order, splits) for splits in (1 << 16, 3) for order in ("PerStream", "Sequence")]
+
+
+@pytest.mark.parametrize(("order", "splits"), few(READ, ("PerStream", 3)))
 def test_what_can_no_longer_be_read_is_told_and_fails_the_replay_at_its_end(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, splits: int
 ) -> None:
@@ -289,6 +297,7 @@ def test_what_can_no_longer_be_read_is_told_and_fails_the_replay_at_its_end(
     assert manifest(tmp_path / "out")["outcome"]["progress"]["lost"] == 2
 
 
+@pytest.mark.long
 def test_what_was_erased_meanwhile_is_not_sent_either_while_its_bytes_are_still_there(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -305,7 +314,7 @@ def test_what_was_erased_meanwhile_is_not_sent_either_while_its_bytes_are_still_
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.percent) == (True, 8, 100)
 
 
-@pytest.mark.parametrize("file_format", ["JSONLines", "JSON"])
+@pytest.mark.parametrize("file_format", few(["JSONLines", "JSON"], "JSON"))
 def test_what_was_erased_after_its_chunk_was_sealed_is_not_sent(
     spark: SparkSession, tmp_path: Path, file_format: str
 ) -> None:
@@ -327,6 +336,7 @@ def test_what_was_erased_after_its_chunk_was_sealed_is_not_sent(
     assert (outcome.progress.replayed, outcome.progress.erased, outcome.progress.percent) == (7, 3, 100)
 
 
+@pytest.mark.long
 def test_of_two_messages_with_one_id_the_one_that_was_not_erased_is_sent(spark: SparkSession, tmp_path: Path) -> None:
     """In a chunk that was sealed before, and in one that was not."""
     rows = ten()
@@ -353,6 +363,7 @@ def crash_once(spark: SparkSession, document: RunDocument, at: Moment) -> None:
         run_replay(Run.of(document, spark, Silent()))
 
 
+@pytest.mark.long
 def test_a_chunk_of_which_nothing_is_left_is_passed_over(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", ten()[:4], ten()[4:8], ten()[8:])
     for file_format in ("JSONLines", "JSON"):

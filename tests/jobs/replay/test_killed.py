@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.progress import Silent
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.job import run_replay
 from support.crash import crash_run
+from support.long import few
 from support.replays import files_replay, manifest, objects, sent
 from support.stores import make_store, message
 
@@ -20,12 +22,18 @@ KILLS = [
 ]
 
 
-def test_killed_again_and_again_it_sends_each_message_once_and_in_order(spark: SparkSession, tmp_path: Path) -> None:
+KILLED = {"once": KILLS[1:2], "again and again": KILLS}
+
+
+@pytest.mark.parametrize("how", few(KILLED, "once"))
+def test_killed_again_and_again_it_sends_each_message_once_and_in_order(
+    spark: SparkSession, tmp_path: Path, how: str
+) -> None:
     rows = [message(i, stream_name=f"order-{i % 3}", position=i // 3) for i in range(1, 11)]
     table = make_store(tmp_path / "store", rows)
     run_replay(Run.of(files_replay(table, tmp_path / "whole", order="Global", job_id="whole"), spark, Silent()))
     document = files_replay(table, tmp_path / "out", order="Global")
-    for name, moment in KILLS:
+    for name, moment in KILLED[how]:
         crash_run(spark, document, name, moment)
     outcome = run_replay(Run.of(document, spark, Silent()))
     assert outcome.complete

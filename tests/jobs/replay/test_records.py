@@ -164,6 +164,7 @@ def test_claim_checked_payloads_are_sent_and_what_is_not_as_it_was_stored_is_not
     assert sum(part["messages"] for part in manifest(tmp_path / "out")["objects"]) == len(PAYLOADS) + 1
 
 
+@pytest.mark.long
 def test_of_payloads_that_left_meanwhile_what_the_store_still_has_is_sent(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "store"
     old, new = b'{"name":"secret"}', b'{"name":"[redacted]"}'

@@ -19,6 +19,7 @@ from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
 from support.crash import crash_run
 from support.external_writes import observing
+from support.long import few
 from support.replays import AT, Crash, Suspending, files_replay, records, replay_document, sent
 from support.stores import Row, add_messages, change_rows, make_store, message, stored
 
@@ -155,6 +156,7 @@ def test_a_group_is_held_back_behind_its_failed_member(
     assert sent(tmp_path / "out" / "round-00000001") == expected
 
 
+@pytest.mark.long
 def test_the_next_of_a_group_goes_once_the_first_is_done(spark: SparkSession, tmp_path: Path) -> None:
     table = store(tmp_path / "store", failed(1, correlation_id="a"), failed(2, correlation_id="a"))
     select = Selection(due_for_retry=True, held_back="Retrying")
@@ -180,6 +182,7 @@ def test_a_round_that_was_suspended_is_ended_before_the_next(
     assert [sent(tmp_path / "out" / f"round-{n:08d}") for n in (1, 2)] == [[1, 2, 3], [4]]
 
 
+@pytest.mark.long
 def test_a_round_whose_files_were_taken_away_is_not_sent_again(spark: SparkSession, tmp_path: Path) -> None:
     table = store(tmp_path / "store", failed(1))
     for rounds in (True, False):
@@ -192,6 +195,7 @@ def test_a_round_whose_files_were_taken_away_is_not_sent_again(spark: SparkSessi
         assert (outcome.complete, outcome.selection.messages) == (True, 0)
 
 
+@pytest.mark.long
 def test_rounds_into_a_stream_leave_one_note_behind(spark: SparkSession, tmp_path: Path) -> None:
     table = store(tmp_path / "store", failed(1), failed(2))
     target = Table(uri=f"file://{tmp_path}/target", owner=Owner(namespace="default", name="target"))
@@ -222,8 +226,20 @@ def test_the_writes_below_are_all_that_there_are(spark: SparkSession, tmp_path: 
     assert counted == {name: times for name, times in WRITES.items() if name != "replay-object"}
 
 
-@pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("name", WRITES)
+CRASHES = [(name, moment) for name in WRITES for moment in ("before", "after")]
+
+
+@pytest.mark.parametrize(
+    ("name", "moment"),
+    few(
+        CRASHES,
+        ("replay-frozen", "after"),
+        ("lifecycle", "before"),
+        ("lifecycle", "after"),
+        ("replay-object", "before"),
+        ("audit-replay", "before"),
+    ),
+)
 def test_cut_off_anywhere_each_message_is_noted_and_sent_once(
     spark: SparkSession, tmp_path: Path, name: str, moment: str
 ) -> None:
@@ -256,6 +272,7 @@ KILLS = [
 ]
 
 
+@pytest.mark.long
 def test_killed_again_and_again_each_message_is_noted_and_sent_once(spark: SparkSession, tmp_path: Path) -> None:
     table = store(tmp_path / "store", failed(1), failed(2))
     for name, moment in KILLS:

@@ -34,6 +34,7 @@ from messagestore_jobs.replay.job import run_replay
 from support.external_writes import observing
 from support.ingests import Stream, adds_up, record
 from support.ingests import lines as lines_of
+from support.long import few
 from support.purges import erase, purge
 from support.replays import AT, Crash, files_replay, records, replay_document
 from support.stores import add_dead_letters, make_store, message, stored
@@ -69,15 +70,15 @@ def some(table_folder: Path) -> Table:
     return make_store(table_folder, rows)
 
 
-@pytest.mark.parametrize("at", [("replay-seal", "after"), ("plan", "after"), ("messages", "after")])
+@pytest.mark.parametrize("write", few(["replay-seal", "plan", "messages"], "plan"))
 def test_what_was_erased_before_the_target_took_it_in_does_not_come_to_it(
-    spark: SparkSession, tmp_path: Path, at: tuple[str, str]
+    spark: SparkSession, tmp_path: Path, write: str
 ) -> None:
     table = some(tmp_path / "store")
     document = into_stream(table, tmp_path / "target")
 
     def observer(name: str, moment: str) -> None:
-        if (name, moment) == at:
+        if (name, moment) == (write, "after"):
             raise Crash
 
     with observing(observer), pytest.raises(Crash):
@@ -86,7 +87,7 @@ def test_what_was_erased_before_the_target_took_it_in_does_not_come_to_it(
     purge(spark, table, AT, rules=(rule,), erase_within=timedelta(days=30))
     outcome = run_replay(Run.of(document, spark, Silent()))
     # The target keeps what it had ingested.
-    taken = ["m2"] if at[0] == "messages" else []
+    taken = ["m2"] if write == "messages" else []
     assert sorted(row["message_id"] for row in stored(f"file://{tmp_path}/target")) == ["m1", *taken, "m3", "m4", "m5"]
     assert (outcome.complete, outcome.progress.erased) == (True, 1)
 
@@ -238,6 +239,7 @@ def test_redriven_records_are_read_as_they_came_and_those_that_fail_again_stay(
     assert last_note(Store(table.uri)).totals == IngestCounts(received=8, stored=2, duplicates=1, dead_lettered=5)
 
 
+@pytest.mark.long
 def test_a_file_grows_after_its_dead_letters_were_redriven_and_failed_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ from support.crash import forget_tables
 from support.external_writes import UnheardError, unheard
 from support.ingests import START, lines, record, write_file
 from support.local_runs import tree
+from support.long import few
 from support.purges import archived_positions
 from support.replays import sent
 from support.stores import positions
@@ -41,7 +42,10 @@ DONE = [1, 5, 9, 11, 13, 15, 17, 19]
 """Of twenty messages the third was erased, and the seventh is held; the purge removes the other odd ones."""
 
 
-@pytest.fixture(scope="module", params=["store.tar.gz", "store-2.tar.gz"], ids=["format 1", "format 2"])
+STORES = ["store.tar.gz", "store-2.tar.gz"]
+
+
+@pytest.fixture(scope="module", params=few(STORES, STORES[0]), ids=["format 1", "format 2"])
 def unpacked(request: pytest.FixtureRequest) -> Iterator[str]:
     """The store, in the folder where it was made; only one test run on a machine has that folder at a time."""
     with Path(f"{FOLDER}.lock").open("w") as lock:

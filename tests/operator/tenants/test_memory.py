@@ -39,13 +39,9 @@ def _stream(tenant: Tenant, number: int, size: int) -> None:
     assert answer.accepted, answer.body
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("make", "count", "size"),
-    [
-        (_config_map, 300, 1_000_000),
-        pytest.param(_config_map, 5000, 64 << 10, marks=pytest.mark.long),
-        pytest.param(_stream, 300, 1_450_000, marks=pytest.mark.long),
-    ],
+    ("make", "count", "size"), [(_config_map, 300, 1_000_000), (_config_map, 5000, 64 << 10), (_stream, 300, 1_450_000)]
 )
 def test_large_objects_of_a_tenant_fill_no_operators_memory_nor_that_of_the_next(
     tenants: Tenants, tmp_path: Path, make: Make, count: int, size: int
