@@ -115,7 +115,7 @@ class Checks:
         column, at = name.value.lower(), across(name.at, (field or name).at)
         kind = self.columns.kinds.get(column)
         if kind is None:
-            return self.refuse(at, REFUSED.get(column) or self.columns.explain(name.value))
+            return self.refuse(at, REFUSED.get(name.key) or self.columns.explain(name.value))
         self.columns_read.add(column)
         if field is None:
             return Term(Read(column), kind, at)

@@ -79,7 +79,6 @@ _WHY = {
     "is not taken; write concat(a, b)": "||",
     "is not taken; write =": "==",
     "is not taken; write AND": "&&",
-    "is no prefix of a text here; a text is in plain quotes, and bytes are compared by payload_sha256": "x r",
     "reads the clock, so that the same message would be selected in one run and not in the next; ages belong into the "
     "resource's own fields (maxAge, expired, timeWindow)": "current_timestamp current_date current_time curdate now "
     "localtimestamp localtime unix_timestamp to_unix_timestamp",

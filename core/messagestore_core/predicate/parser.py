@@ -167,6 +167,12 @@ class _Parser:
                 return self._checks.made("NOT", Kind.BOOLEAN, self._checks.condition(self._expression(_NOT)))
             case "null":
                 return self._checks.refuse(token.at, "is compared with nothing; write IS NULL or IS NOT NULL")
+            case "x" | "r" if self._next.kind == "text":
+                self._take()
+                why = "is no prefix of a text here; a text is in plain quotes, and bytes are compared by payload_sha256"
+                return self._checks.refuse(token.at, why)
+            case "and" | "or" | "in" | "between" | "like":
+                raise self._checks.stop(token.at, "is an operator; what stands here must be a value or a condition")
         if literal := self._literal(token):
             return literal
         if token.kind in ("word", "name"):
@@ -212,7 +218,8 @@ class _Parser:
 
     def _value(self, values: Term, key: Token) -> Term:
         if key.kind != "text" or values.kind not in (Kind.MAP, Kind.REFUSED):
-            raise self._checks.stop(across(values.at, key.at), "is not taken; [ ] reads a map, as in headers['x']")
+            at = self._next.at if self._next.key == "]" else key.at
+            raise self._checks.stop(across(values.at, at), "is not taken; [ ] reads a map, as in headers['x']")
         self._expect("]")
         name = self._checks.constant(key.at, Kind.TEXT, str, key.value)
         return self._checks.made("[]", Kind.TEXT, values, name, at=across(values.at, self._last.at))
