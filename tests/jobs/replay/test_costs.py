@@ -15,7 +15,7 @@ from messagestore_core.contract.run_document import IngestTask, ReplayTask, Stre
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_jobs.context import Run
-from messagestore_jobs.frozen.orders import BY_FAILURE, BY_SEQUENCE, Order
+from messagestore_jobs.frozen.orders import BY_FAILURE, BY_SEQUENCE
 from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
 from support.long import few
