@@ -17,10 +17,10 @@ from messagestore_core.clock import from_microseconds
 from messagestore_core.contract.records import Translator
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.folder import FORMAT_VERSION
+from messagestore_core.store.keyed import stream_key
 from messagestore_core.store.layout import LOG, MARKER, TOMBSTONE_KEY, TRANSLATORS
 from messagestore_core.store.objects import LARGEST_DOCUMENT, first_link
 from messagestore_core.store.schemas import HEADS
-from messagestore_core.store.tombstones import stream_key
 from messagestore_core.versions.rules import declared
 
 

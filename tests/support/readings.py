@@ -17,12 +17,13 @@ from messagestore_core.store.dead_letters import dead_letter_keys, set_aside_bef
 from messagestore_core.store.delta_log import count_rows, has_any, is_any_due, next_global_position, table_state
 from messagestore_core.store.files import ReadFiles, planned_batch
 from messagestore_core.store.handle import Store
+from messagestore_core.store.keyed import message_key
 from messagestore_core.store.layout import TOMBSTONE_KEY
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.offsets import ReadOffsets
 from messagestore_core.store.pending_updates import count_pending, read_pending
 from messagestore_core.store.schemas import TABLES
-from messagestore_core.store.tombstones import erased_positions, message_key, open_erased
+from messagestore_core.store.tombstones import erased_positions, open_erased
 from messagestore_jobs.purge.dead_letters import count_dead_letters, naming
 from messagestore_jobs.purge.whole_days import count_days, streams_of_days
 from support.stores import START, Row, heads_of, make_store, message

@@ -17,10 +17,11 @@ from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
+from messagestore_core.store.keyed import stream_key
 from messagestore_core.store.objects import join
 from messagestore_core.store.scan import scan, scan_files
 from messagestore_core.store.schemas import HEADS
-from messagestore_core.store.tombstones import stream_key, tombstone_key
+from messagestore_core.store.tombstones import tombstone_key
 
 _LAST = 1 << 60
 """Larger than any position. Counting on from here would soon exceed 64 bits."""

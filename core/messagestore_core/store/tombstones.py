@@ -11,8 +11,6 @@ duplicate. Their table is apart, as each ingest reads all tombstones, while purg
 See ``index``, which looks them up.
 """
 
-import hashlib
-import hmac
 import json
 import re
 import secrets
@@ -32,6 +30,7 @@ from messagestore_core.store.delta_log import count_rows, end_of, files_of
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
+from messagestore_core.store.keyed import message_key
 from messagestore_core.store.layout import TOMBSTONE_KEY
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.scan import scan
@@ -46,16 +45,6 @@ _WORD = re.compile(r"[\w-]+")
 _BETWEEN_QUOTES = re.compile(r'(?:^|")((?:[^"\\]|\\.)*)(?="|$)', re.DOTALL)
 
 _DAY = f"partition.{PARTITIONS[REMEMBERED]}"
-
-
-def message_key(key: bytes, message_id: str) -> str:
-    """The hash of a message id in a tombstone: HMAC-SHA256 in hex."""
-    return hmac.new(key, message_id.encode(), hashlib.sha256).hexdigest()
-
-
-def stream_key(key: bytes, stream_name: str) -> str:
-    """The hash in ``heads`` of the name of a stream that only erased messages had."""
-    return message_key(key, f"stream {stream_name}")
 
 
 def tombstone_key(store: Store) -> bytes | None:

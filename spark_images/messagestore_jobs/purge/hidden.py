@@ -11,7 +11,8 @@ from messagestore_core.contract.run_document import PurgeTask
 from messagestore_core.store.audit import read_audit, replace_rules
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import HiddenHeads, read_hidden_heads
-from messagestore_core.store.tombstones import Erased, message_key, names_in
+from messagestore_core.store.keyed import message_key
+from messagestore_core.store.tombstones import Erased, names_in
 from messagestore_jobs.context import Run
 
 _HIDDEN = "hmac-sha256:"

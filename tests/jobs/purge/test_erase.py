@@ -29,11 +29,12 @@ from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.keyed import message_key
 from messagestore_core.store.objects import Objects, local_path
 from messagestore_core.store.pending_updates import read_pending
 from messagestore_core.store.schemas import HEADS, PENDING_UPDATES, TABLES
 from messagestore_core.store.storage import Storage
-from messagestore_core.store.tombstones import erased_positions, message_key, open_erased, tombstone_key
+from messagestore_core.store.tombstones import erased_positions, open_erased, tombstone_key
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Frozen, Key, ReplayState
 from messagestore_jobs.purge.remains import refuse_remains

@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.tombstones import Erased, message_key
+from messagestore_core.store.keyed import message_key
+from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.frozen.replays import Frozen, ReplayState
 from messagestore_jobs.frozen.staged import NO_RECORD, copies_left, take_out_copies
 from messagestore_jobs.replay.freeze import nothing_selected

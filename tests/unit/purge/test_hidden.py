@@ -2,7 +2,8 @@
 
 from messagestore_core.contract.run_document import Hold, Match, PurgeTask, Rule, StreamPosition
 from messagestore_core.store.heads import HiddenHeads
-from messagestore_core.store.tombstones import Erased, message_key, stream_key
+from messagestore_core.store.keyed import message_key, stream_key
+from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.purge.hidden import without_erased
 
 KEY = b"k" * 32

@@ -8,7 +8,7 @@ import pytest
 
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import HiddenHeads
-from messagestore_core.store.tombstones import stream_key
+from messagestore_core.store.keyed import stream_key
 from messagestore_jobs.purge.remains import names_left
 from support.readings import tell
 from support.stores import make_store, message

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from messagestore_core.store import heads
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.heads import HiddenHeads, raise_heads, raised_rows
-from messagestore_core.store.tombstones import stream_key
+from messagestore_core.store.keyed import stream_key
 from support.stores import kept_heads, make_store
 
 KEY = b"k" * 32
