@@ -8,7 +8,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.session import using
@@ -30,6 +30,9 @@ class Lake:
     def spark_append(self, *ids: int) -> None:
         rows = self.spark.createDataFrame([(one,) for one in ids], "id long")
         rows.coalesce(1).write.format("delta").mode("append").save(f"s3a://{self._uri}")
+
+    def read(self) -> list[Row]:
+        return self.spark.read.format("delta").load(f"s3a://{self._uri}").collect()
 
     def rust_append(self, *ids: int) -> None:
         rows = pa.table({"id": pa.array(ids, pa.int64())})
@@ -70,6 +73,15 @@ def lake(spark: SparkSession, object_store: ObjectStore) -> Iterator[Lake]:
 
 def test_sessions_create_commits_on_s3_conditionally(spark: SparkSession) -> None:
     assert spark.conf.get("spark.delta.logStore.s3a.impl") == "dev.messagestore.spark.ConditionalLogStore"
+
+
+def test_an_object_in_a_folder_of_the_log_is_no_commit(lake: Lake, object_store: ObjectStore) -> None:
+    object_store.put(f"{lake.path[1:].removesuffix(LOG)}/_delta_log/x/{1:020d}.json", b"{}")
+    object_store.put(f"{lake.path[1:].removesuffix(LOG)}/_delta_log/x/{7:020d}.json", b"{}")
+    lake.spark_append(2)
+    assert lake.ids() == [1, 2]
+    lake.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    assert sorted(row.id for row in lake.read()) == [1, 2]
 
 
 @pytest.mark.parametrize("other", [Lake.spark_append, Lake.rust_append])

@@ -9,9 +9,11 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
 import java.util.Arrays;
 import java.util.Iterator;
+import java.util.stream.StreamSupport;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
@@ -47,6 +49,21 @@ public final class ConditionalLogStore extends S3SingleDriverLogStore {
     if (fence != null) {
       fence.passed();
     }
+  }
+
+  /**
+   * {@inheritDoc}
+   *
+   * <p>Only the log's own files: fast listing returns objects below folders in the log too (delta-io/delta#7451), and
+   * one with a commit's name makes the table unreadable.
+   */
+  @Override
+  public Iterator<FileStatus> listFrom(Path path, Configuration conf) throws IOException {
+    String log = path.getParent().toUri().getPath();
+    Iterator<FileStatus> listed = super.listFrom(path, conf);
+    return StreamSupport.stream(((Iterable<FileStatus>) () -> listed).spliterator(), false)
+        .filter(file -> file.getPath().getParent().toUri().getPath().equals(log))
+        .iterator();
   }
 
   /** Creates an object if there is none; false if there is another one. */
