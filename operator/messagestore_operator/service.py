@@ -49,8 +49,8 @@ from messagestore_operator.kube.queue import WorkQueue
 from messagestore_operator.kube.ratelimit import TokenBucket
 from messagestore_operator.kube.scrapes import Visitors
 from messagestore_operator.kube.sync import KindMissingError, Listing, Sync, watched
-from messagestore_operator.predicates.process import PredicateProcess
 from messagestore_operator.settings import LeaderSettings, Settings, seconds
+from messagestore_operator.tenancy.predicate_process import PredicateProcess
 
 _log = logging.getLogger(__name__)
 MakeBackend = Callable[[KubeClient], SparkBackend]

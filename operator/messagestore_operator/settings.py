@@ -19,7 +19,7 @@ from messagestore_core.logs import LogFormat
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.scalars import Cron, Duration, Name, Quantity, TimeZone
 from messagestore_operator.api.spark import DriverResources, ExecutorResources
-from messagestore_operator.tenancy import Tenancy
+from messagestore_operator.tenancy.settings import Tenancy
 from messagestore_operator.tenancy.sizes import too_large
 
 PREFIX = "MESSAGESTORE_OPERATOR_"

@@ -20,7 +20,7 @@ from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import Defaults, TableKey
 from messagestore_operator.kube.client import ConflictError, KubeClient
 from messagestore_operator.kube.objects import LEASES, ApiObject, at
-from messagestore_operator.predicates.process import PredicateProcess
+from messagestore_operator.tenancy.predicate_process import PredicateProcess
 from support.apiserver import ApiServer
 from support.kube import connected
 from support.launches import stream

@@ -31,17 +31,19 @@ from messagestore_operator.api import (
 from messagestore_operator.api.resource import API_VERSION
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.status import CurrentRun, FinishedRun
-from messagestore_operator.reasons import Reason
-from messagestore_operator.status import policy_view, redelivery_view, replay_view, stream_view
+from messagestore_operator.status import policy as policy_view
+from messagestore_operator.status import redelivery as redelivery_view
+from messagestore_operator.status import replay as replay_view
+from messagestore_operator.status import stream as stream_view
 from messagestore_operator.status.conditions import conditions, under_way
 from messagestore_operator.status.facts import Outlook, StreamResult
 from messagestore_operator.status.local_runs import policy_status, replay_status, stream_status
-from messagestore_operator.status.policy_view import StreamView
-from messagestore_operator.status.replay import with_progress
-from messagestore_operator.status.replay_view import ReplayOutlook
+from messagestore_operator.status.policy import StreamView
+from messagestore_operator.status.reasons import Reason
+from messagestore_operator.status.replay import ReplayOutlook, with_progress
 from messagestore_operator.status.runs import api_error
 from messagestore_operator.status.stream import table_status, with_purges
-from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import clock_time
 from messagestore_operator.translate import APPROVED_PREVIEW
 
 Document = dict[str, Any]

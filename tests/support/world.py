@@ -50,8 +50,9 @@ from messagestore_operator.decide.snapshot import (
     Waiting,
 )
 from messagestore_operator.decide.tables import former_tables, lease_requests_of, reader, slots_of, table_key, tables_of
-from messagestore_operator.manifests.predicates import predicate_problems
-from messagestore_operator.tenancy import StorageBounds, Tenancy
+from messagestore_operator.tenancy.predicates import predicate_problems
+from messagestore_operator.tenancy.settings import Tenancy
+from messagestore_operator.tenancy.storage import StorageBounds
 
 START = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 OPEN = Tenancy(storage=StorageBounds(require_credentials=False))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_operator.reasons import Reason
+from messagestore_operator.status.reasons import Reason
 
 FILE = Path(__file__).parents[2] / "docs" / "reasons.md"
 RENEW = "RENEW_SNAPSHOTS"

@@ -71,7 +71,7 @@ def run(
 
 def _checked(filename: list[str]) -> LoadResult:
     """The manifests; prints all problems and exits if there are any."""
-    from messagestore_operator.local.check import local_problems
+    from messagestore_operator.local.run import local_problems
     from messagestore_operator.manifests import load
 
     result = load(filename)

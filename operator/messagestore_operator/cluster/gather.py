@@ -40,7 +40,7 @@ from messagestore_operator.decide.tables import current_runs, former_tables, rea
 from messagestore_operator.kube.client import ForbiddenError
 from messagestore_operator.kube.events import last_warning
 from messagestore_operator.kube.objects import CONFIG_MAPS, LEASES, PODS, ApiObject, ResourceKey, at
-from messagestore_operator.status.replay_view import has_ended
+from messagestore_operator.status.replay import has_ended
 from messagestore_operator.translate.annotations import PAUSED
 
 _NORMAL_START = timedelta(seconds=20)

@@ -13,8 +13,7 @@ from typing import Protocol
 
 from messagestore_operator.api import Resource
 from messagestore_operator.kube.objects import ResourceKey
-from messagestore_operator.manifests.predicates import predicates_of
-from messagestore_operator.predicates.bounded import Predicate, Refused
+from messagestore_operator.tenancy.predicates import Predicate, Refused, predicates_of
 
 _log = logging.getLogger(__name__)
 _IDLE_SECONDS = 60.0

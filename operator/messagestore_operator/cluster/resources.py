@@ -17,8 +17,7 @@ from messagestore_operator.api.crd import NAMES
 from messagestore_operator.api.kinds import parse_stored
 from messagestore_operator.api.resource import GROUP, VERSION, Resource
 from messagestore_operator.kube.objects import ApiObject, Kind, metadata
-from messagestore_operator.manifests.problem import path_text
-from messagestore_operator.manifests.wording import message_of
+from messagestore_operator.manifests.problem import message_of, path_text
 
 
 def managers(managed_fields: Any) -> dict[str, str]:

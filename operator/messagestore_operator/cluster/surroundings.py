@@ -9,7 +9,7 @@ from messagestore_operator.decide.blockers import Need
 from messagestore_operator.decide.snapshot import Uses
 from messagestore_operator.kube.client import ForbiddenError, KubeClient
 from messagestore_operator.kube.objects import SECRETS, at, labels_of
-from messagestore_operator.tenancy.secrets import USE_LABEL
+from messagestore_operator.tenancy.settings import USE_LABEL
 from messagestore_operator.translate.annotations import PAUSED
 
 _ACTIVE_SECONDS = 30.0

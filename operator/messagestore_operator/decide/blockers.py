@@ -16,14 +16,13 @@ from messagestore_operator.api import MessageStream, ReplayJob, Resource, Retent
 from messagestore_operator.api.status import BaseStatus
 from messagestore_operator.decide.schedule import opens_at
 from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot, Uses
-from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import condition_of, generation
-from messagestore_operator.status.replay_view import has_ended
-from messagestore_operator.status.times import clock_time
-from messagestore_operator.status.words import few
-from messagestore_operator.tenancy import Tenancy, not_allowed
+from messagestore_operator.status.reasons import Reason
+from messagestore_operator.status.replay import has_ended
+from messagestore_operator.status.words import clock_time, few
 from messagestore_operator.tenancy.adoption import is_released
-from messagestore_operator.tenancy.secrets import USE_LABEL
+from messagestore_operator.tenancy.check import not_allowed
+from messagestore_operator.tenancy.settings import USE_LABEL, Tenancy
 from messagestore_operator.translate import (
     NotSupportedError,
     SecretVariable,

@@ -7,7 +7,7 @@ import re
 from messagestore_core.contract.run_report import RunError, RunReport
 from messagestore_core.text import clipped
 from messagestore_operator.decide.snapshot import AppState, ObservedRun, Waiting
-from messagestore_operator.reasons import Reason
+from messagestore_operator.status.reasons import Reason
 
 _LONGEST = 1000
 _OUT_OF_MEMORY = 137

@@ -12,7 +12,7 @@ from messagestore_operator.decide.policy import decide_policy
 from messagestore_operator.decide.replay import decide_replay
 from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot
 from messagestore_operator.decide.stream import decide_stream
-from messagestore_operator.reasons import Reason
+from messagestore_operator.status.reasons import Reason
 
 _FIGURES = ("lag", "lastBatchTime", "lifecycle", "progress", "sequences", "table", "totals")
 

@@ -13,8 +13,8 @@ from messagestore_operator.api.messagestream_status import LifecycleStatus
 from messagestore_operator.api.status import BaseStatus, CurrentRun
 from messagestore_operator.decide.actions import EmitEvent
 from messagestore_operator.decide.run_lifecycle import EndedRun, RunStage
-from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import condition_of
+from messagestore_operator.status.reasons import Reason
 
 _EVENT_REASONS: dict[str, bool] = {
     Reason.CONFIG_MISSING: True,

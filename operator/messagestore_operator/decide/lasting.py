@@ -12,10 +12,10 @@ from messagestore_operator.api import Resource
 from messagestore_operator.api.status import BaseStatus, FinishedRun, LastingFailure
 from messagestore_operator.api.status import RunError as StatusError
 from messagestore_operator.decide.snapshot import Defaults, Snapshot
-from messagestore_operator.reasons import LASTING, OUTAGES, Reason
-from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.conditions import LASTING, OUTAGES, generation
+from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import failed_as_it_is
-from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import clock_time
 
 _ENOUGH_TRIES = 2
 

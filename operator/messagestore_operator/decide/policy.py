@@ -37,14 +37,13 @@ from messagestore_operator.decide.trigger import (
     retry_at,
     scheduled,
 )
-from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook, StreamResult
-from messagestore_operator.status.policy import policy_stream, with_erasure
-from messagestore_operator.status.policy_view import StreamView, with_view
+from messagestore_operator.status.policy import StreamView, policy_stream, with_erasure, with_view
+from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import api_error, broke_off_as_it_is, ended_run, failed, failed_as_it_is
 from messagestore_operator.status.stream import table_status
-from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import clock_time
 from messagestore_operator.translate import approved_preview
 from messagestore_operator.translate.annotations import run_requested
 

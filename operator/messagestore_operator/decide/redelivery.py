@@ -25,7 +25,7 @@ from messagestore_operator.decide.trigger import (
 )
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook
-from messagestore_operator.status.redelivery_view import with_view
+from messagestore_operator.status.redelivery import with_view
 from messagestore_operator.status.replay import replay_outcome, with_progress
 from messagestore_operator.status.runs import broke_off_as_it_is, ended_run, failed
 

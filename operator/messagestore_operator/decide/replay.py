@@ -29,9 +29,9 @@ from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, RunStage, follow, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.trigger import backoff, jitter_of, later
-from messagestore_operator.reasons import TERMINAL, Reason
-from messagestore_operator.status.conditions import condition_of, generation
-from messagestore_operator.status.replay_view import ENDED, ReplayOutlook, has_ended, with_view
+from messagestore_operator.status.conditions import TERMINAL, condition_of, generation
+from messagestore_operator.status.reasons import Reason
+from messagestore_operator.status.replay import ENDED, ReplayOutlook, has_ended, with_view
 from messagestore_operator.status.runs import broke_off
 
 

@@ -11,11 +11,11 @@ from messagestore_operator.decide.documents import replay_run
 from messagestore_operator.decide.run_lifecycle import EndedRun, PlannedRun, RunStage, launch
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.tables import replay_tables
-from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import condition_of
+from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.replay import replay_outcome, with_progress
 from messagestore_operator.status.runs import api_error, ended_run
-from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import clock_time
 
 GONE = RunError(reason=Reason.DELETING, message="the ReplayJob is being deleted")
 

@@ -18,11 +18,11 @@ from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus
 from messagestore_operator.api.messagestream_status import MaintenanceStatus
 from messagestore_operator.api.retentionpolicy_status import LastPurge
 from messagestore_operator.decide.snapshot import ObservedRun, Snapshot
-from messagestore_operator.reasons import Reason
 from messagestore_operator.status import replay, stream
 from messagestore_operator.status.facts import StreamResult
 from messagestore_operator.status.policy import policy_stream
-from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.reasons import Reason
+from messagestore_operator.status.words import clock_time
 
 _REASON = re.compile(r"[A-Z][A-Za-z]{0,62}")
 _LONGEST_MESSAGE = 4000

@@ -32,11 +32,10 @@ from messagestore_operator.decide.snapshot import (
     TableKey,
 )
 from messagestore_operator.decide.tables import lease_request_of, slot_of
-from messagestore_operator.reasons import CANCELLED, Reason
-from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.conditions import CANCELLED, generation
+from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import api_error
-from messagestore_operator.status.times import clock_time
-from messagestore_operator.status.words import few
+from messagestore_operator.status.words import clock_time, few
 from messagestore_operator.translate import numbered_run_name
 
 

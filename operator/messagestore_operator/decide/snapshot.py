@@ -16,7 +16,7 @@ from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.decide.run_queue import RunBounds, RunQueue
 from messagestore_operator.decide.schedule import Window
-from messagestore_operator.tenancy import Tenancy
+from messagestore_operator.tenancy.settings import Tenancy
 
 Uses = Mapping[str, frozenset[str]]
 """Existing Secrets by name, each with the uses that its label allows."""

@@ -38,11 +38,11 @@ from messagestore_operator.decide.trigger import (
     retry_at,
     without_missed,
 )
-from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook
+from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import broke_off_as_it_is, failed
-from messagestore_operator.status.stream_view import with_view
+from messagestore_operator.status.stream import with_view
 
 _FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
 """Reasons that also stop a run in progress."""

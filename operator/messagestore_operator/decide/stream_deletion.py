@@ -20,10 +20,10 @@ from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.decide.stream_record import recorded
 from messagestore_operator.decide.tables import table_key
 from messagestore_operator.decide.trigger import later, next_attempt, retry_at
-from messagestore_operator.reasons import Reason
 from messagestore_operator.status.conditions import generation, under_way, with_conditions
+from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import broke_off
-from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import clock_time
 from messagestore_operator.translate.storage import table_access
 
 FINALIZER = "messagestore.dev/data"

@@ -10,7 +10,7 @@ from messagestore_operator.decide.maintenance import upkeep_done
 from messagestore_operator.decide.run_lifecycle import EndedRun, RunStage
 from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.decide.tables import table_key
-from messagestore_operator.reasons import Reason
+from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import ended_run, with_counts
 from messagestore_operator.status.stream import with_progress, with_purges
 

@@ -16,9 +16,9 @@ from messagestore_operator.api.status import FinishedRun, TriggeredStatus
 from messagestore_operator.decide.actions import EmitEvent
 from messagestore_operator.decide.schedule import is_too_late, latest_time, next_time
 from messagestore_operator.decide.snapshot import Defaults
-from messagestore_operator.reasons import Reason
+from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import broke_off_as_it_is, is_final
-from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import clock_time
 from messagestore_operator.translate.annotations import run_requested
 
 _MOST_DOUBLINGS = 32

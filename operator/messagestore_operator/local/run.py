@@ -6,37 +6,106 @@ import getpass
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
+
+from deltalake.exceptions import DeltaError
 
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, PurgeOutcome, RunError, RunReport
-from messagestore_core.store.objects import is_local, local_path
+from messagestore_core.contract.stores import Owner
+from messagestore_core.progress import ProgressListener
+from messagestore_core.store.delta_log import committed_batch, last_note, table_state
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.files import planned_batch
+from messagestore_core.store.folder import parsed_marker
+from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import MARKER
+from messagestore_core.store.objects import LARGEST_DOCUMENT, is_local, local_path
+from messagestore_core.store.offsets import ReadOffsets
 from messagestore_jobs.driver.execute import check_for_work, execute
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.decide.blockers import released
-from messagestore_operator.local.console import Console
-from messagestore_operator.local.kafka import kafka_credentials, kafka_files, with_local_files
-from messagestore_operator.local.secrets import environment, keys
+from messagestore_operator.local.secrets import (
+    environment,
+    kafka_credentials,
+    kafka_files,
+    kafka_problems,
+    key_problem,
+    keys,
+    with_local_files,
+)
 from messagestore_operator.local.spark import LocalSpark, holds_little
-from messagestore_operator.local.store import store_facts
-from messagestore_operator.manifests import LoadResult
-from messagestore_operator.reasons import Reason
+from messagestore_operator.manifests import LoadResult, Problem
 from messagestore_operator.status.conditions import condition_of
-from messagestore_operator.status.facts import StreamResult
+from messagestore_operator.status.facts import StoreFacts, StreamResult
 from messagestore_operator.status.local_runs import policy_status, replay_status, stream_status
+from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.words import received
-from messagestore_operator.tenancy import Tenancy
 from messagestore_operator.tenancy.adoption import former_owners
+from messagestore_operator.tenancy.settings import Tenancy
 from messagestore_operator.translate import (
     erase_document,
     ingest_document,
     purge_document,
     replay_document,
     run_name,
+    source_id,
 )
-from messagestore_operator.translate.folders import folders
+from messagestore_operator.translate.folders import LOCAL, folders
+
+
+class Console(Protocol):
+    """A terminal or a log."""
+
+    def say(self, text: str) -> None:
+        """Print a line."""
+
+    def progress(self, run: str) -> AbstractContextManager[ProgressListener]:
+        """The progress of one run, while it lasts."""
+
+
+def local_problems(result: LoadResult) -> list[Problem]:
+    """All problems that prevent a run on this machine."""
+    problems = list(result.unresolved)
+    for item in result.loaded:
+        resource = item.resource
+        problems += item.unsupported()
+        words = f"must be {LOCAL}… in a local run, which can't reach object storage"
+        problems += [item.problem(one.path, words) for one in folders(resource) if not one.uri.startswith(LOCAL)]
+        if (problem := key_problem(resource, result.secrets)) is not None:
+            problems.append(item.problem(*problem))
+        problems += [item.problem(*problem) for problem in kafka_problems(resource, result.secrets)]
+    return problems
+
+
+def store_facts(stream: MessageStream) -> StoreFacts | None:
+    """The facts of the stream's store; None if there is none or it can't be read."""
+    owner = Owner(namespace=stream.metadata.namespace, name=stream.metadata.name)
+    store = Store(stream.spec.table.uri, owner=owner)
+    try:
+        if not _is_own(store):
+            return None
+        note = last_note(store)
+        state = table_state(store, note, count_reasons=True)
+        return StoreFacts(state, note.totals, _last_batch_at(store, source_id(stream)))
+    except (OSError, DeltaError, ValueError, RunFailedError):
+        return None
+
+
+def _is_own(store: Store) -> bool:
+    marker = store.objects().read(MARKER, LARGEST_DOCUMENT)
+    return marker is not None and parsed_marker(store, marker).owner == store.owner
+
+
+def _last_batch_at(store: Store, source: str) -> datetime | None:
+    number = committed_batch(store, source)
+    batch = planned_batch(store, source, number) or ReadOffsets(store, source).planned(number)
+    return batch.at if batch else None
+
 
 Identity = tuple[str, str, str]
 

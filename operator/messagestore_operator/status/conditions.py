@@ -15,8 +15,48 @@ from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.status import BaseStatus, Condition, CurrentRun, FinishedRun
 from messagestore_operator.api.status import RunError as StatusError
-from messagestore_operator.reasons import TERMINAL, Reason
-from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.reasons import Reason
+from messagestore_operator.status.words import clock_time
+
+TERMINAL = frozenset(
+    {
+        Reason.ARCHIVE_TAKEN,
+        Reason.DESTINATION_NOT_EMPTY,
+        Reason.FOLDERS_OVERLAP,
+        Reason.INVALID_SPEC,
+        Reason.MESSAGES_BROKEN,
+        Reason.MESSAGES_LOST,
+        Reason.MISSING_KEY,
+        Reason.NOT_ALLOWED,
+        Reason.NOT_SUPPORTED,
+        Reason.OBJECTS_MISSING,
+        Reason.PREDICATE_REFUSED,
+        Reason.REPLAY_CHANGED,
+        Reason.TABLE_REFUSED,
+        Reason.TOPIC_REPLACED,
+    }
+)
+"""No retry helps: somebody must change something first."""
+
+LASTING = frozenset(
+    {
+        Reason.KAFKA_DENIED,
+        Reason.SECRET_MISSING,
+        Reason.STORAGE_DENIED,
+        Reason.STORAGE_MISSING,
+        Reason.TOPIC_MISSING,
+    }
+)
+"""Retries go on, because the remedy is outside of the resource. After ``runs.stalledAfter`` it is Stalled."""
+
+OUTAGES = frozenset({Reason.KAFKA_UNREACHABLE, Reason.STORAGE_UNREACHABLE})
+"""The other side doesn't answer; nobody need change anything."""
+
+LOST = frozenset({Reason.DRIVER_LOST, Reason.EVICTED, Reason.RUN_LOST})
+"""A run's pods or its application were taken away, which says nothing about the run after it."""
+
+CANCELLED = frozenset({Reason.SPEC_CHANGED, Reason.SUSPENDED, Reason.DELETING})
+"""Why the operator ends runs that did nothing wrong; these don't count as failures."""
 
 Truth = Literal["True", "False", "Unknown"]
 AnyStatus = TypeVar("AnyStatus", bound=BaseStatus)

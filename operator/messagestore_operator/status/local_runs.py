@@ -14,15 +14,16 @@ from messagestore_operator.api import (
     RetentionPolicy,
     RetentionPolicyStatus,
 )
-from messagestore_operator.status import policy_view, redelivery_view, replay_view, stream_view
+from messagestore_operator.status import policy as policy_view
+from messagestore_operator.status import redelivery as redelivery_view
+from messagestore_operator.status import replay as replay_view
+from messagestore_operator.status import stream as stream_view
 from messagestore_operator.status.facts import Outlook, StoreFacts, StreamResult, error_of
-from messagestore_operator.status.policy import policy_stream
-from messagestore_operator.status.policy_view import StreamView
-from messagestore_operator.status.replay import replay_outcome, with_progress
-from messagestore_operator.status.replay_view import ReplayOutlook
+from messagestore_operator.status.policy import StreamView, policy_stream
+from messagestore_operator.status.replay import ReplayOutlook, replay_outcome, with_progress
 from messagestore_operator.status.runs import api_error, finished_run, with_counts
 from messagestore_operator.status.stream import with_store
-from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import clock_time
 
 
 def stream_status(

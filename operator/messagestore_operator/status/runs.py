@@ -9,10 +9,10 @@ from messagestore_core.contract.run_report import IngestOutcome, RunError, RunRe
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api import status as api
 from messagestore_operator.api.messagestream_status import StreamRun
-from messagestore_operator.reasons import LOST, TERMINAL, Reason
-from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.conditions import LOST, TERMINAL, generation
 from messagestore_operator.status.facts import Outlook
-from messagestore_operator.status.times import clock_time, in_status
+from messagestore_operator.status.reasons import Reason
+from messagestore_operator.status.words import clock_time, in_status
 from messagestore_operator.translate.annotations import adopts
 
 

@@ -1,10 +1,45 @@
-"""Numbers in words for people."""
+"""Times, numbers and lists in words for people."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
 
+from messagestore_core.contract.base import ContractModel
 from messagestore_core.contract.run_report import IngestCounts
+from messagestore_operator.api.columns import age
+from messagestore_operator.api.model import StatusModel
+from messagestore_operator.api.scalars import Time
+
+Part = TypeVar("Part", bound=StatusModel)
+_FIRST_YEAR = 1000
+
+
+def clock_time(moment: datetime | None) -> Time | None:
+    """The time of an action, in whole seconds, as in Kubernetes."""
+    return None if moment is None else Time.of(moment.astimezone(UTC).replace(microsecond=0))
+
+
+def message_time(moment: datetime | None) -> Time | None:
+    """A producer's time, exactly; None if RFC 3339 can't express it."""
+    if moment is None or moment.year < _FIRST_YEAR:
+        return None
+    return Time.of(moment)
+
+
+def ago(moment: datetime, now: datetime) -> str:
+    """How long ago a moment was, in kubectl's form of ages."""
+    return f"{age(min(moment, now).isoformat(), now)} ago"
+
+
+def in_status(kind: type[Part], figures: ContractModel, /, **differing: Any) -> Part:
+    """A part of a status: what a part of a report has by the same names, with clock times, and what differs."""
+    same = kind.model_fields.keys() & type(figures).model_fields.keys() - differing.keys()
+    values = {name: getattr(figures, name) for name in same}
+    clocked = {name: clock_time(value) if isinstance(value, datetime) else value for name, value in values.items()}
+    return kind.model_validate({**clocked, **differing})
+
 
 _FEW = 3
 

@@ -7,13 +7,24 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from messagestore_operator.api.model import Model
+from messagestore_operator.api.resource import GROUP
 from messagestore_operator.api.spark_conf import ALLOWED_CONF
 from messagestore_operator.tenancy.adoption import Adoption
-from messagestore_operator.tenancy.images import AllowedImage
-from messagestore_operator.tenancy.kafka import KafkaBounds
-from messagestore_operator.tenancy.secrets import SecretBounds
 from messagestore_operator.tenancy.sizes import SizeBounds
 from messagestore_operator.tenancy.storage import StorageBounds
+
+USE_LABEL = f"{GROUP}/use"
+"""The label of a Secret with its allowed uses, separated by dots."""
+
+
+class SecretBounds(Model):
+    """Limits for Secrets."""
+
+    require_label: bool = Field(
+        default=True,
+        description="Use a Secret only if its label messagestore.dev/use allows that. To check it, the operator reads "
+        "the metadata of Secrets.",
+    )
 
 
 def _known(name: str) -> str:
@@ -23,7 +34,18 @@ def _known(name: str) -> str:
 
 
 AllowedConf = Annotated[str, Field(strict=True, min_length=1, max_length=253), AfterValidator(_known)]
+AllowedImage = Annotated[str, Field(strict=True, min_length=1, max_length=512, pattern=r"^[^*\s]+([/:@]\*)?$")]
+"""An image's name, or a prefix of names: ``registry/team/*``, ``registry/team/spark:*``."""
 LabelName = Annotated[str, Field(strict=True, max_length=317, pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9._-]{1,63}$")]
+
+
+class KafkaBounds(Model):
+    """Limits for connections to Kafka."""
+
+    allow_plaintext_sasl: bool = Field(
+        default=False,
+        description="Allow protocol SASL_PLAINTEXT, which sends credentials and messages without TLS.",
+    )
 
 
 class Tenancy(Model):

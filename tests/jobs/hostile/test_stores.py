@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.index import store_index
-from messagestore_operator.reasons import Reason
+from messagestore_operator.status.reasons import Reason
 from support.hostile_files import FIRST, KINDS, PROPERTY, USED_BY, changes, kind_of, replaced
 from support.hostile_store import CANARY, Runs, Site
 from support.indexes import OFTEN

@@ -31,9 +31,8 @@ from messagestore_operator.decide.snapshot import (
 )
 from messagestore_operator.kube.client import KubeClient
 from messagestore_operator.kube.objects import CONFIG_MAPS
-from messagestore_operator.predicates.process import PredicateProcess
-from messagestore_operator.tenancy import Tenancy
-from messagestore_operator.tenancy.secrets import SecretBounds
+from messagestore_operator.tenancy.predicate_process import PredicateProcess
+from messagestore_operator.tenancy.settings import SecretBounds, Tenancy
 from messagestore_operator.translate import numbered_run_name
 from support import sparkoperator
 from support.launches import UID, stream

@@ -13,10 +13,9 @@ from messagestore_core import predicate as language
 from messagestore_operator.api import MessageStream
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.kube.objects import ResourceKey
-from messagestore_operator.manifests.predicates import predicate_problems
-from messagestore_operator.predicates import bounded
-from messagestore_operator.predicates.bounded import TOO_LARGE, TOO_LONG, Predicate, Refused
-from messagestore_operator.predicates.process import PredicateProcess
+from messagestore_operator.tenancy import predicates
+from messagestore_operator.tenancy.predicate_process import PredicateProcess
+from messagestore_operator.tenancy.predicates import TOO_LARGE, TOO_LONG, Predicate, Refused, predicate_problems
 from support.launches import stream
 from support.waiting import scaled
 
@@ -24,7 +23,7 @@ from support.waiting import scaled
 HOSTILE_WORKER = """
 import os
 from messagestore_core import predicate
-from messagestore_operator.predicates import worker
+from messagestore_operator.tenancy import predicate_worker
 
 compile_predicate = predicate.compile_predicate
 
@@ -44,7 +43,7 @@ def hostile(text, columns):
     return compile_predicate(text, columns)
 
 predicate.compile_predicate = hostile
-worker.main()
+predicate_worker.main()
 """
 
 
@@ -102,7 +101,7 @@ def test_where_a_manifest_is_validated_the_time_is_bounded_as_well(monkeypatch: 
             pass
 
     monkeypatch.setattr(language, "compile_predicate", never)
-    monkeypatch.setattr(bounded, "SECONDS", 0.2)
+    monkeypatch.setattr(predicates, "SECONDS", 0.2)
     document = {"kind": "MessageStream", "spec": {"filter": {"where": "type = 'a'"}}}
     assert list(predicate_problems(document)) == [(("spec", "filter", "where"), TOO_LONG)]
 

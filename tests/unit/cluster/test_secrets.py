@@ -16,7 +16,7 @@ from messagestore_operator.decide.blockers import Need
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import Defaults, RunRef
 from messagestore_operator.kube.client import ForbiddenError
-from messagestore_operator.predicates.process import PredicateProcess
+from messagestore_operator.tenancy.predicate_process import PredicateProcess
 from messagestore_operator.translate.secrets import Use
 from support.launches import stream
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.tenancy import StorageBounds, Tenancy
+from messagestore_operator.tenancy.settings import Tenancy
+from messagestore_operator.tenancy.storage import StorageBounds
 from support.world import Key, World, run_once
 
 SHOP = Tenancy(storage=StorageBounds(prefixes={"default": ("s3a://lake/shop",)}))

@@ -9,7 +9,7 @@ import pytest
 
 from messagestore_core.contract.run_report import RunError
 from messagestore_operator.decide.snapshot import MaintenanceBounds
-from messagestore_operator.reasons import LASTING
+from messagestore_operator.status.conditions import LASTING
 from support.world import Key, World, run_once, stream
 
 DENIED = RunError(reason="StorageDenied", message="the keys are refused")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.decide.actions import EmitEvent
 from messagestore_operator.decide.trigger import Scheduled, pass_over_missed
-from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import clock_time
 
 MISSED = datetime(2026, 1, 5, 8, tzinfo=UTC)
 

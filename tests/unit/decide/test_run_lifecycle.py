@@ -26,7 +26,7 @@ from messagestore_operator.decide.snapshot import (
     Waiting,
 )
 from messagestore_operator.decide.tables import slot_of
-from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import clock_time
 from support import launches
 
 NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)

@@ -13,8 +13,8 @@ from messagestore_operator.api import MessageStream
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.decision import decide
 from messagestore_operator.decide.snapshot import CREATING, AppState, DriverControl, DriverPod, StreamSnapshot, Waiting
-from messagestore_operator.status.times import clock_time
-from messagestore_operator.tenancy.kafka import KafkaBounds
+from messagestore_operator.status.words import clock_time
+from messagestore_operator.tenancy.settings import KafkaBounds
 from support.world import FINALIZER, App, Conflict, Key, Stored, World, run_once
 
 INTERVAL = {"interval": "PT5M"}

@@ -8,7 +8,7 @@ import pytest
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.snapshot import LeaseRequest
 from messagestore_operator.decide.tables import lease_request_of
-from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import clock_time
 from support.launches import stream
 
 NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)

@@ -10,7 +10,7 @@ from messagestore_operator.api.common import Schedule
 from messagestore_operator.api.status import FinishedRun, TriggeredStatus
 from messagestore_operator.decide.snapshot import Defaults
 from messagestore_operator.decide.trigger import Scheduled, next_attempt, next_start, retry_at, scheduled
-from messagestore_operator.status.times import clock_time
+from messagestore_operator.status.words import clock_time
 
 NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
 HOUR = timedelta(hours=1)

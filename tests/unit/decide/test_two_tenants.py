@@ -14,8 +14,8 @@ from messagestore_operator.api import MessageStream
 from messagestore_operator.decide.leases import Granted, grant, next_epoch
 from messagestore_operator.decide.snapshot import Defaults, LeaseRequest, TableKey, TableLease
 from messagestore_operator.decide.tables import table_key
-from messagestore_operator.tenancy import Tenancy
 from messagestore_operator.tenancy.adoption import Adoption
+from messagestore_operator.tenancy.settings import Tenancy
 from support.launches import stream as stream_with
 from support.world import OPEN, START, Key, World, run_once
 

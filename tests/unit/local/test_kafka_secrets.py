@@ -7,8 +7,13 @@ from typing import Any
 from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_operator.api import MessageStream
-from messagestore_operator.local.kafka import kafka_credentials, kafka_files, kafka_problems, with_local_files
-from messagestore_operator.local.secrets import environment
+from messagestore_operator.local.secrets import (
+    environment,
+    kafka_credentials,
+    kafka_files,
+    kafka_problems,
+    with_local_files,
+)
 from messagestore_operator.manifests import Secret
 from messagestore_operator.translate import ingest_document
 

@@ -6,7 +6,7 @@ from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, L
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import LossStatus
 from messagestore_operator.decide.events import loss_event
-from messagestore_operator.reasons import Reason
+from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.stream import with_progress
 
 AT = datetime(2026, 4, 6, 12, tzinfo=UTC)

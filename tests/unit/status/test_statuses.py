@@ -25,13 +25,12 @@ from messagestore_core.contract.run_report import (
 )
 from messagestore_operator.api import MessageStream, MessageStreamStatus, ReplayJob, RetentionPolicy
 from messagestore_operator.api.status import CurrentRun
-from messagestore_operator.reasons import Reason
 from messagestore_operator.status.facts import Outlook, StoreFacts, StreamResult
 from messagestore_operator.status.local_runs import policy_status, replay_status, stream_status
+from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import api_error
-from messagestore_operator.status.stream_view import with_view
-from messagestore_operator.status.times import clock_time
-from messagestore_operator.status.words import received
+from messagestore_operator.status.stream import with_view
+from messagestore_operator.status.words import clock_time, received
 
 NOW = datetime(2026, 1, 5, 8, 20, 12, tzinfo=UTC)
 ENDED = NOW - timedelta(seconds=12)

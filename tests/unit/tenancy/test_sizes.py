@@ -8,7 +8,8 @@ from pydantic import ValidationError
 from messagestore_operator.api import MessageStream
 from messagestore_operator.service import defaults
 from messagestore_operator.settings import Settings, SettingsProblemError, SparkSettings, load
-from messagestore_operator.tenancy import Tenancy, not_allowed
+from messagestore_operator.tenancy.check import not_allowed
+from messagestore_operator.tenancy.settings import Tenancy
 from support.launches import stream
 
 

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from messagestore_operator.api import Resource, parse_resource
-from messagestore_operator.tenancy import StorageBounds, Tenancy, not_allowed
-from messagestore_operator.tenancy.storage import lies_below
+from messagestore_operator.tenancy.check import not_allowed
+from messagestore_operator.tenancy.settings import Tenancy
+from messagestore_operator.tenancy.storage import StorageBounds, lies_below
 from messagestore_operator.translate.refusal import RefusedField
 
 OWN = {"credentialsSecretRef": {"name": "lake"}}

@@ -7,14 +7,14 @@ import json
 import sys
 from collections.abc import Sequence
 
-from messagestore_operator.predicates.bounded import TOO_LONG, Predicate, Refused
+from messagestore_operator.tenancy.predicates import TOO_LONG, Predicate, Refused
 
 _START_SECONDS = 60.0
 _ANSWER_SECONDS = 10.0
 """The process has its own lower limit of CPU time; this one is for work that it can't interrupt."""
 _MAX_ANSWER = 2**20
 _UNREADABLE = "can't be read: write it shorter, or with less nesting"
-WORKER = (sys.executable, "-m", "messagestore_operator.predicates.worker")
+WORKER = (sys.executable, "-m", "messagestore_operator.tenancy.predicate_worker")
 
 
 class PredicateProcess:

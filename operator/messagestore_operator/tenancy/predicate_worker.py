@@ -9,7 +9,7 @@ import json
 import resource
 import sys
 
-from messagestore_operator.predicates.bounded import TOO_LARGE, refused
+from messagestore_operator.tenancy.predicates import TOO_LARGE, refused
 
 READY = b"ready\n"
 MEMORY_BYTES = 160 * 2**20

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from messagestore_operator.api import ReplayJob, ReplayJobStatus
 from messagestore_operator.api.replayjob_status import ReplayPhase
-from messagestore_operator.reasons import TERMINAL, Reason
 from messagestore_operator.status.conditions import (
+    TERMINAL,
     ConditionValue,
     after_error,
     after_failure,
@@ -19,11 +19,10 @@ from messagestore_operator.status.conditions import (
     with_conditions,
 )
 from messagestore_operator.status.facts import Outlook
-from messagestore_operator.status.replay import short_destination
-from messagestore_operator.status.replay_view import degraded
+from messagestore_operator.status.reasons import Reason
+from messagestore_operator.status.replay import degraded, short_destination
 from messagestore_operator.status.runs import failed, failed_as_it_is, is_past, phase_of_current
-from messagestore_operator.status.times import clock_time
-from messagestore_operator.status.words import count
+from messagestore_operator.status.words import clock_time, count
 
 _DOES = "sends what is due"
 
