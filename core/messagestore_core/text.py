@@ -1,5 +1,7 @@
 """Texts for people: shortened to the room that there is, without what a terminal would interpret."""
 
+from collections.abc import Callable
+
 LONGEST_MESSAGE = 1000
 """Characters that a report has room for."""
 
@@ -9,15 +11,20 @@ def clipped(text: str, longest: int = LONGEST_MESSAGE) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def printable(text: str, keep: str = "") -> str:
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def printable(text: str, keep: str = "", escape: Callable[[str], str] = _escaped) -> str:
     """Return the text with escapes for control characters, changes of direction and other characters without a glyph.
 
     Args:
         keep: such characters that stay, for example line breaks.
+        escape: writes the escape of a character; JSON has others than Python and YAML.
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+    return "".join(c if c.isprintable() or c in keep else escape(c) for c in text)
 
 
 def one_line(text: str, longest: int) -> str:

@@ -32,9 +32,7 @@ def json_text(value: dict[str, Any]) -> str:
 
 def plain_json(text: str) -> str:
     """The same JSON, with escapes for what a terminal would interpret: outside its strings JSON has only ASCII."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else json.dumps(c)[1:-1] for c in text)
+    return printable(text, "\n\t", lambda character: json.dumps(character)[1:-1])
 
 
 def print_yaml(value: dict[str, Any]) -> None:
