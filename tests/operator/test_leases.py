@@ -12,10 +12,11 @@ from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.cluster import Cluster, RunAdmission
 from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.kubeflow import KubeflowBackend
-from messagestore_operator.cluster.lease import TableLeases, first_epoch, holder_of, lease_name
+from messagestore_operator.cluster.lease import TableLeases, holder_of, lease_name
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.reconcile import OldLeases
 from messagestore_operator.cluster.surroundings import Namespaces
+from messagestore_operator.decide.leases import first_epoch
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import Defaults, TableKey
 from messagestore_operator.kube.client import ConflictError, KubeClient

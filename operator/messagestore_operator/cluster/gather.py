@@ -14,14 +14,14 @@ from typing import Any
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.cluster.backend import RunParts
 from messagestore_operator.cluster.cluster import Cluster
-from messagestore_operator.cluster.lease import first_epoch, holder_of, lease_name
+from messagestore_operator.cluster.lease import holder_of, lease_name
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.reports import Reading, Reports
 from messagestore_operator.cluster.resources import RESOURCES
 from messagestore_operator.cluster.run_objects import RunKey, RunObjects
 from messagestore_operator.cluster.surroundings import Secrets
 from messagestore_operator.decide.blockers import secrets_of
-from messagestore_operator.decide.leases import with_requests
+from messagestore_operator.decide.leases import first_epoch, with_requests
 from messagestore_operator.decide.snapshot import (
     AppState,
     Defaults,
@@ -39,7 +39,7 @@ from messagestore_operator.decide.snapshot import (
 from messagestore_operator.decide.tables import current_runs, former_tables, reader, table_key, tables_of
 from messagestore_operator.kube.client import ForbiddenError
 from messagestore_operator.kube.events import last_warning
-from messagestore_operator.kube.objects import CONFIG_MAPS, LEASES, PODS, ApiObject, ResourceKey, at
+from messagestore_operator.kube.objects import CONFIG_MAPS, LEASES, PODS, ApiObject, ResourceKey, at, time_of
 from messagestore_operator.status.replay import has_ended
 from messagestore_operator.translate.annotations import PAUSED
 
@@ -326,7 +326,7 @@ def _written(table: TableKey, document: ApiObject) -> TableLease:
         table=table,
         epoch=int(spec.get("leaseTransitions") or 0),
         holder=holder,
-        since=_time(spec.get("acquireTime") if holder else spec.get("renewTime")),
+        since=time_of(spec.get("acquireTime") if holder else spec.get("renewTime")),
         resource_version=str(at(document, "metadata", "resourceVersion")),
     )
 
@@ -335,10 +335,3 @@ def _out_of_sight(namespace: str, name: str) -> ObservedRun:
     """A run in a namespace that this operator may not read; it may still write."""
     ref = RunRef(namespace, name, 0, "ingest")
     return ObservedRun(ref, AppState.RUNNING, message=f"namespace {namespace} is not this operator's to look into")
-
-
-def _time(text: Any) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(text)) if text else None
-    except ValueError:
-        return None

@@ -18,21 +18,10 @@ from messagestore_operator.kube.objects import LEASES, MANAGED_BY, MANAGER, ApiO
 TABLE = f"{GROUP}/table"
 """Annotation: the namespace, the object store's endpoint and the table's URI."""
 
-_EPOCHS_START = datetime(2020, 1, 1, tzinfo=UTC)
-
 
 def lease_name(table: TableKey) -> str:
     """The Lease of a table."""
     return f"messagestore-{hashlib.sha256(str(table).encode()).hexdigest()[:16]}"
-
-
-def first_epoch(now: datetime) -> int:
-    """The last epoch of a missing Lease: the seconds since 2020.
-
-    Grants of one table are at least seconds apart, so epochs are always behind the clock. Even if the Lease was
-    deleted, the cluster was created again, or a second cluster uses the table, the next grant is newer than all before.
-    """
-    return int((now - _EPOCHS_START).total_seconds())
 
 
 def holder_of(lease: ApiObject) -> str | None:

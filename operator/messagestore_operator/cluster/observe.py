@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import Any, Literal, cast
 
 from messagestore_core.contract.run_document import Upkeep
@@ -12,7 +11,7 @@ from messagestore_operator.cluster.labels import run_ref
 from messagestore_operator.cluster.pods import DRIVER, DRIVER_ENDING
 from messagestore_operator.cluster.reports import CONTROL, newest, read_report
 from messagestore_operator.decide.snapshot import CREATING, AppState, DriverControl, DriverPod, ObservedRun, Waiting
-from messagestore_operator.kube.objects import ApiObject, at, name_of
+from messagestore_operator.kube.objects import ApiObject, at, created_at, name_of
 
 _ENDED = {"COMPLETED": AppState.SUCCEEDED, "SUBMISSION_FAILED": AppState.SUBMISSION_FAILED}
 _UNDER_WAY = {"RUNNING", "SUCCEEDING", "FAILING", "UNKNOWN"}
@@ -36,7 +35,7 @@ def observed_run(parts: RunParts) -> ObservedRun | None:
     return ObservedRun(
         ref=ref,
         state=app_state(parts.application),
-        created_at=_time(at(main, "metadata", "creationTimestamp")),
+        created_at=created_at(main),
         message=_message(parts),
         driver=driver,
         executors_waiting=_executors_waiting(parts.executors),
@@ -82,13 +81,13 @@ def driver_of(pod: ApiObject) -> DriverPod:
         # Not truncated: a part of a report must not be mistaken for a whole one.
         termination_message=terminated.get("message") or None,
         deleting=at(pod, "metadata", "deletionTimestamp") is not None,
-        created_at=_time(at(pod, "metadata", "creationTimestamp")),
+        created_at=created_at(pod),
     )
 
 
 def waiting_of(pod: ApiObject) -> Waiting | None:
     """Why a pod does not run yet: no node accepts it, or its container can't be created; None if nothing is wrong."""
-    since = _time(at(pod, "metadata", "creationTimestamp"))
+    since = created_at(pod)
     for condition in at(pod, "status", "conditions") or []:
         unplaced = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
         if unplaced and condition.get("reason") == "Unschedulable":
@@ -123,7 +122,7 @@ def _executors_waiting(executors: tuple[ApiObject, ...]) -> Waiting | None:
     # The oldest pod has waited the longest.
     oldest = sorted(executors, key=lambda pod: str(at(pod, "metadata", "creationTimestamp") or ""))
     problem = next((waiting for pod in oldest if (waiting := waiting_of(pod))), None)
-    made = (Waiting(CREATING, since=_time(at(pod, "metadata", "creationTimestamp"))) for pod in oldest if _is_made(pod))
+    made = (Waiting(CREATING, since=created_at(pod)) for pod in oldest if _is_made(pod))
     return problem or next(made, None)
 
 
@@ -152,13 +151,6 @@ def _control(config_map: ApiObject | None) -> DriverControl:
         )
     except (ValueError, TypeError, AttributeError):
         return DriverControl()
-
-
-def _time(text: Any) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(text)) if text else None
-    except ValueError:
-        return None
 
 
 def _text(value: Any) -> str | None:

@@ -170,11 +170,6 @@ class Decision:
     status: Status
     requeue_at: datetime | None
 
-    @property
-    def events(self) -> tuple[EmitEvent, ...]:
-        """The Events among the actions."""
-        return tuple(action for action in self.actions if isinstance(action, EmitEvent))
-
 
 _ORDER: tuple[type, ...] = (
     AddFinalizer,
@@ -193,11 +188,19 @@ _ORDER: tuple[type, ...] = (
 
 
 def decision(
-    resource: Resource, before: Status | None, status: Status, actions: Iterable[Action], requeue_at: Iterable[datetime]
+    resource: Resource,
+    before: Status | None,
+    status: Status,
+    actions: Iterable[Action],
+    requeue_at: Iterable[datetime | None] = (),
 ) -> Decision:
-    """The actions in order, with a status write if the status has changed or must prove the snapshot current."""
+    """The actions in order, with a status write if the status has changed or must prove the snapshot current.
+
+    Args:
+        requeue_at: times of which the first counts; None is no time.
+    """
     wanted = list(actions)
     if need_newest_status(wanted) or before is None or before.to_dict() != status.to_dict():
         wanted.append(WriteStatus(status, resource.metadata.resource_version))
     ordered = tuple(action for kind in _ORDER for action in wanted if type(action) is kind)
-    return Decision(ordered, status, min(requeue_at, default=None))
+    return Decision(ordered, status, min(filter(None, requeue_at), default=None))

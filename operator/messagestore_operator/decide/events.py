@@ -72,7 +72,15 @@ def _ending(ended: EndedRun) -> EmitEvent:
     return EmitEvent("Warning", ended.error.reason, f"{which} failed: {ended.error.message}")
 
 
-def dead_letters_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
+def stream_events(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
+    """Events of a stream, when counts in its status grow."""
+    yield from _dead_letters_event(before, after)
+    yield from _lifecycle_events(before, after)
+    yield from _loss_event(before, after)
+    yield from _sequences_event(before, after)
+
+
+def _dead_letters_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
     """An Event when records became dead letters."""
     known = before.totals.dead_lettered if before.totals else 0
     now = after.totals.dead_lettered if after.totals else 0
@@ -91,7 +99,7 @@ def _grown_reasons(before: MessageStreamStatus, after: MessageStreamStatus) -> l
     return sorted(one.reason for one in after.table.dead_letters_by_reason if one.count > known.get(one.reason, 0))
 
 
-def loss_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
+def _loss_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
     """An Event when records were lost before they were read."""
     known = before.loss.records or 0 if before.loss else 0
     if after.loss is not None and (after.loss.records or 0) > known:
@@ -99,7 +107,7 @@ def loss_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Itera
         yield EmitEvent("Warning", Reason.RECORDS_LOST, words)
 
 
-def sequences_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
+def _sequences_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
     """An Event when sequences are incomplete after their timeout."""
     known = before.sequences.overdue if before.sequences else 0
     if after.sequences is not None and after.sequences.overdue > known:
@@ -107,7 +115,7 @@ def sequences_event(before: MessageStreamStatus, after: MessageStreamStatus) -> 
         yield EmitEvent("Warning", Reason.SEQUENCES_OVERDUE, words)
 
 
-def lifecycle_events(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
+def _lifecycle_events(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
     """Events when status updates became dead letters, and when messages have no retry left."""
     if after.lifecycle is None:
         return

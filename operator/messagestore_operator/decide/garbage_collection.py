@@ -3,10 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
+from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.actions import DeleteRun, ReleaseLease
 from messagestore_operator.decide.snapshot import AppState, ObservedRun, Snapshot
+
+
+def cleanup(
+    snapshot: Snapshot,
+    before: Iterable[CurrentRun | None],
+    now: Iterable[CurrentRun | None],
+    listed: int | None = None,
+) -> list[DeleteRun | ReleaseLease]:
+    """Delete old runs, and release the tables that the resource's runs hold and no longer need.
+
+    Args:
+        before: the current runs in the status so far; those that are not in ``now`` are over.
+        now: the current runs in the next status.
+        listed: as in ``old_runs``.
+    """
+    current = {run.name for run in now if run is not None}
+    over = {run.name for run in before if run is not None} - current
+    return [*old_runs(snapshot, current, listed), *old_leases(snapshot, current, over)]
 
 
 def old_runs(snapshot: Snapshot, current: Collection[str], listed: int | None = None) -> Iterator[DeleteRun]:
@@ -31,13 +50,10 @@ def old_runs(snapshot: Snapshot, current: Collection[str], listed: int | None = 
         yield from (DeleteRun(run.ref.namespace, run.ref.name) for run in newest[kept:])
 
 
-def old_leases(
-    snapshot: Snapshot, namespace: str, current: Collection[str], over: Collection[str]
-) -> Iterator[ReleaseLease]:
+def old_leases(snapshot: Snapshot, current: Collection[str], over: Collection[str]) -> Iterator[ReleaseLease]:
     """Release the tables that the resource's runs hold and no longer need.
 
     Args:
-        namespace: that of the resource.
         current: names of runs that go on.
         over: names of runs that are known to be over; the status in the snapshot may still have them.
     """
@@ -45,7 +61,7 @@ def old_leases(
         if not lease.holder:
             continue
         where, _, name = lease.holder.partition("/")
-        if where != namespace or name in current:
+        if where != snapshot.resource.metadata.namespace or name in current:
             continue
         run = snapshot.run(name)
         if name in over or (lease.holder_request is None and run is not None and run.over):

@@ -91,9 +91,18 @@ def is_left_over(lease: TableLease, named: bool, now: datetime, defaults: Defaul
     return not is_held(lease, now, defaults)
 
 
+def first_epoch(now: datetime) -> int:
+    """The last epoch of a missing Lease: the seconds since 2020.
+
+    Grants of one table are at least seconds apart, so epochs are always behind the clock. Even if the Lease was
+    deleted, the cluster was created again, or a second cluster uses the table, the next grant is newer than all before.
+    """
+    return int((now - _EPOCHS_START).total_seconds())
+
+
 def next_epoch(before: int, now: datetime) -> int:
     """Higher than before, and at least the seconds since 2020, so that epochs rise even if a Lease was lost."""
-    return max(before + 1, int((now - _EPOCHS_START).total_seconds()))
+    return max(before + 1, first_epoch(now))
 
 
 def longest_wait(queue: Sequence[LeaseRequest], holder: str) -> datetime | None:

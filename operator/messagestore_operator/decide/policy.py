@@ -1,4 +1,7 @@
-"""Decides about a RetentionPolicy: each round makes one run for each stream, a few at a time."""
+"""Decides about a RetentionPolicy: each round makes one run for each stream, a few at a time.
+
+docs/operator.md#phases shows its states, ``blockers.POLICY`` what keeps it from its runs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from messagestore_operator.decide.actions import Action, CreateRun, Decision, Em
 from messagestore_operator.decide.blockers import MOST_STREAMS, POLICY, blocker_of_purge, first, held_back
 from messagestore_operator.decide.documents import policy_run
 from messagestore_operator.decide.events import condition_events, run_events
-from messagestore_operator.decide.garbage_collection import old_leases, old_runs
+from messagestore_operator.decide.garbage_collection import cleanup
 from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
 from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.run_lifecycle import (
@@ -154,13 +157,10 @@ def _decided(
         actions += [*run_events(old.current_run if old else None, purge.stage), *purge_events(old, purge.entry)]
         actions += purge.stage.actions
     actions += condition_events(before, status)
-    current = {purge.entry.current_run.name for purge in purges if purge.entry.current_run}
-    over = {entry.current_run.name for entry in before.streams if entry.current_run} - current
-    actions += old_runs(snapshot, current)
-    actions += old_leases(snapshot, policy.metadata.namespace, current, over)
-    requeue_at = [time for purge in purges for time in purge.requeue_at]
-    requeue_at += [now_round.next] if now_round.next else []
-    requeue_at += [snapshot.now] if any(purge.stage.ended for purge in purges) else []
+    runs_before = [entry.current_run for entry in before.streams]
+    actions += cleanup(snapshot, runs_before, [purge.entry.current_run for purge in purges])
+    at_once = snapshot.now if any(purge.stage.ended for purge in purges) else None
+    requeue_at = [*(time for purge in purges for time in purge.requeue_at), now_round.next, at_once]
     return decision(policy, policy.status, status, actions, requeue_at)
 
 

@@ -10,7 +10,7 @@ from messagestore_operator.decide.actions import Action, Decision, decision
 from messagestore_operator.decide.blockers import REDELIVERY, first, held_back
 from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.events import condition_events, run_events
-from messagestore_operator.decide.garbage_collection import old_leases, old_runs
+from messagestore_operator.decide.garbage_collection import cleanup
 from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
 from messagestore_operator.decide.replay_runs import GONE, erasure_of, sends, start
 from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, reserve
@@ -51,20 +51,12 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     status = status.model_copy(update={"lasting_failure": lasts.failure})
     outlook = Outlook(blocker, stage.trouble, wait, lasting=lasts.error)
     status = with_view(job, before, status, outlook, snapshot.now)
-    current = {stage.current.name} if stage.current else set()
-    over = {before.current_run.name} - current if before.current_run else set()
     actions: list[Action] = [*watched.actions, *events, *run_events(before.current_run, watched)]
     actions += condition_events(before, status)
     actions += [action for action in stage.actions if action not in watched.actions]
-    actions += old_runs(snapshot, current)
-    actions += old_leases(snapshot, job.metadata.namespace, current, over)
-    requeue_at = [
-        *watched.requeue_at,
-        *stage.requeue_at,
-        *([wait] if wait else []),
-        *([snapshot.now] if watched.ended else []),
-    ]
-    requeue_at += [lasts.stalls_at] if lasts.stalls_at else []
+    actions += cleanup(snapshot, [before.current_run], [stage.current])
+    at_once = snapshot.now if watched.ended else None
+    requeue_at = [*watched.requeue_at, *stage.requeue_at, wait, lasts.stalls_at, at_once]
     return decision(job, job.status, status, actions, requeue_at)
 
 

@@ -1,4 +1,7 @@
-"""Decides about a ReplayJob: it has runs until its whole selection is sent, or until it has finally failed."""
+"""Decides about a ReplayJob: it has runs until its whole selection is sent, or until it has finally failed.
+
+docs/operator.md#phases shows its states, ``blockers.REPLAY`` what keeps it from a run.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from messagestore_operator.decide.actions import Action, Decision, DeleteResourc
 from messagestore_operator.decide.blockers import REPLAY, first, held_back, refused
 from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.events import condition_events, run_events
-from messagestore_operator.decide.garbage_collection import old_leases, old_runs
+from messagestore_operator.decide.garbage_collection import cleanup
 from messagestore_operator.decide.lasting import Lasting, lasting
 from messagestore_operator.decide.redelivery import decide_redelivery
 from messagestore_operator.decide.replay_runs import (
@@ -80,10 +83,10 @@ def decide_replay(snapshot: ReplaySnapshot) -> Decision:
     status = with_view(job, before, status, outlook, snapshot.now)
     actions: list[Action] = [*run_events(before.current_run, watched), *condition_events(before, status)]
     actions += [*_end_event(status), *watched.actions, *replay.stage.actions]
-    requeue_at = [*watched.requeue_at, *replay.stage.requeue_at, *([replay.wait] if replay.wait else [])]
-    requeue_at += [lasts.stalls_at] if lasts.stalls_at else []
-    requeue_at += [snapshot.now] if watched.ended or status.phase in ENDED else []
-    return decision(job, job.status, status, [*actions, *_cleanup(snapshot, before, status)], requeue_at)
+    actions += cleanup(snapshot, [before.current_run], [status.current_run])
+    at_once = snapshot.now if watched.ended or status.phase in ENDED else None
+    requeue_at = [*watched.requeue_at, *replay.stage.requeue_at, replay.wait, lasts.stalls_at, at_once]
+    return decision(job, job.status, status, actions, requeue_at)
 
 
 def _desired_run(snapshot: ReplaySnapshot, status: ReplayJobStatus, pauses: bool) -> DesiredRun:
@@ -179,24 +182,16 @@ def _end_event(status: ReplayJobStatus) -> list[Action]:
     return [EmitEvent("Normal" if well else "Warning", ready.reason, ready.message)]
 
 
-def _cleanup(snapshot: ReplaySnapshot, before: ReplayJobStatus, status: ReplayJobStatus) -> list[Action]:
-    current = {status.current_run.name} if status.current_run else set()
-    over = {before.current_run.name} - current if before.current_run else set()
-    return [
-        *old_runs(snapshot, current),
-        *old_leases(snapshot, snapshot.job.metadata.namespace, current, over),
-    ]
-
-
 def _after_the_end(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Decision:
     """The decision after the end: the resource is deleted after ``ttlAfterFinished``."""
     job, now = snapshot.job, generation(snapshot.job)
     seen = [condition.model_copy(update={"observed_generation": now}) for condition in before.conditions]
     status = before.model_copy(update={"observed_generation": now, "conditions": tuple(seen)})
-    actions, ttl = _cleanup(snapshot, before, status), job.spec.ttl_after_finished
+    actions: list[Action] = [*cleanup(snapshot, [before.current_run], [status.current_run])]
+    ttl = job.spec.ttl_after_finished
     if ttl is None or before.finished_at is None or job.metadata.deletion_timestamp is not None:
-        return decision(job, job.status, status, actions, [])
+        return decision(job, job.status, status, actions)
     end = shifted(before.finished_at.datetime, ttl.timedelta)
     if end <= snapshot.now:
-        return decision(job, job.status, status, [*actions, DeleteResource(job.metadata.uid)], [])
+        return decision(job, job.status, status, [*actions, DeleteResource(job.metadata.uid)])
     return decision(job, job.status, status, actions, [end])

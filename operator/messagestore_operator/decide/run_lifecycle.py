@@ -102,11 +102,6 @@ class RunStage:
     requeue_at: tuple[datetime, ...] = ()
 
     @property
-    def free(self) -> bool:
-        """Whether there is no run and none has just ended."""
-        return self.current is None and self.ended is None
-
-    @property
     def unlaunched(self) -> bool:
         """Whether the run has a number and nothing else yet."""
         return self.current is not None and self.current.launched_at is None

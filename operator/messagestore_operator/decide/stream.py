@@ -1,4 +1,7 @@
-"""Decides about a MessageStream."""
+"""Decides about a MessageStream.
+
+docs/operator.md#phases shows its states, ``blockers.STREAM`` what keeps it from a run.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,8 @@ from messagestore_operator.api import MessageStream, MessageStreamStatus
 from messagestore_operator.decide.actions import Action, AddFinalizer, Decision, RemoveFinalizer, decision
 from messagestore_operator.decide.blockers import STREAM, first
 from messagestore_operator.decide.documents import stream_run
-from messagestore_operator.decide.events import (
-    condition_events,
-    dead_letters_event,
-    lifecycle_events,
-    loss_event,
-    run_events,
-    sequences_event,
-)
-from messagestore_operator.decide.garbage_collection import old_leases, old_runs
+from messagestore_operator.decide.events import condition_events, run_events, stream_events
+from messagestore_operator.decide.garbage_collection import cleanup
 from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
 from messagestore_operator.decide.leases import longest_wait
 from messagestore_operator.decide.maintenance import maintenance_due, upkeep_of
@@ -66,7 +62,7 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
         return decide_deletion(snapshot, before)
     blocker = first(STREAM, snapshot)
     watched = follow(snapshot, before.current_run, _desired_run(snapshot, before, blocker))
-    status, actions = without_missed(
+    status, missed = without_missed(
         stream.spec.trigger.schedule,
         stream,
         recorded(snapshot, before, watched),
@@ -79,21 +75,15 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
     status = status.model_copy(update={"lasting_failure": lasts.failure})
     outlook = Outlook(blocker, stage.trouble, wait, snapshot.paused, _has_batches(stage), lasts.error)
     status = with_view(stream, before, status, outlook, snapshot.now)
-    events = [*run_events(before.current_run, watched), *dead_letters_event(before, status)]
-    events += [*lifecycle_events(before, status), *loss_event(before, status)]
-    events += [*sequences_event(before, status), *condition_events(before, status)]
-    current = {stage.current.name} if stage.current else set()
-    over = {watched.ended.run.name} if watched.ended else set()
-    if stage.current is None and before.current_run is not None:
-        over.add(before.current_run.name)
-    cleanup: list[Action] = [
-        *old_runs(snapshot, current, stream.spec.run_history_limit),
-        *old_leases(snapshot, stream.metadata.namespace, current, over),
+    events = [
+        *run_events(before.current_run, watched),
+        *stream_events(before, status),
+        *condition_events(before, status),
     ]
-    requeue_at = [*watched.requeue_at, *stage.requeue_at, *([wait] if wait else [])]
-    requeue_at += [snapshot.now] if watched.ended and wait is None else []
-    requeue_at += [lasts.stalls_at] if lasts.stalls_at else []
-    done: list[Action] = [*_finalizer(stream), *watched.actions, *actions, *events, *cleanup, *stage.actions]
+    old = cleanup(snapshot, [before.current_run], [stage.current], stream.spec.run_history_limit)
+    at_once = snapshot.now if watched.ended and wait is None else None
+    requeue_at = [*watched.requeue_at, *stage.requeue_at, wait, lasts.stalls_at, at_once]
+    done: list[Action] = [*_finalizer(stream), *watched.actions, *missed, *events, *old, *stage.actions]
     return decision(stream, stream.status, status, _once(done), requeue_at)
 
 

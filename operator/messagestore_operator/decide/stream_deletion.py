@@ -45,10 +45,10 @@ def decide_deletion(snapshot: StreamSnapshot, before: MessageStreamStatus) -> De
     """Decide about a stream that is being deleted. With Retain nothing blocks it, and its runs end with it."""
     stream = snapshot.stream
     if FINALIZER not in stream.metadata.finalizers:
-        return decision(stream, stream.status, before, [], [])
+        return decision(stream, stream.status, before, [])
     if stream.spec.table.deletion_policy == "Retain":
         kept = EmitEvent("Normal", Reason.DATA_KEPT, f"{stream.spec.table.uri} is kept, as deletionPolicy says")
-        return decision(stream, stream.status, before, [kept, RemoveFinalizer()], [])
+        return decision(stream, stream.status, before, [kept, RemoveFinalizer()])
     deletes = before.current_run is not None and before.current_run.kind == "delete"
     desired = DesiredRun(generation(stream), abort=None if deletes else _GONE)
     watched = follow(snapshot, before.current_run, desired)
@@ -195,7 +195,7 @@ def _actions(
     actions: list[Action] = [*run_events(before.current_run, watched), *condition_events(before, status)]
     actions += [*watched.actions, *deletion.stage.actions]
     actions += old_runs(snapshot, current | over, snapshot.stream.spec.run_history_limit)
-    actions += old_leases(snapshot, snapshot.stream.metadata.namespace, current, over)
+    actions += old_leases(snapshot, current, over)
     return [*actions, deletion.over, RemoveFinalizer()] if deletion.over else actions
 
 

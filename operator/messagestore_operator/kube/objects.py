@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -48,6 +49,19 @@ def at(document: Any, *path: str | int) -> Any:
         else:
             return None
     return document
+
+
+def time_of(text: Any) -> datetime | None:
+    """A time in an object; None if there is none, or no time."""
+    try:
+        return datetime.fromisoformat(str(text)) if text else None
+    except ValueError:
+        return None
+
+
+def created_at(document: ApiObject | None) -> datetime | None:
+    """When an object was created, by the API server's clock."""
+    return time_of(at(document, "metadata", "creationTimestamp"))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from messagestore_core.contract.run_report import (
 )
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import LifecycleStatus, SequencesStatus, UnfinishedMessages
-from messagestore_operator.decide.events import lifecycle_events, sequences_event
+from messagestore_operator.decide.events import stream_events
 from messagestore_operator.status.runs import counts_of
 from messagestore_operator.status.stream import with_progress
 
@@ -72,7 +72,7 @@ def test_events_tell_of_what_was_set_aside_and_what_failed_for_good() -> None:
         return MessageStreamStatus(lifecycle=LifecycleStatus(**counts))
 
     after = status(dead_lettered=3, exhausted=2)
-    told = list(lifecycle_events(status(dead_lettered=2), after))
+    told = list(stream_events(status(dead_lettered=2), after))
     assert [(event.type, event.reason, event.message) for event in told] == [
         (
             "Warning",
@@ -86,14 +86,14 @@ def test_events_tell_of_what_was_set_aside_and_what_failed_for_good() -> None:
         ),
     ]
     # The same message with other counts: one Event with a count.
-    assert list(lifecycle_events(after, status(dead_lettered=9, exhausted=4))) == told
-    assert list(lifecycle_events(after, after)) == []
-    assert list(lifecycle_events(after, MessageStreamStatus())) == []
+    assert list(stream_events(after, status(dead_lettered=9, exhausted=4))) == told
+    assert list(stream_events(after, after)) == []
+    assert list(stream_events(after, MessageStreamStatus())) == []
 
 
 def test_sequences_that_become_overdue_are_told_once() -> None:
     before, after = (MessageStreamStatus(sequences=SequencesStatus(incomplete=3, overdue=n)) for n in (1, 2))
-    (event,) = sequences_event(before, after)
+    (event,) = stream_events(before, after)
     assert (event.type, event.reason) == ("Warning", "SequencesOverdue")
-    assert list(sequences_event(after, after)) == []
-    assert list(sequences_event(MessageStreamStatus(), before)) == [event]
+    assert list(stream_events(after, after)) == []
+    assert list(stream_events(MessageStreamStatus(), before)) == [event]

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag, Loss, RunReport, TableState
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import LossStatus
-from messagestore_operator.decide.events import loss_event
+from messagestore_operator.decide.events import stream_events
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.stream import with_progress
 
@@ -43,9 +43,9 @@ def test_offsets_topic_and_reason_are_in_the_status_and_stay_there() -> None:
 def test_an_event_tells_of_each_loss_once() -> None:
     before = MessageStreamStatus()
     lost = MessageStreamStatus(loss=loss_after(None, report(LOSS)))
-    (event,) = loss_event(before, lost)
+    (event,) = stream_events(before, lost)
     words = "records of topic orders were lost before they were read; status.loss has their offsets"
     assert (event.type, event.reason, event.message) == ("Warning", Reason.RECORDS_LOST, words)
-    assert list(loss_event(lost, lost)) == []
+    assert list(stream_events(lost, lost)) == []
     more = MessageStreamStatus(loss=loss_after(None, report(LOSS.model_copy(update={"records": 9}))))
-    assert list(loss_event(lost, more)) == [event]
+    assert list(stream_events(lost, more)) == [event]
