@@ -10,6 +10,7 @@ from messagestore_operator.decide.actions import Decision, EmitEvent, Status, Wr
 from messagestore_operator.decide.blockers import awaits_secrets
 from messagestore_operator.decide.policy import decide_policy
 from messagestore_operator.decide.replay import decide_replay
+from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot
 from messagestore_operator.decide.stream import decide_stream
 from messagestore_operator.status.reasons import Reason
@@ -48,7 +49,8 @@ _NOT_WATCHED_AGAIN = timedelta(seconds=30)
 
 def decide(snapshot: Snapshot) -> Decision:
     """Decide about the resource of a snapshot."""
-    decision = sparing(snapshot, _status(snapshot), _decide(snapshot))
+    snapshot = with_valid_reports(snapshot)
+    decision = sparing(snapshot, snapshot.resource.status, _decide(snapshot))
     if not snapshot.can_run:
         # No watch shows when a deleted namespace exists again.
         return _requeued(decision, snapshot.now + snapshot.defaults.poll_interval)
@@ -70,11 +72,3 @@ def _decide(snapshot: Snapshot) -> Decision:
     if isinstance(snapshot, ReplaySnapshot):
         return decide_replay(snapshot)
     raise TypeError(type(snapshot).__name__)
-
-
-def _status(snapshot: Snapshot) -> Status | None:
-    if isinstance(snapshot, StreamSnapshot):
-        return snapshot.stream.status
-    if isinstance(snapshot, PolicySnapshot):
-        return snapshot.policy.status
-    return snapshot.job.status if isinstance(snapshot, ReplaySnapshot) else None

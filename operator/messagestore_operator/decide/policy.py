@@ -20,7 +20,6 @@ from messagestore_operator.decide.documents import policy_run
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import cleanup
 from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
-from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.run_lifecycle import (
     NO_RUN,
     DesiredRun,
@@ -128,7 +127,6 @@ class _Round:
 
 def decide_policy(snapshot: PolicySnapshot) -> Decision:
     """Decide about a policy."""
-    snapshot = with_valid_reports(snapshot)
     policy, before = snapshot.policy, snapshot.policy.status or RetentionPolicyStatus()
     refusal = first(POLICY, snapshot)
     now_round = _round(snapshot, before, refusal)

@@ -28,7 +28,6 @@ from messagestore_operator.decide.replay_runs import (
     start,
     with_pause,
 )
-from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, RunStage, follow, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.trigger import backoff, jitter_of, later
@@ -51,7 +50,6 @@ class ReplayStage:
 
 def decide_replay(snapshot: ReplaySnapshot) -> Decision:
     """Decide about a replay."""
-    snapshot = with_valid_reports(snapshot)
     job, before = snapshot.job, snapshot.job.status or ReplayJobStatus()
     if job.spec.trigger is not None:
         return decide_redelivery(snapshot, before)

@@ -19,7 +19,6 @@ from messagestore_operator.decide.garbage_collection import cleanup
 from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
 from messagestore_operator.decide.leases import longest_wait
 from messagestore_operator.decide.maintenance import maintenance_due, upkeep_of
-from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.run_lifecycle import DesiredRun, PlannedRun, RunStage, follow, launch, reserve
 from messagestore_operator.decide.snapshot import RunKind, StreamSnapshot
 from messagestore_operator.decide.stream_deletion import FINALIZER, decide_deletion
@@ -56,7 +55,6 @@ class DueRun:
 
 def decide_stream(snapshot: StreamSnapshot) -> Decision:
     """Decide about a stream."""
-    snapshot = with_valid_reports(snapshot)
     stream, before = snapshot.stream, snapshot.stream.status or MessageStreamStatus()
     if stream.metadata.deletion_timestamp is not None:
         return decide_deletion(snapshot, before)
