@@ -7,28 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from messagestore_operator.api import Resource
 from messagestore_operator.kube.objects import ResourceKey
-from messagestore_operator.tenancy.predicates import Predicate, Refused, predicates_of
+from messagestore_operator.tenancy.predicate_process import PredicateProcess
+from messagestore_operator.tenancy.predicates import Predicate, predicates_of
 
 _log = logging.getLogger(__name__)
 _IDLE_SECONDS = 60.0
 _RETRY_SECONDS = 5.0
 _Version = tuple[str | None, int | None]
-
-
-class PredicateReader(Protocol):
-    """Parses predicates."""
-
-    async def first_refused(self, predicates: Sequence[Predicate]) -> Refused | None:
-        """The first refused predicate, and why; None if none is."""
-
-    async def end(self) -> None:
-        """Free its resources; it can be used again."""
 
 
 @dataclass
@@ -47,7 +37,7 @@ class Predicates:
         notify: receives the keys of resources that can be reconciled now.
     """
 
-    def __init__(self, reader: PredicateReader, notify: Callable[[Iterable[ResourceKey]], None]) -> None:
+    def __init__(self, reader: PredicateProcess, notify: Callable[[Iterable[ResourceKey]], None]) -> None:
         self._reader = reader
         self._notify = notify
         self._known: dict[ResourceKey, tuple[_Version, str | None]] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, RetentionPolicyStatus
@@ -135,18 +135,22 @@ class DeleteResource:
 
 
 Action = (
-    WriteStatus
-    | AcquireLease
-    | ReleaseLease
+    AddFinalizer
+    | WriteStatus
     | AwaitRoom
-    | CreateRun
-    | DeleteRun
-    | SetControl
     | EmitEvent
-    | AddFinalizer
+    | ReleaseLease
+    | SetControl
+    | DeleteRun
+    | AcquireLease
+    | CreateRun
     | RemoveFinalizer
     | DeleteResource
 )
+"""In the order in which a decision has them, which is safe to be interrupted anywhere.
+
+A run's outcome is recorded before any of its objects is removed; a run is reserved before it is created.
+"""
 
 
 def need_newest_status(actions: Iterable[Action]) -> bool:
@@ -171,22 +175,6 @@ class Decision:
     requeue_at: datetime | None
 
 
-_ORDER: tuple[type, ...] = (
-    AddFinalizer,
-    WriteStatus,
-    AwaitRoom,
-    EmitEvent,
-    ReleaseLease,
-    SetControl,
-    DeleteRun,
-    AcquireLease,
-    CreateRun,
-    RemoveFinalizer,
-    DeleteResource,
-)
-"""A run's outcome is recorded before any of its objects is removed; a run is reserved before it is created."""
-
-
 def decision(
     resource: Resource,
     before: Status | None,
@@ -202,5 +190,5 @@ def decision(
     wanted = list(actions)
     if need_newest_status(wanted) or before is None or before.to_dict() != status.to_dict():
         wanted.append(WriteStatus(status, resource.metadata.resource_version))
-    ordered = tuple(action for kind in _ORDER for action in wanted if type(action) is kind)
+    ordered = tuple(action for kind in get_args(Action) for action in wanted if type(action) is kind)
     return Decision(ordered, status, min(filter(None, requeue_at), default=None))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from messagestore_core.clock import shifted
 from messagestore_core.contract.run_report import RunError
-from messagestore_operator.api import Resource
-from messagestore_operator.api.status import BaseStatus, FinishedRun, LastingFailure
+from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, Resource
+from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
+from messagestore_operator.api.status import BaseStatus, LastingFailure
 from messagestore_operator.api.status import RunError as StatusError
 from messagestore_operator.decide.snapshot import Defaults, Snapshot
 from messagestore_operator.status.conditions import LASTING, OUTAGES, generation
@@ -20,6 +20,10 @@ from messagestore_operator.status.words import clock_time
 _ENOUGH_TRIES = 2
 
 
+Tried = MessageStreamStatus | PolicyStreamStatus | ReplayJobStatus
+"""What has the outcome of runs: a status, or a policy's entry for a stream."""
+
+
 @dataclass(frozen=True)
 class Lasting:
     """A lasting failure in the status, the error once the resource is stalled by it, and when it will be."""
@@ -27,18 +31,6 @@ class Lasting:
     failure: LastingFailure | None = None
     error: RunError | None = None
     stalls_at: datetime | None = None
-
-
-class Tried(Protocol):
-    """A status, or a policy's entry for a stream, with the outcome of its runs."""
-
-    @property
-    def last_run(self) -> FinishedRun | None:
-        """The last run that ended."""
-
-    @property
-    def lasting_failure(self) -> LastingFailure | None:
-        """The lasting failure so far."""
 
 
 def lasting_of_runs(

@@ -30,7 +30,7 @@ from messagestore_operator.decide.replay_runs import (
 )
 from messagestore_operator.decide.run_lifecycle import NO_RUN, DesiredRun, RunStage, follow, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
-from messagestore_operator.decide.trigger import backoff, jitter_of, later
+from messagestore_operator.decide.trigger import next_try
 from messagestore_operator.status.conditions import TERMINAL, condition_of, generation
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.replay import ENDED, ReplayOutlook, has_ended, with_view
@@ -150,12 +150,10 @@ def _launched(snapshot: ReplaySnapshot, status: ReplayJobStatus, watched: RunSta
 
 def _retry_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | None:
     """When a replay whose last run broke off is retried; None: now."""
-    last, defaults = status.last_run, snapshot.defaults
+    last = status.last_run
     if last is None or not broke_off(last) or last.finished_at is None:
         return None
-    jitter = jitter_of(f"{snapshot.job.metadata.uid}/{last.name}")
-    wait = backoff(last.attempt, defaults.backoff_base, defaults.backoff_max, jitter)
-    at = later(last.finished_at.datetime, wait, snapshot.now)
+    at = next_try(last, snapshot.job, snapshot.defaults, snapshot.now)
     return at if at > snapshot.now else None
 
 

@@ -106,8 +106,11 @@ def next_start(run: FinishedRun | None, interval: timedelta, now: datetime) -> d
 
 def retry_at(run: FinishedRun, resource: Resource, defaults: Defaults, now: datetime) -> datetime | None:
     """When a run that broke off is retried; None if no retry helps."""
-    if is_final(run, resource):
-        return None
+    return None if is_final(run, resource) else next_try(run, resource, defaults, now)
+
+
+def next_try(run: FinishedRun, resource: Resource, defaults: Defaults, now: datetime) -> datetime:
+    """When the try after a run that broke off is due, each later than the one before."""
     assert run.finished_at is not None
     jitter = jitter_of(f"{resource.metadata.uid}/{run.name}")
     wait = backoff(run.attempt, defaults.backoff_base, defaults.backoff_max, jitter)

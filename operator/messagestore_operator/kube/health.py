@@ -100,16 +100,16 @@ async def served(
         visitors: decide who gets figures; None: anyone does.
     """
 
-    def answer(problems: Callable[[], list[str]]) -> Callable[[web.Request], web.Response]:
-        def respond(_: web.Request) -> web.Response:
+    def answer(problems: Callable[[], list[str]]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def respond(_: web.Request) -> web.StreamResponse:
             words = problems()
             return web.Response(text="; ".join(words) or "ok", status=503 if words else 200)
 
         return respond
 
     application = web.Application()
-    application.router.add_get("/healthz", _asynchronous(answer(list)))
-    application.router.add_get("/readyz", _asynchronous(answer(health.unready)))
+    application.router.add_get("/healthz", answer(list))
+    application.router.add_get("/readyz", answer(health.unready))
     runner = web.AppRunner(application, access_log=None)
     try:
         await runner.setup()
@@ -127,12 +127,3 @@ def _tls(certificates: str | None) -> ssl.SSLContext | None:
     folder = Path(certificates)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
     return context
-
-
-def _asynchronous(
-    respond: Callable[[web.Request], web.Response],
-) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def handle(request: web.Request) -> web.StreamResponse:
-        return respond(request)
-
-    return handle
