@@ -10,6 +10,7 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import kopf
@@ -150,11 +151,13 @@ class Service:
         cluster = Cluster.of(client, backend, settings.namespace, policy.bounds)
         self._cache = cluster.cache
         self._queue: WorkQueue[ResourceKey] = WorkQueue(_LOOK_AGAIN_SECONDS)
-        self._predicates = Predicates(PredicateProcess(), self._enqueue_first)
+        self._predicates = Predicates(PredicateProcess(), partial(self._enqueue, first=True))
         gatherer = Gatherer(cluster, self._predicates, policy)
         self._old_leases = OldLeases(cluster, gatherer, settings.watch_namespaces, policy)
         self._drivers = Drivers(client, backend, self._cache, settings.driver)
-        applier = Applier(cluster, self._drivers, Events(client, identity), settings, self._enqueue_together)
+        applier = Applier(
+            cluster, self._drivers, Events(client, identity), settings, partial(self._enqueue, delay=_TOGETHER_SECONDS)
+        )
         self._reconciler = Reconciler(cluster, gatherer, decide, applier, self._queue, telemetry)
         self._sync = Sync(
             client, self._cache, listings(settings, backend.kind), self._enqueue, health, metrics.missed.inc
@@ -206,27 +209,19 @@ class Service:
             came.result()
         return done == {came}
 
-    def _enqueue(self, keys: Iterable[ResourceKey]) -> None:
+    def _enqueue(self, keys: Iterable[ResourceKey], delay: float = 0, *, first: bool = False) -> None:
         for key in keys:
-            self._queue.add(key)
-
-    def _enqueue_together(self, keys: Iterable[ResourceKey]) -> None:
-        for key in keys:
-            self._queue.add(key, _TOGETHER_SECONDS)
-
-    def _enqueue_first(self, keys: Iterable[ResourceKey]) -> None:
-        for key in keys:
-            self._queue.add(key, first=True)
+            self._queue.add(key, delay, first=first)
 
     def _observed(self, event_type: str | None, document: ApiObject) -> None:
         key = (str(document.get("kind")), namespace_of(document), name_of(document))
         if event_type == "DELETED" and (gone := self._cache.resource(key)) is not None:
             log_deleted(gone)
         keys = self._cache.remove(document) if event_type == "DELETED" else self._cache.put(document)
-        self._enqueue_together(keys)
+        self._enqueue(keys, _TOGETHER_SECONDS)
         if key in keys:
             # Resources that people have applied are reconciled at once, before changes of runs.
-            self._enqueue_first([key])
+            self._enqueue([key], first=True)
 
     async def _watch(self, ended: asyncio.Event) -> None:
         namespaces = self._settings.watch_namespaces

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Set
-from typing import Any, TypeVar
+from collections.abc import Iterator, Set
+from typing import Any
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.decide.snapshot import TableKey
 from messagestore_operator.decide.tables import table_key
 from messagestore_operator.kube.objects import ResourceKey
 from messagestore_operator.translate.folders import folders, segments
-
-_Key = TypeVar("_Key")
 
 
 class References:
@@ -55,35 +53,32 @@ class References:
 
     def add(self, resource: Resource) -> None:
         """Add a resource's references."""
-        key = resource.identity
-        for folder in _folder_keys(resource):
-            self._with_folder[folder].add(key)
-            for length in range(2, len(folder)):
-                self._above[folder[:length]].add(key)
-        if isinstance(resource, MessageStream):
-            self._of_table[table_key(resource)].add(key)
-            self._of_folder[_folder(resource)].add(key)
-            return
-        names = streams_named(resource)
-        if names is None:
-            self._selecting[key[1]].add(key)
-        for name in names or ():
-            self._of_stream[key[1], name].add(key)
+        for index, of in self._entries(resource):
+            index[of].add(resource.identity)
 
     def remove(self, resource: Resource) -> None:
         """Remove a resource's references."""
-        key = resource.identity
+        for index, of in self._entries(resource):
+            index[of].discard(resource.identity)
+            if not index[of]:
+                del index[of]
+
+    def _entries(self, resource: Resource) -> Iterator[tuple[dict[Any, set[ResourceKey]], Any]]:
+        """The indexes that have a resource, each with its key there."""
         for folder in _folder_keys(resource):
-            _discard(self._with_folder, folder, key)
+            yield self._with_folder, folder
             for length in range(2, len(folder)):
-                _discard(self._above, folder[:length], key)
+                yield self._above, folder[:length]
         if isinstance(resource, MessageStream):
-            _discard(self._of_table, table_key(resource), key)
-            _discard(self._of_folder, _folder(resource), key)
+            yield self._of_table, table_key(resource)
+            yield self._of_folder, _folder(resource)
             return
-        _discard(self._selecting, key[1], key)
-        for name in streams_named(resource) or ():
-            _discard(self._of_stream, (key[1], name), key)
+        _, namespace, _ = resource.identity
+        names = streams_named(resource)
+        if names is None:
+            yield self._selecting, namespace
+        for name in names or ():
+            yield self._of_stream, (namespace, name)
 
 
 def _folder_keys(resource: Resource) -> set[tuple[str, ...]]:
@@ -122,9 +117,3 @@ def matters(resource: Resource) -> Any:
     runs += [entry.current_run for entry in getattr(status, "streams", ())]
     current = [(run.name, run.launched_at) for run in runs if run is not None]
     return meta.uid, meta.generation, meta.deletion_timestamp, meta.labels, meta.annotations, current
-
-
-def _discard(index: dict[_Key, set[ResourceKey]], of: _Key, key: ResourceKey) -> None:
-    index[of].discard(key)
-    if not index[of]:
-        del index[of]

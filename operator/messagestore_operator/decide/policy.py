@@ -262,7 +262,8 @@ def _one(
     policy, stream = snapshot.policy, purge.stream
     idle = _idle(purge, status)
     if stream is None:
-        return _in_the_way(idle, Reason.STREAM_MISSING, f"there is no MessageStream {purge.entry.name}")
+        missing = RunError(reason=Reason.STREAM_MISSING, message=f"there is no MessageStream {purge.entry.name}")
+        return replace(idle, blocker=missing)
     if refusal is not None or policy.spec.suspend or not snapshot.can_run or _deleted(policy, stream):
         return idle
     blocker = blocker_of_purge(stream, snapshot)
@@ -333,7 +334,3 @@ def _kind(kind: str | None) -> RunKind:
 
 def _deleted(policy: RetentionPolicy, stream: MessageStream) -> bool:
     return policy.metadata.deletion_timestamp is not None or stream.metadata.deletion_timestamp is not None
-
-
-def _in_the_way(purge: StreamPurge, reason: Reason, words: str) -> StreamPurge:
-    return replace(purge, blocker=RunError(reason=reason, message=words))
