@@ -157,7 +157,6 @@ class LeaseRequest:
     """For people, such as ``MessageStream default/orders``."""
     since: datetime
     """When it was reserved: its order in the queue."""
-    continuous: bool = False
 
 
 @dataclass(frozen=True, order=True)

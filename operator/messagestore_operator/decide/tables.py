@@ -79,7 +79,6 @@ def lease_request_of(resource: Resource, run: CurrentRun) -> LeaseRequest:
         kind=_kind(run),
         resource=f"{kind} {namespace}/{name}",
         since=run.requested_at.datetime,
-        continuous=isinstance(resource, MessageStream) and resource.spec.trigger.continuous is not None,
     )
 
 

@@ -24,7 +24,6 @@ METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 _REFUSED = (400, 403, 413, 422)
 PAGE = 100
 """Objects per page of a list: so many are in memory unreduced at once, if they are not large."""
@@ -219,14 +218,6 @@ class KubeClient:
             ConflictError: it has changed since.
         """
         return await self._request("PUT", path, _STRICT, body)
-
-    async def apply(self, path: str, body: ApiObject) -> ApiObject:
-        """Server-side apply: the operator becomes manager of the fields in the body.
-
-        Raises:
-            ConflictError: the body has a resourceVersion that is not the newest.
-        """
-        return await self._request("PATCH", path, {**_STRICT, "force": True}, body, APPLY_PATCH)
 
     async def json_patch(self, path: str, operations: list[dict[str, Any]]) -> ApiObject:
         """Change parts of an object, all or none; a failed test operation raises InvalidError."""
