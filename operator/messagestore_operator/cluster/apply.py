@@ -35,6 +35,7 @@ from messagestore_operator.status.conditions import condition_of
 
 _log = logging.getLogger(__name__)
 Enqueue = Callable[[Iterable[tuple[str, str, str]]], None]
+_NEED_SOMEBODY = frozenset({"Failing", "Stalled", "Failed"})
 
 
 class Applier:
@@ -185,7 +186,6 @@ def _path(resource: Resource, subresource: str | None = None) -> str:
 
 
 _changes = logging.getLogger("messagestore_operator.resources")
-_NEED_SOMEBODY = frozenset({"Failing", "Stalled", "Failed"})
 
 
 def log_change(resource: Resource, after: Status) -> None:

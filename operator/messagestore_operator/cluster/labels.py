@@ -29,6 +29,16 @@ RESOURCE_LABELS = {
     "ReplayJob": f"{GROUP}/replay",
 }
 """For each kind, the label with the resource's name on all its objects."""
+UID = f"{GROUP}/uid"
+_NUMBER = f"{GROUP}/run-number"
+_GENERATION = f"{GROUP}/generation"
+_ATTEMPT = f"{GROUP}/attempt"
+_CONTINUOUS = f"{GROUP}/continuous"
+_OF_STREAM = RESOURCE_LABELS["MessageStream"]
+IDENTITY = frozenset(
+    {RUN, RUN_KIND, UID, *RESOURCE_LABELS.values(), _NUMBER, _GENERATION, _ATTEMPT, _CONTINUOUS},
+)
+"""The labels and annotations that are read of a run's objects."""
 
 
 def object_reference(resource: Resource) -> ObjectReference:
@@ -70,18 +80,6 @@ def document_reference(document: ApiObject) -> dict[str, Any]:
         "uid": at(document, "metadata", "uid"),
         "controller": True,
     }
-
-
-UID = f"{GROUP}/uid"
-_NUMBER = f"{GROUP}/run-number"
-_GENERATION = f"{GROUP}/generation"
-_ATTEMPT = f"{GROUP}/attempt"
-_CONTINUOUS = f"{GROUP}/continuous"
-_OF_STREAM = RESOURCE_LABELS["MessageStream"]
-IDENTITY = frozenset(
-    {RUN, RUN_KIND, UID, *RESOURCE_LABELS.values(), _NUMBER, _GENERATION, _ATTEMPT, _CONTINUOUS},
-)
-"""The labels and annotations that are read of a run's objects."""
 
 
 def run_labels(ref: RunRef, owner: Resource) -> dict[str, str]:

@@ -19,6 +19,15 @@ from messagestore_operator.api.resource import GROUP, VERSION, Resource
 from messagestore_operator.kube.objects import ApiObject, Kind, metadata
 from messagestore_operator.manifests.problem import message_of, path_text
 
+RESOURCES = {kind: Kind(GROUP, VERSION, kind, names.plural) for kind, names in NAMES.items()}
+"""The project's three kinds, by name."""
+LARGEST = 256 << 10
+"""Characters of a spec, and of labels and annotations, that are kept. Anybody may make resources of 1.5 MB."""
+_LONGEST = 1000
+_TRIGGER = ("spec", "trigger")
+_NO_TRIGGER: Mapping[str, Any] = {"manual": {}}
+"""Replaces a refused trigger; such a resource gets no runs."""
+
 
 def managers(managed_fields: Any) -> dict[str, str]:
     """The last writer of ``spec`` and of each of this project's annotations, by name.
@@ -47,16 +56,6 @@ def _annotations(fields: dict[str, Any]) -> list[str]:
     annotations = own.get("f:annotations") if isinstance(own, dict) else None
     names = annotations if isinstance(annotations, dict) else {}
     return [name.removeprefix("f:") for name in names if name.startswith(f"f:{GROUP}/")]
-
-
-RESOURCES = {kind: Kind(GROUP, VERSION, kind, names.plural) for kind, names in NAMES.items()}
-"""The project's three kinds, by name."""
-LARGEST = 256 << 10
-"""Characters of a spec, and of labels and annotations, that are kept. Anybody may make resources of 1.5 MB."""
-_LONGEST = 1000
-_TRIGGER = ("spec", "trigger")
-_NO_TRIGGER: Mapping[str, Any] = {"manual": {}}
-"""Replaces a refused trigger; such a resource gets no runs."""
 
 
 def read(document: ApiObject, known: Resource | None, problem: str | None) -> tuple[Resource, str | None]:

@@ -13,6 +13,11 @@ from messagestore_operator.tenancy.settings import USE_LABEL
 from messagestore_operator.translate.annotations import PAUSED
 
 _ACTIVE_SECONDS = 30.0
+_FRESH_SECONDS = 60.0
+_MISSED_SECONDS = 5.0
+"""A missing Secret is looked for again after this time, as somebody may create it."""
+_BELIEVED_SECONDS = 10.0
+"""An API server that has just started refuses requests until it has read the Roles."""
 
 
 class Namespaces:
@@ -53,13 +58,6 @@ class Namespaces:
             self._well.pop(name, None)
         else:
             self._well[name] = self._clock()
-
-
-_FRESH_SECONDS = 60.0
-_MISSED_SECONDS = 5.0
-"""A missing Secret is looked for again after this time, as somebody may create it."""
-_BELIEVED_SECONDS = 10.0
-"""An API server that has just started refuses requests until it has read the Roles."""
 
 
 class Secrets:

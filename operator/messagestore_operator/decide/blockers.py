@@ -36,6 +36,8 @@ from messagestore_operator.translate import (
 from messagestore_operator.translate.folders import TABLE_URI, beyond_pods, overlaps
 from messagestore_operator.translate.secrets import Use
 
+MOST_STREAMS = 100
+
 
 @dataclass(frozen=True, order=True)
 class Need:
@@ -85,7 +87,6 @@ def unmet(wanted: Iterable[Need], secrets: Uses) -> list[Need]:
 
 Named = MessageStream | RetentionPolicy | ReplayJob
 AnySnapshot = TypeVar("AnySnapshot", bound=Snapshot)
-MOST_STREAMS = 100
 
 
 # Blockers of a resource of any kind; it may be another one than the snapshot's.

@@ -16,6 +16,7 @@ from messagestore_operator.decide.stream import decide_stream
 from messagestore_operator.status.reasons import Reason
 
 _FIGURES = ("lag", "lastBatchTime", "lifecycle", "progress", "sequences", "table", "totals")
+_NOT_WATCHED_AGAIN = timedelta(seconds=30)
 
 
 def sparing(snapshot: Snapshot, before: Status | None, wanted: Decision) -> Decision:
@@ -42,9 +43,6 @@ def _essence(status: Status) -> dict[str, Any]:
         if condition["reason"] == Reason.INGESTING:
             del condition["message"]
     return compared
-
-
-_NOT_WATCHED_AGAIN = timedelta(seconds=30)
 
 
 def decide(snapshot: Snapshot) -> Decision:

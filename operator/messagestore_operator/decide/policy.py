@@ -49,6 +49,9 @@ from messagestore_operator.status.words import clock_time
 from messagestore_operator.translate import approved_preview
 from messagestore_operator.translate.annotations import run_requested
 
+_GONE = RunError(reason=Reason.DELETING, message="the RetentionPolicy is being deleted")
+_LEFT = RunError(reason=Reason.SPEC_CHANGED, message="the policy no longer has this stream")
+
 
 def recorded(before: PolicyStreamStatus, stage: RunStage) -> PolicyStreamStatus:
     """A stream's entry with its run in progress, or with the outcome of its ended run."""
@@ -97,10 +100,6 @@ def erasure_due(entry: PolicyStreamStatus) -> datetime | None:
         return None
     due = purge.erase_due_by.datetime
     return due if purge.erased_at is None or due > purge.erased_at.datetime else None
-
-
-_GONE = RunError(reason=Reason.DELETING, message="the RetentionPolicy is being deleted")
-_LEFT = RunError(reason=Reason.SPEC_CHANGED, message="the policy no longer has this stream")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,11 @@ from urllib.parse import quote
 ApiObject: TypeAlias = Mapping[str, Any]
 ResourceKey: TypeAlias = tuple[str, str, str]
 """Kind, namespace, name."""
+MANAGER = "message-store-operator"
+"""The operator's name, as the manager of its objects and of fields."""
+MANAGED_BY = "app.kubernetes.io/managed-by"
+SELECTOR = f"{MANAGED_BY}={MANAGER}"
+"""Selects only objects that the operator created."""
 
 
 def metadata(document: ApiObject) -> Mapping[str, Any]:
@@ -113,9 +118,3 @@ SERVICE_ACCOUNTS = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 ROLES = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles")
 ROLE_BINDINGS = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
-
-MANAGER = "message-store-operator"
-"""The operator's name, as the manager of its objects and of fields."""
-MANAGED_BY = "app.kubernetes.io/managed-by"
-SELECTOR = f"{MANAGED_BY}={MANAGER}"
-"""Selects only objects that the operator created."""

@@ -26,6 +26,11 @@ _REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _ANSWER_SECONDS = 5.0
 OK, UNAUTHORIZED, FORBIDDEN, TOO_MANY = 200, 401, 403, 429
+MOST_CONNECTIONS = 16
+"""Connections at once; the kernel keeps as many more waiting, and refuses the others."""
+CONNECTION_SECONDS = 10.0
+FRESH_SECONDS = 2.0
+_REFUSED_SECONDS = 0.1
 
 
 class Visitors:
@@ -98,13 +103,6 @@ class Visitors:
 
 def _kind(group: str, kind: str) -> dict[str, str]:
     return {"apiVersion": f"{group}.k8s.io/v1", "kind": kind}
-
-
-MOST_CONNECTIONS = 16
-"""Connections at once; the kernel keeps as many more waiting, and refuses the others."""
-CONNECTION_SECONDS = 10.0
-FRESH_SECONDS = 2.0
-_REFUSED_SECONDS = 0.1
 
 
 class Page:

@@ -26,6 +26,13 @@ Seen = Callable[[str | None, ApiObject], None]
 _log = logging.getLogger(__name__)
 _PAUSE_SECONDS = (0.1, 30.0)
 """Seconds between two watches, and the maximum if they fail."""
+T = TypeVar("T")
+_GRACE_SECONDS = 5.0
+"""How far a watch may be behind a list."""
+_RETRY_SECONDS = (1.0, 60.0)
+"""Seconds between the first two tries of the first list, and the maximum between later ones."""
+_MISSING_SECONDS = 10.0
+"""How often the operator looks for a kind that is not installed."""
 
 
 async def watched(client: KubeClient, kind: Kind, namespace: str | None, seen: Seen) -> None:
@@ -49,15 +56,6 @@ async def watched(client: KubeClient, kind: Kind, namespace: str | None, seen: S
             _log.warning("%s can't be watched: %s", kind.plural, error)
             pause = min(2 * pause, longest)
         await asyncio.sleep(pause)
-
-
-T = TypeVar("T")
-_GRACE_SECONDS = 5.0
-"""How far a watch may be behind a list."""
-_RETRY_SECONDS = (1.0, 60.0)
-"""Seconds between the first two tries of the first list, and the maximum between later ones."""
-_MISSING_SECONDS = 10.0
-"""How often the operator looks for a kind that is not installed."""
 
 
 class KindMissingError(Exception):

@@ -33,6 +33,10 @@ from messagestore_operator.tenancy.predicates import predicate_problems
 from messagestore_operator.translate import refusals
 from messagestore_operator.translate.folders import overlaps
 
+STANDARD_INPUT = "-"
+_SUFFIXES = (".yaml", ".yml", ".json")
+MAX_FILE_BYTES = 16 * 2**20
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -159,11 +163,6 @@ def _decoded(value: str) -> bytes | None:
         return base64.b64decode("".join(value.split()), validate=True)
     except (binascii.Error, ValueError):
         return None
-
-
-STANDARD_INPUT = "-"
-_SUFFIXES = (".yaml", ".yml", ".json")
-MAX_FILE_BYTES = 16 * 2**20
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,20 @@ from messagestore_operator.manifests.problem import Path, Problem, path_text
 MAX_VALUES = 200_000
 """Maximum number of values in a document. Each use of an alias counts: a few lines of YAML can expand to billions."""
 MAX_DEPTH = 100
+_TAG = "tag:yaml.org,2002:"
+_BOOLEANS = {
+    word: value
+    for value, words in ((True, ("y", "yes", "on", "true")), (False, ("n", "no", "off", "false")))
+    for plain in words
+    for word in (plain, plain.capitalize(), plain.upper())
+}
+_NULLS = ("", "~", "null", "Null", "NULL")
+_INTEGER = re.compile(
+    r"(?P<sign>[-+]?)(?:0[xX](?P<x>[0-9a-fA-F]+)|0[bB](?P<b>[01]+)|0[oO]?(?P<o>[0-7]+)|(?P<d>[0-9]+))"
+    r"|0b(?P<signed>[-+][01]+)"
+)
+_BASES = {"x": 16, "b": 2, "o": 8, "d": 10, "signed": 2}
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
 
 @dataclass(frozen=True)
@@ -163,22 +177,6 @@ class _Parser:
     def _refuse(self, node: Node, path: Path, message: str) -> None:
         mark = node.start_mark
         self.problems.append(Problem(self.file, mark.line + 1, mark.column + 1, path_text(path), message))
-
-
-_TAG = "tag:yaml.org,2002:"
-_BOOLEANS = {
-    word: value
-    for value, words in ((True, ("y", "yes", "on", "true")), (False, ("n", "no", "off", "false")))
-    for plain in words
-    for word in (plain, plain.capitalize(), plain.upper())
-}
-_NULLS = ("", "~", "null", "Null", "NULL")
-_INTEGER = re.compile(
-    r"(?P<sign>[-+]?)(?:0[xX](?P<x>[0-9a-fA-F]+)|0[bB](?P<b>[01]+)|0[oO]?(?P<o>[0-7]+)|(?P<d>[0-9]+))"
-    r"|0b(?P<signed>[-+][01]+)"
-)
-_BASES = {"x": 16, "b": 2, "o": 8, "d": 10, "signed": 2}
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
 
 def value_of(tag: str, text: str) -> Any:

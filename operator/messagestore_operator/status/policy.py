@@ -32,6 +32,9 @@ from messagestore_operator.status.words import clock_time, count, few, in_status
 from messagestore_operator.translate import APPROVED_PREVIEW, approved_preview
 from messagestore_operator.translate.annotations import RUN_REQUESTED
 
+_WAITS_FOR_TIME = (Reason.PAUSED, Reason.WAITING_FOR_WINDOW)
+_WAITS_FOR_TURN = (Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM)
+
 
 def policy_stream(result: StreamResult, before: PolicyStreamStatus | None) -> PolicyStreamStatus:
     """One stream's entry in the status, with the outcome of a run on it; fields that it doesn't report stay."""
@@ -89,10 +92,6 @@ def _stream_summary(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatu
     if len(names) > 1:
         return count(len(names), "stream")
     return names[0] if names else None
-
-
-_WAITS_FOR_TIME = (Reason.PAUSED, Reason.WAITING_FOR_WINDOW)
-_WAITS_FOR_TURN = (Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM)
 
 
 @dataclass(frozen=True)

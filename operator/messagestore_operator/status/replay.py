@@ -23,6 +23,8 @@ from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.words import clock_time, count
 
+ENDED = ("Succeeded", "Failed", "Cancelled")
+
 
 def with_progress(before: ReplayJobStatus, report: RunReport | None) -> ReplayJobStatus:
     """A status with the figures of a report, of a run in progress or an ended one."""
@@ -46,9 +48,6 @@ def short_destination(destination: Destination) -> str:
         return f"kafka/{destination.kafka.topic}"
     assert destination.files is not None
     return f"files/{destination.files.uri.rstrip('/').rpartition('/')[2]}"
-
-
-ENDED = ("Succeeded", "Failed", "Cancelled")
 
 
 def has_ended(job: ReplayJob) -> bool:

@@ -42,6 +42,9 @@ UNKNOWN = "unknown"
 """The lag of a stream whose source nobody lists."""
 
 _MOST_REASONS = 10
+_PATIENCE = timedelta(seconds=15)
+"""How long a healthy stream waits for its table or a slot before its condition shows that; short waits are normal."""
+_DOES = "ingests what has arrived"
 
 
 def with_progress(before: MessageStreamStatus, report: RunReport | None, now: datetime) -> MessageStreamStatus:
@@ -183,12 +186,6 @@ def _unfinished(by_status: Mapping[str, int] | None) -> UnfinishedMessages | Non
     if by_status is None:
         return None
     return UnfinishedMessages(**{status.lower(): messages for status, messages in by_status.items()})
-
-
-_PATIENCE = timedelta(seconds=15)
-"""How long a healthy stream waits for its table or a slot before its condition shows that; short waits are normal."""
-
-_DOES = "ingests what has arrived"
 
 
 def with_view(

@@ -14,6 +14,7 @@ from messagestore_operator.api.scalars import Time
 
 Part = TypeVar("Part", bound=StatusModel)
 _FIRST_YEAR = 1000
+_FEW = 3
 
 
 def clock_time(moment: datetime | None) -> Time | None:
@@ -39,9 +40,6 @@ def in_status(kind: type[Part], figures: ContractModel, /, **differing: Any) -> 
     values = {name: getattr(figures, name) for name in same}
     clocked = {name: clock_time(value) if isinstance(value, datetime) else value for name, value in values.items()}
     return kind.model_validate({**clocked, **differing})
-
-
-_FEW = 3
 
 
 def count(number: int, noun: str) -> str:
