@@ -178,6 +178,25 @@ def set_aside(store: HeldStore, rows: pa.Table) -> None:
         )
 
 
+def set_aside_new(store: HeldStore, rows: pa.Table, known: Mapping[DeadLetterKey, str]) -> list[str | None]:
+    """Append those dead letters (schema DEAD_LETTERS) that are not known, durably.
+
+    Args:
+        store: to write to.
+        rows: the dead letters.
+        known: as of :func:`set_aside_before`.
+
+    Returns:
+        Which batch set each of them aside before; None for those that were appended.
+    """
+    # The keys have digests of all bytes.
+    before = [known.get(key) for key in dead_letter_keys(rows)] if known else list[str | None]([None] * rows.num_rows)
+    new = rows.filter(pa.array([batch is None for batch in before], pa.bool_()))
+    if new.num_rows:
+        set_aside(store, new)
+    return before
+
+
 def remove(store: HeldStore, rows: pa.Table) -> None:
     """Delete dead letters, by columns raw and source; the caller names the write."""
     store.open_to_write("dead_letters").merge(

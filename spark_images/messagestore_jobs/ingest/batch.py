@@ -19,7 +19,7 @@ from messagestore_core.clock import microseconds, shifted
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.batches import batch_id
-from messagestore_core.store.dead_letters import dead_letter_keys, set_aside, set_aside_again, set_aside_before
+from messagestore_core.store.dead_letters import set_aside_again, set_aside_before, set_aside_new
 from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
@@ -266,10 +266,7 @@ def _set_aside(context: BatchContext, due: Due, dead_letters: Iterator[pa.Table]
     known = set_aside_before(context.store, due.read_before if any_unfit or due.repeated else set())
     this, earlier, own = _id(context.task, due.batch), 0, 0
     for rows in dead_letters:
-        by = [known.get(key) for key in dead_letter_keys(rows)] if known else [None] * rows.num_rows
-        new = rows.filter(pa.array([batch is None for batch in by]))
-        if new.num_rows:
-            set_aside(context.store, new)
+        by = set_aside_new(context.store, rows, known)
         earlier += sum(batch is not None and batch != this for batch in by)
         own += sum(batch == this for batch in by)
     return _SetAside(cut, earlier, own, sum(batch == this for batch in known.values()))

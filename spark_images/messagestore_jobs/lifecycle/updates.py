@@ -12,10 +12,9 @@ from messagestore_core.bounds import LONGEST_ERROR, MOST_ATTEMPTS
 from messagestore_core.reasons import DeadLetterReason as Reason
 from messagestore_core.store.dead_letters import (
     NAME_COLUMNS,
-    dead_letter_keys,
     new_dead_letters,
-    set_aside,
     set_aside_before,
+    set_aside_new,
     source_column,
 )
 from messagestore_core.store.fence import HeldStore
@@ -64,11 +63,7 @@ def set_aside_once(store: HeldStore, dead_letters: pa.Table, batch: str, read_be
     """
     if not dead_letters.num_rows:
         return 0
-    known = set_aside_before(store, read_before)
-    by = [known.get(key) for key in dead_letter_keys(dead_letters)]
-    new = dead_letters.filter(pa.array([one is None for one in by], pa.bool_()))
-    if new.num_rows:
-        set_aside(store, new)
+    by = set_aside_new(store, dead_letters, set_aside_before(store, read_before))
     return sum(one is None or one == batch for one in by)
 
 

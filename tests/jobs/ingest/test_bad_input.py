@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_report import IngestOutcome
+from messagestore_core.store import dead_letters as table_of_dead_letters
 from messagestore_core.store.dead_letters import set_aside
 from messagestore_jobs.ingest import batch, job
 from messagestore_jobs.ingest import dead_letters as letters_of_batch
@@ -411,7 +412,9 @@ def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> T
         patched.setattr(batch, "portion_bytes", lambda spark: PORTION)
         patched.setattr(job, "bytes_at_once", lambda spark: ALONG)
         patched.setattr(batch, "brought_along", brought_along)
-        patched.setattr(batch, "set_aside", lambda store, rows: (portions.append(rows), set_aside(store, rows)))
+        patched.setattr(
+            table_of_dead_letters, "set_aside", lambda store, rows: (portions.append(rows), set_aside(store, rows))
+        )
         outcome = stream.run()
     return Table(stream, outcome, along, portions, by_file(stream.messages()), by_file(stream.dead_letters()))
 

@@ -8,7 +8,14 @@ import pytest
 
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.claim_checks import withdraw_claim_checks
-from messagestore_core.store.dead_letters import set_aside, set_aside_again, source_positions_of, withdraw
+from messagestore_core.store.dead_letters import (
+    set_aside,
+    set_aside_again,
+    set_aside_before,
+    set_aside_new,
+    source_positions_of,
+    withdraw,
+)
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import ReadFiles
 from messagestore_core.store.layout import CLAIM_CHECKS
@@ -47,6 +54,13 @@ def test_new_dead_letters_go_and_those_of_other_batches_stay(store: HeldStore) -
     version = store.table("dead_letters").version()
     withdraw(store, "own/1")
     assert store.table("dead_letters").version() == version
+
+
+def test_a_dead_letter_that_an_earlier_batch_set_aside_is_not_set_aside_again(store: HeldStore) -> None:
+    set_aside(store, letters(letter(0, "MissingField", "own/1")))
+    again = letters(letter(0, "MissingField", "own/2"), letter(1, "MissingField", "own/2"))
+    assert set_aside_new(store, again, set_aside_before(store, {"kafka:orders"})) == ["own/1", None]
+    assert [row["batch"] for row in rows(store)] == ["own/1", "own/2"]
 
 
 def test_dead_letters_at_places_that_stay_are_left_alone(store: HeldStore) -> None:
