@@ -85,7 +85,7 @@ class Pod:
             "MESSAGESTORE_CONFIGMAP": f"default/{run}",
             "MESSAGESTORE_SERVICE_ACCOUNT": str(folder),
             "MESSAGESTORE_TERMINATION_LOG": str(folder / "log"),
-            "MESSAGESTORE_GRACE_SECONDS": "60",
+            "MESSAGESTORE_GRACE_SECONDS": f"{scaled(60):.0f}",
             "JDK_JAVA_OPTIONS": LITTLE_JAVA_OPTIONS,
             "KUBERNETES_SERVICE_HOST": "127.0.0.1",
             "KUBERNETES_SERVICE_PORT": str(port or apiserver.port),
