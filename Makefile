@@ -57,10 +57,10 @@ demo: install ## Ingest, purge and replay real webhooks on this machine
 test: install tools ## A test of everything that is promised; deletes the cluster that they create
 	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) --take-down tests/e2e tests/jobs tests/operator tests/chart tests/unit
 
-# The histories and the pages' commands that are marked long run with their own targets.
+# Histories, hostile files and the pages' commands that are marked long run with their own targets.
 test-all: test test-histories test-hostile test-documents test-faults fuzz fuzz-records ## `make test`, then all that it only samples; some hours
-	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) --take-down -m long --ignore tests/jobs/histories --ignore tests/jobs/documents \
-		tests/e2e tests/jobs tests/operator tests/unit
+	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) --take-down -m long tests/e2e tests/jobs tests/operator tests/unit \
+		--ignore tests/jobs/histories --ignore tests/jobs/hostile --ignore tests/jobs/documents
 
 test-unit: install ## Tests of pure parts, in milliseconds
 	$(PYTEST) $(TWO_AT_ONCE) tests/unit
@@ -76,7 +76,7 @@ test-jobs: install tools ## Tests of the jobs on local Spark
 	$(PYTEST) tests/jobs
 
 test-hostile: install ## All replacements of each kind of file of a store; some 40 minutes
-	MESSAGESTORE_HOSTILE=all $(PYTEST) $(TWO_AT_ONCE) --timeout 0 tests/jobs/hostile
+	MESSAGESTORE_HOSTILE=all $(PYTEST) $(TWO_AT_ONCE) --timeout 0 -m '' tests/jobs/hostile
 
 test-documents: install ## The commands of all pages that start Spark
 	MESSAGESTORE_DOCUMENTS=all $(PYTEST) $(TWO_AT_ONCE) -m '' tests/jobs/documents
