@@ -2,6 +2,8 @@
 
 import pyarrow as pa
 
+from messagestore_core import envelope
+
 UTC = pa.timestamp("us", tz="UTC")
 
 SOURCE = pa.struct(
@@ -13,54 +15,23 @@ SOURCE = pa.struct(
     ]
 )
 
-MESSAGES = pa.schema(
-    [
-        pa.field("message_id", pa.string(), nullable=False),
-        pa.field("stream_name", pa.string(), nullable=False),
-        pa.field("category", pa.string(), nullable=False),
-        pa.field("position", pa.int64(), nullable=False),
-        pa.field("global_position", pa.int64(), nullable=False),
-        pa.field("type", pa.string()),
-        pa.field("type_namespace", pa.string()),
-        pa.field("type_revision", pa.string()),
-        pa.field("correlation_id", pa.string()),
-        pa.field("causation_id", pa.string()),
-        pa.field("reply_to", pa.string()),
-        pa.field("sequence_id", pa.string()),
-        pa.field("sequence_number", pa.int64()),
-        pa.field("sequence_size", pa.int64()),
-        pa.field("sequence_end", pa.bool_()),
-        pa.field("headers", pa.map_(pa.string(), pa.string())),
-        pa.field("metadata", pa.string()),
-        pa.field("payload", pa.binary()),
-        pa.field("content_type", pa.string()),
-        pa.field("payload_encoding", pa.string()),
-        pa.field("payload_uri", pa.string()),
-        pa.field("payload_size", pa.int64()),
-        pa.field("payload_sha256", pa.string()),
-        pa.field("schema_version", pa.int32()),
-        pa.field("status", pa.string(), nullable=False),
-        pa.field("result", pa.binary()),
-        pa.field("error", pa.string()),
-        pa.field("retries", pa.int32(), nullable=False),
-        pa.field("next_retry_at", UTC),
-        pa.field("ttl", pa.string()),
-        pa.field("expires_at", UTC),
-        pa.field("time", UTC, nullable=False),
-        pa.field("inserted_at", UTC, nullable=False),
-        pa.field("updated_at", UTC),
-        pa.field("scrubbed_at", UTC),
-        pa.field("source", SOURCE),
-        pa.field("inserted_date", pa.date32(), nullable=False),
-        pa.field("hmac", pa.string()),
-        pa.field("scrubs", pa.list_(pa.string())),
-    ]
-)
-"""``inserted_date`` (UTC, of inserted_at) partitions the table, so that whole days are deleted without being read.
+_TYPES = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "date": pa.date32(),
+    "timestamp": UTC,
+    "array<string>": pa.list_(pa.string()),
+    envelope.HEADERS: pa.map_(pa.string(), pa.string()),
+    envelope.SOURCE: SOURCE,
+}
+"""By their names in Spark SQL."""
 
-``scrubs`` says what scrubs have removed from the row, and how.
-``hmac`` is the message's seal, where its stream has a key: see ``integrity``.
-"""
+MESSAGES = pa.schema(
+    [pa.field(field.column, _TYPES[field.type], nullable=not field.required) for field in envelope.COLUMNS]
+)
 
 REFUSAL = pa.struct(
     [
