@@ -7,6 +7,8 @@ from enum import Enum
 from re import sub
 from types import MappingProxyType
 
+from messagestore_core import envelope
+
 
 class Kind(Enum):
     """The type of an expression, as coarse as predicates need; the value is its name in error messages."""
@@ -46,28 +48,20 @@ class ColumnSet:
         return f"there is no such column {self.location}; {hint}"
 
 
-def _kinds(**names: str) -> Mapping[str, Kind]:
-    """The kind of each column, by the names of each kind."""
-    return MappingProxyType({name: Kind[kind] for kind, of in names.items() for name in of.split()})
-
-
-_MESSAGES = _kinds(
-    TEXT="message_id stream_name category type type_namespace type_revision correlation_id causation_id reply_to "
-    "sequence_id metadata content_type payload_encoding payload_uri payload_sha256 status error ttl",
-    NUMBER="position global_position sequence_number sequence_size payload_size schema_version retries",
-    BOOLEAN="sequence_end",
-    TIMESTAMP="time expires_at next_retry_at inserted_at updated_at scrubbed_at",
-    BINARY="payload result",
-    MAP="headers",
-    STRUCT="source",
-)
+_KINDS = {
+    "string": Kind.TEXT,
+    "binary": Kind.BINARY,
+    "boolean": Kind.BOOLEAN,
+    "int": Kind.NUMBER,
+    "bigint": Kind.NUMBER,
+    "timestamp": Kind.TIMESTAMP,
+    envelope.HEADERS: Kind.MAP,
+    envelope.SOURCE: Kind.STRUCT,
+}
+_MESSAGES = MappingProxyType({field.column: _KINDS[field.type] for field in envelope.READ})
 # Columns that the store sets after the filter. `inserted_at` is the clock of the run: a repeated batch would be
 # filtered differently.
-_ADDED_BY_STORE = _kinds(
-    TEXT="payload_uri",
-    NUMBER="position global_position retries",
-    TIMESTAMP="next_retry_at inserted_at updated_at scrubbed_at",
-)
+_ADDED_BY_STORE = frozenset(field.column for field in envelope.READ if field.of == "Store")
 _DOCUMENTS = frozenset({"payload", "metadata", "result"})
 
 MESSAGE_COLUMNS = ColumnSet("in messages", _MESSAGES, _DOCUMENTS)
@@ -76,16 +70,24 @@ FILTER_COLUMNS = ColumnSet(
     "when a message arrives",
     MappingProxyType({name: kind for name, kind in _MESSAGES.items() if name not in _ADDED_BY_STORE}),
     _DOCUMENTS,
-    frozenset(_ADDED_BY_STORE),
+    _ADDED_BY_STORE,
 )
 
 DEAD_LETTER_COLUMNS = ColumnSet(
     "in dead letters",
-    _kinds(
-        TEXT="reason detail redriven_by message_id stream_name correlation_id",
-        TIMESTAMP="failed_at redriven_at",
-        BINARY="raw",
-        STRUCT="source",
+    MappingProxyType(
+        {
+            "reason": Kind.TEXT,
+            "detail": Kind.TEXT,
+            "redriven_by": Kind.TEXT,
+            "message_id": Kind.TEXT,
+            "stream_name": Kind.TEXT,
+            "correlation_id": Kind.TEXT,
+            "failed_at": Kind.TIMESTAMP,
+            "redriven_at": Kind.TIMESTAMP,
+            "raw": Kind.BINARY,
+            "source": Kind.STRUCT,
+        }
     ),
     frozenset({"raw"}),
 )
