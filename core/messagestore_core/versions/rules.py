@@ -8,23 +8,14 @@ from collections.abc import Sequence
 
 from pydantic import TypeAdapter, ValidationError
 
+from messagestore_core import envelope
 from messagestore_core.contract.records import Translator
 from messagestore_core.paths import steps
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.layout import TRANSLATORS
 from messagestore_core.store.objects import Objects
 
-COLUMNS = {
-    "type": "type",
-    "typeNamespace": "type_namespace",
-    "typeRevision": "type_revision",
-    "correlationId": "correlation_id",
-    "causationId": "causation_id",
-    "replyTo": "reply_to",
-    "sequenceId": "sequence_id",
-    "contentType": "content_type",
-    "payloadEncoding": "payload_encoding",
-}
+COLUMNS = {field.name: field.column for field in envelope.COLUMNS if field.translated}
 """The columns of the fields that a translator may change, by their names in manifests."""
 FIRST_VERSION = 0
 """The version of a message that names none."""
