@@ -14,36 +14,15 @@ from collections.abc import Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from messagestore_core import envelope
 from messagestore_core.contract.records import Integrity
 from messagestore_core.store.errors import RunFailedError
 
 PREFIX = "v1="
-TEXTS = (
-    "message_id",
-    "stream_name",
-    "type",
-    "type_namespace",
-    "type_revision",
-    "correlation_id",
-    "causation_id",
-    "reply_to",
-    "sequence_id",
-    "metadata",
-    "content_type",
-    "payload_encoding",
-    "payload_sha256",
-    "ttl",
-)
-NUMBERS = (
-    "position",
-    "global_position",
-    "sequence_number",
-    "sequence_size",
-    "sequence_end",
-    "payload_size",
-    "schema_version",
-)
-TIMES = ("expires_at", "time", "inserted_at")
+_SEALED = {field.column: field.type for field in envelope.COLUMNS if field.sealed}
+TEXTS = tuple(column for column, kind in _SEALED.items() if kind == "string")
+NUMBERS = tuple(column for column, kind in _SEALED.items() if kind in ("bigint", "int", "boolean"))
+TIMES = tuple(column for column, kind in _SEALED.items() if kind == "timestamp")
 HEADERS = "headers"
 COLUMNS = (*TEXTS, *NUMBERS, *TIMES, HEADERS)
 

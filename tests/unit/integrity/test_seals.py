@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.store.schemas import MESSAGES
 from messagestore_jobs.integrity import COLUMNS, HEADERS, NUMBERS, TIMES
 from support.seals import is_sealed, seal
 
 AT = datetime(2026, 1, 5, 12, 0, 0, 7, tzinfo=UTC)
-NOT_COVERED = {
-    *("category", "payload", "payload_uri", "status", "result", "error", "retries", "next_retry_at"),
-    *("updated_at", "scrubbed_at", "source", "inserted_date", "hmac", "scrubs"),
-}
-"""Columns that follow from others, are stored elsewhere, have a digest, or change with the lifecycle."""
+COVERED = (
+    *("message_id", "stream_name", "type", "type_namespace", "type_revision", "correlation_id", "causation_id"),
+    *("reply_to", "sequence_id", "metadata", "content_type", "payload_encoding", "payload_sha256", "ttl", "position"),
+    *("global_position", "sequence_number", "sequence_size", "sequence_end", "payload_size", "schema_version"),
+    *("expires_at", "time", "inserted_at", "headers"),
+)
+"""In the order of the values in a seal."""
 
 
 def row(**given: Any) -> dict[str, Any]:
@@ -24,9 +25,9 @@ def row(**given: Any) -> dict[str, Any]:
     return {**texts, **numbers, **dict.fromkeys(TIMES, AT), HEADERS: {"b": "1", "a": "é"}, **given}
 
 
-def test_every_column_is_covered_or_said_not_to_be() -> None:
-    assert set(COLUMNS) | NOT_COVERED == set(MESSAGES.names)
-    assert not set(COLUMNS) & NOT_COVERED
+def test_a_new_column_is_not_covered() -> None:
+    """Otherwise no seal that stores have would be right."""
+    assert COLUMNS == COVERED
 
 
 @pytest.mark.parametrize("name", COLUMNS)
