@@ -10,46 +10,19 @@ from typing import Literal
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from messagestore_core.envelope import READ
+
 LineBreaks = Literal["Keep", "Space", "Base64"]
 """What happens to line breaks between a payload's tokens: they are kept, become spaces (the same JSON, on one line), or
 the payload goes to ``payloadBase64`` (the same bytes, on one line)."""
 
-_PLAIN = {
-    "messageId": "message_id",
-    "streamName": "stream_name",
-    "category": "category",
-    "position": "position",
-    "globalPosition": "global_position",
-    "type": "type",
-    "typeNamespace": "type_namespace",
-    "typeRevision": "type_revision",
-    "correlationId": "correlation_id",
-    "causationId": "causation_id",
-    "replyTo": "reply_to",
-    "sequenceId": "sequence_id",
-    "sequenceNumber": "sequence_number",
-    "sequenceSize": "sequence_size",
-    "sequenceEnd": "sequence_end",
-    "contentType": "content_type",
-    "payloadEncoding": "payload_encoding",
-    "payloadSize": "payload_size",
-    "payloadSha256": "payload_sha256",
-    "schemaVersion": "schema_version",
-    "status": "status",
-    "error": "error",
-    "retries": "retries",
-    "ttl": "ttl",
-}
-_TIMES = {
-    "nextRetryAt": "next_retry_at",
-    "expiresAt": "expires_at",
-    "time": "time",
-    "insertedAt": "inserted_at",
-    "updatedAt": "updated_at",
-    "scrubbedAt": "scrubbed_at",
-}
-_STRUCTURES = {"source": "source", "headers": "headers"}
-NAMES = frozenset({*_PLAIN, *_TIMES, *_STRUCTURES, "metadata", "payload", "payloadBase64", "result"})
+_SCALARS = ("string", "bigint", "int", "boolean")
+_DOCUMENTS = ("metadata", "payload", "result")
+_MEMBERS = [field for field in READ if field.column not in (*_DOCUMENTS, "payload_uri")]
+_PLAIN = [field for field in _MEMBERS if field.type in _SCALARS]
+_TIMES = [field for field in _MEMBERS if field.type == "timestamp"]
+_STRUCTURES = ("source", "headers")
+NAMES = frozenset({*(field.name for field in _MEMBERS), *_DOCUMENTS, "payloadBase64"})
 """The names of all members of a record."""
 _JSON_TYPE = r"(?is)^[^;]*[/+]json[\x00-\x20]*(;.*)?$"
 _DEFAULT_TYPE = "application/json"
@@ -99,9 +72,9 @@ def base64_string(content: Column) -> Column:
 
 def _head() -> Column:
     """All members but metadata, payload and result; nulls are left out."""
-    members = [F.col(column).alias(name) for name, column in _PLAIN.items()]
-    members += [rfc3339(F.col(column)).alias(name) for name, column in _TIMES.items()]
-    members += [F.col(column).alias(name) for name, column in _STRUCTURES.items()]
+    members = [F.col(field.column).alias(field.name) for field in _PLAIN]
+    members += [rfc3339(F.col(field.column)).alias(field.name) for field in _TIMES]
+    members += [F.col(column) for column in _STRUCTURES]
     return F.to_json(F.struct(*members)).cast("binary")
 
 
