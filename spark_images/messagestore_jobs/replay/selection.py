@@ -10,40 +10,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import Interval, Match, ReplayTask, Selection, TimeWindow
+from messagestore_core.envelope import READ
 from messagestore_core.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS
 from messagestore_core.predicate.spark import condition
 from messagestore_jobs.frozen.orders import BY_FAILURE, BY_POSITION, BY_SEQUENCE, Order
 from messagestore_jobs.rows.matching import all_of, compiled, instant, matches
 from messagestore_jobs.sequences import states
 
-# Columns that never change; all others may change while a replay runs.
-_LASTING = frozenset(
-    {
-        "message_id",
-        "stream_name",
-        "category",
-        "position",
-        "global_position",
-        "type",
-        "type_namespace",
-        "type_revision",
-        "correlation_id",
-        "causation_id",
-        "reply_to",
-        "sequence_id",
-        "sequence_number",
-        "sequence_size",
-        "sequence_end",
-        "content_type",
-        "payload_encoding",
-        "schema_version",
-        "ttl",
-        "expires_at",
-        "time",
-        "inserted_at",
-        "source",
-    }
-)
+_LASTING = frozenset(field.column for field in READ if field.lasting)
+"""The columns that never change; all others may change while a replay runs."""
 
 
 def order_of(task: ReplayTask) -> Order:
