@@ -5,14 +5,14 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pydantic.alias_generators import to_camel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import IngestTask, Retry
+from messagestore_core.envelope import COLUMNS
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.dead_letters import NAME_COLUMNS
-from messagestore_core.store.schemas import MESSAGES, SOURCE
+from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.ingest.assign import Assignment
 from messagestore_jobs.ingest.envelope import can_carry, name_columns
 from messagestore_jobs.integrity import key_of, own_columns, seal
@@ -28,11 +28,6 @@ _CLOCK = "messagestore_clock"
 _FIRST_DEAD_LETTER = -2
 """The position of dead letters in the first portion; further portions count down."""
 _ASSIGNMENT = "messagestore_assignment"
-_OPTIONAL = (
-    *("type_namespace", "type_revision", "causation_id", "reply_to", "sequence_number", "sequence_size"),
-    *("sequence_end", "metadata", "payload_encoding", "schema_version", "result", "error", "ttl"),
-)
-"""Columns that come from the field of the same name only, and whose statistics nobody needs."""
 
 
 def clock() -> Column:
@@ -107,7 +102,7 @@ def _replaced() -> Column:
 
 
 def row_columns(task: IngestTask, folder: str, suffix: str) -> tuple[Column, ...]:
-    """The columns of MESSAGES, for records with an assignment.
+    """The columns of ``messages``, for records with an assignment.
 
     Columns that are null in all records are left out: readers read columns that a file lacks as nulls, and writing
     nulls takes a twelfth of the time if most columns are empty.
@@ -137,13 +132,13 @@ def row_columns(task: IngestTask, folder: str, suffix: str) -> tuple[Column, ...
     if task.integrity is not None:
         columns["hmac"] = seal(key_of(task.integrity), {**own_columns(), "inserted_at": at})
     absent = _absent(task)
-    names = {name: columns.get(name, F.col(name)) for name in MESSAGES.names if name not in absent}
-    return tuple(column.cast(_spark_type(name)).alias(name) for name, column in names.items())
+    types = {field.column: field.type for field in COLUMNS if field.column not in absent}
+    return tuple(columns.get(name, F.col(name)).cast(kind).alias(name) for name, kind in types.items())
 
 
 def _absent(task: IngestTask) -> set[str]:
-    absent = {name for name in _OPTIONAL if not can_carry(task.envelope, task.source.format, to_camel(name))}
-    absent.add("scrubs")
+    omitted = [field for field in COLUMNS if field.omitted]
+    absent = {field.column for field in omitted if not can_carry(task.envelope, task.source.format, field.name)}
     if task.integrity is None:
         absent.add("hmac")
     if task.claim_check_bytes is None:
@@ -216,23 +211,3 @@ def _status(task: IngestTask) -> Column:
 def _first_retry(retry: Retry) -> str:
     seconds = wait(retry, 1).total_seconds()
     return f"make_dt_interval(0, 0, 0, {seconds:.6f})" if retry.max_retries >= 1 else "null"
-
-
-_SPARK_TYPES = {
-    pa.string(): "string",
-    pa.int64(): "bigint",
-    pa.int32(): "int",
-    pa.bool_(): "boolean",
-    pa.binary(): "binary",
-    pa.date32(): "date",
-    pa.timestamp("us", tz="UTC"): "timestamp",
-}
-
-
-def _spark_type(name: str) -> str:
-    kind = MESSAGES.field(name).type
-    if pa.types.is_map(kind):
-        return "map<string,string>"
-    if pa.types.is_struct(kind):
-        return "struct<kind:string,uri:string,partition:int,offset:bigint>"
-    return _SPARK_TYPES[kind]
