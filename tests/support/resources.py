@@ -3,6 +3,8 @@
 from copy import deepcopy
 from typing import Any
 
+from messagestore_core.envelope import MAPPED
+
 Document = dict[str, Any]
 
 API_VERSION = "messagestore.dev/v1alpha1"
@@ -94,12 +96,6 @@ _COUNTS: Document = {
     "unknownFields": 2,
 }
 _STREAM_RUN: Document = {**_FINISHED_RUN, **_COUNTS, "updates": 2, "expired": 1}
-_CANONICAL_FIELDS = [
-    *["messageId", "streamName", "category", "streamId", "type", "typeNamespace", "typeRevision", "correlationId"],
-    *["causationId", "replyTo", "sequenceId", "sequenceNumber", "sequenceSize", "sequenceEnd", "headers", "metadata"],
-    *["payload", "contentType", "payloadEncoding", "schemaVersion", "time", "ttl", "expiresAt", "expectedVersion"],
-    *["status", "result", "error"],
-]
 
 
 def resource(kind: str, name: str, spec: Document, status: Document | None = None) -> Document:
@@ -127,7 +123,7 @@ def stream_from_files() -> Document:
         "envelope": {
             "format": "Custom",
             "fields": {
-                **{name: {"path": f"$.{name}", "default": "none"} for name in _CANONICAL_FIELDS},
+                **{field.name: {"path": f"$.{field.name}", "default": "none"} for field in MAPPED},
                 "schemaVersion": {"value": "2"},
             },
             "required": ["time"],
@@ -136,10 +132,10 @@ def stream_from_files() -> Document:
                 {
                     "fromVersion": 1,
                     "fields": {
+                        **{field.name: {"default": "2"} for field in MAPPED if field.translated},
                         "correlationId": {"rename": "causationId", "default": "none"},
                         "typeNamespace": {"path": "$.payload.space['name'][0]"},
                         **{name: {"value": "2"} for name in ("typeRevision", "type", "replyTo", "sequenceId")},
-                        **{name: {"default": "2"} for name in ("causationId", "contentType", "payloadEncoding")},
                     },
                     "headers": [
                         {"name": "tenant", "rename": "customer", "default": "north"},

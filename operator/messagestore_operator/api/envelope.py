@@ -1,47 +1,17 @@
-"""How the canonical fields of a message are found in a record."""
+"""How the canonical fields of a message are found in a record, and how those of older versions are translated."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, create_model
 from pydantic.alias_generators import to_camel
 
-from messagestore_core.contract.base import JsonPath, Value
+from messagestore_core.contract.base import Integer, JsonPath, Value
+from messagestore_core.envelope import COLUMNS
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.rules import ValidationRule, exactly_one
 from messagestore_operator.api.scalars import UniqueNames
-from messagestore_operator.api.translators import Translator
-
-CanonicalField = Literal[
-    "messageId",
-    "streamName",
-    "category",
-    "streamId",
-    "type",
-    "typeNamespace",
-    "typeRevision",
-    "correlationId",
-    "causationId",
-    "replyTo",
-    "sequenceId",
-    "sequenceNumber",
-    "sequenceSize",
-    "sequenceEnd",
-    "headers",
-    "metadata",
-    "payload",
-    "contentType",
-    "payloadEncoding",
-    "schemaVersion",
-    "time",
-    "ttl",
-    "expiresAt",
-    "expectedVersion",
-    "status",
-    "result",
-    "error",
-]
 
 
 class FieldMapping(Model):
@@ -117,6 +87,106 @@ class EnvelopeFields(Model):
     error: FieldMapping | None = _mapping("Error of the message's processing.")
 
 
+# pydantic alone needs the names as literals.
+if TYPE_CHECKING:
+    CanonicalField = str
+    TranslatedField = str
+else:
+    CanonicalField = Literal[tuple(field.alias for field in EnvelopeFields.model_fields.values())]
+    TranslatedField = Literal[tuple(field.name for field in COLUMNS if field.translated)]
+
+_ONE_SOURCE = ValidationRule(
+    message="give exactly one of path, rename and value, or default alone; default goes beside path and rename too",
+    cel=(
+        "has(self.value) ? !has(self.path) && !has(self.rename) && !has(self.default)"
+        " : (has(self.path) || has(self.rename) ? has(self.path) != has(self.rename) : has(self.default))"
+    ),
+    holds=lambda source: _is_one(source),
+)
+
+
+def _is_one(source: Any) -> bool:
+    given = [part is not None for part in (source.path, source.rename, source.default)]
+    if source.value is not None:
+        return not any(given)
+    return given[0] != given[1] if given[0] or given[1] else given[2]
+
+
+class MessagePath(JsonPath):
+    """A path into a message: one of its headers, or a place in its payload or metadata."""
+
+    pattern = (
+        r"^\$\.(headers(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\])"
+        r"|(payload|metadata)(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\]|\[[0-9]{1,9}\])*)$"
+    )
+    expected = "a path that begins with $.payload, $.metadata or one of $.headers, such as $.headers['X-Id']"
+
+    __slots__ = ()
+
+
+class FieldSource(Model):
+    """Where a field of the next version comes from in the older message."""
+
+    validations: ClassVar[tuple[ValidationRule, ...]] = (_ONE_SOURCE,)
+
+    path: MessagePath | None = Field(default=None, description="Path in the older message.")
+    rename: TranslatedField | None = Field(
+        default=None, description="Name of the field in the older message. It is emptied there."
+    )
+    value: Value | None = Field(default=None, description="A constant, the same for every message.")
+    default: Value | None = Field(
+        default=None, description="Default if nothing was found. Given alone, it applies if the field itself is absent."
+    )
+
+
+class HeaderSource(Model):
+    """Where a header of the next version comes from."""
+
+    validations: ClassVar[tuple[ValidationRule, ...]] = (_ONE_SOURCE,)
+
+    name: Annotated[str, Field(strict=True, min_length=1, max_length=1024)] = Field(
+        description="Name of the header in the next version."
+    )
+    path: MessagePath | None = Field(default=None, description="Path in the older message.")
+    rename: Value | None = Field(
+        default=None, description="Name of the header in the older message. It is removed there."
+    )
+    value: Value | None = Field(default=None, description="A constant, the same for every message.")
+    default: Value | None = Field(
+        default=None,
+        description="Default if nothing was found. Given alone, it applies if the header itself is absent.",
+    )
+
+
+def _translated(column: str) -> Any:
+    return FieldSource | None, Field(default=None, description=EnvelopeFields.model_fields[column].description)
+
+
+if TYPE_CHECKING:
+    TranslatedFields = Model
+else:
+    TranslatedFields = create_model(
+        "TranslatedFields",
+        __base__=Model,
+        __doc__="Fields that differ in the next version. All others stay.",
+        **{field.column: _translated(field.column) for field in COLUMNS if field.translated},
+    )
+
+
+class Translator(Model):
+    """Translates messages from one schemaVersion to the next."""
+
+    from_version: Annotated[Integer, Field(ge=0, le=1_000_000)] = Field(
+        description="The schemaVersion to translate from; the result has the next one. Messages without one have 0."
+    )
+    fields: TranslatedFields = Field(
+        default=TranslatedFields(), description="Fields that differ in the next version. All others stay."
+    )
+    headers: Annotated[tuple[HeaderSource, ...], Field(max_length=32), UniqueNames()] = Field(
+        default=(), description="Headers that differ in the next version. All others stay."
+    )
+
+
 def _required_are_mapped() -> ValidationRule:
     names = {to_camel(name): name for name in EnvelopeFields.model_fields}
     mapped = " || ".join(f"name == '{name}' && has(self.fields.{name})" for name in names)
@@ -155,7 +225,7 @@ class Envelope(Model):
     fields: EnvelopeFields | None = Field(
         default=None, description="Where each canonical field comes from. Only with format Custom."
     )
-    required: Annotated[tuple[CanonicalField, ...], Field(max_length=len(get_args(CanonicalField)))] = Field(
+    required: Annotated[tuple[CanonicalField, ...], Field(max_length=len(EnvelopeFields.model_fields))] = Field(
         default=(), description="Required fields, besides messageId and the stream's name."
     )
     unknown_fields: Literal["Ignore", "Refuse"] = Field(

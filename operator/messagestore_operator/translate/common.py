@@ -11,9 +11,9 @@ from messagestore_core.contract import records as record_contract
 from messagestore_core.contract import run_document as contract
 from messagestore_core.contract import stores as store_contract
 from messagestore_operator.api import MessageStream, Resource
+from messagestore_operator.api.envelope import FieldSource, HeaderSource
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.scalars import Duration, Quantity, Time
-from messagestore_operator.api.translators import FieldSource, HeaderSource
 from messagestore_operator.translate.secrets import seal_keys
 from messagestore_operator.translate.storage import job_uri
 
