@@ -25,9 +25,13 @@ from messagestore.records import Record, Status, message_record, time_to_live, u
 from messagestore.sinks import FilesSink, Sink, sink_of
 from messagestore_core.contract.records import KafkaCluster, KafkaCredentials
 from messagestore_core.contract.stores import StorageEntry
+from messagestore_core.envelope import MAPPED
 
 __all__ = ["FilesSink", "KafkaCluster", "KafkaCredentials", "KafkaSink", "Sink", "Writer"]
 
+_APART = ("message_id", "stream_name", "category", "stream_id", "metadata", "payload", "status", "result", "error")
+_RECEIVED = [field for field in MAPPED if field.column not in _APART]
+"""The fields of a received message that are arguments of :meth:`Writer.store_received` and nothing else."""
 BATCH_RECORDS = 10_000
 BATCH_BYTES = 16 << 20
 
@@ -173,26 +177,12 @@ class Writer:
         Raises:
             RecordError: the store would make a dead letter of it.
         """
-        fields = {
-            "type": type,
-            "typeNamespace": type_namespace,
-            "typeRevision": type_revision,
-            "correlationId": correlation_id,
-            "causationId": causation_id,
-            "replyTo": reply_to,
-            "sequenceId": sequence_id,
-            "sequenceNumber": sequence_no,
-            "sequenceSize": sequence_size,
-            "sequenceEnd": sequence_end,
-            "headers": headers,
-            "contentType": content_type,
-            "payloadEncoding": payload_encoding,
-            "schemaVersion": schema_version,
+        # Each other argument has the name of its column.
+        given = locals() | {
+            "sequence_number": sequence_no,
             "ttl": None if ttl_seconds is None else time_to_live(ttl_seconds),
-            "expiresAt": expires_at,
-            "time": time,
-            "expectedVersion": expected_version,
         }
+        fields = {field.name: given[field.column] for field in _RECEIVED}
         self._add(self._messages, message_record(message_id, stream_name, payload, fields, metadata))
 
     def mark_processing(self, message_id: str, *, attempt: int | None = None) -> None:

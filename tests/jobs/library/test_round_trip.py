@@ -15,6 +15,7 @@ from messagestore.writer import Writer
 from messagestore_core.store.handle import Store
 from messagestore_jobs.native import to_native
 from messagestore_jobs.rows.messages import read_messages
+from support.fields import TEXTS
 from support.lifecycles import Updated
 from support.stores import make_store, message
 
@@ -58,15 +59,10 @@ def test_every_payload_comes_back_as_it_was_given(spark: SparkSession, tmp_path:
 def test_every_field_comes_back_as_it_was_given(spark: SparkSession, tmp_path: Path) -> None:
     stream = Updated(spark, tmp_path)
     given: dict[str, Any] = {
-        "type": "Placed",
-        "type_namespace": "shop",
-        "type_revision": "2",
-        "causation_id": "m0",
-        "reply_to": "cart-1",
+        **{column: f"any {column}" for column in TEXTS if column not in ("correlation_id", "sequence_id")},
         "sequence_size": 3,
         "sequence_end": False,
         "content_type": "application/json",
-        "payload_encoding": "jackson",
         "schema_version": 4,
         "time": AT,
     }
