@@ -1,14 +1,14 @@
 """A message as a Native record: the JSON that replays send and streams ingest."""
 
-from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
 from messagestore.jsontext import dumped, is_strict
 from messagestore.message import Message
 from messagestore.records import base64_member, joined, json_member, payload_member, string_member
+from messagestore_core.envelope import READ
 
-_APART = frozenset({"metadata", "payload", "payload_uri", "result"})
+_MEMBERS = [field for field in READ if field.column not in ("metadata", "payload", "payload_uri", "result")]
 
 
 def native_record(message: Message) -> bytes:
@@ -26,14 +26,8 @@ def native_record(message: Message) -> bytes:
 
 def head(message: Message) -> dict[str, Any]:
     """All members but metadata, payload and result, by their names in the record."""
-    values = {f.name: getattr(message, f.name) for f in fields(message) if f.name not in _APART}
-    return {camel(name): _plain(value) for name, value in values.items() if value is not None}
-
-
-def camel(column: str) -> str:
-    """A column's name in a record."""
-    first, *rest = column.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    values = {field.name: getattr(message, field.column) for field in _MEMBERS}
+    return {name: _plain(value) for name, value in values.items() if value is not None}
 
 
 def rfc3339(moment: datetime) -> str:
