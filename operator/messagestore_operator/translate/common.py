@@ -11,7 +11,6 @@ from messagestore_core.contract import records as record_contract
 from messagestore_core.contract import run_document as contract
 from messagestore_core.contract import stores as store_contract
 from messagestore_operator.api import MessageStream, Resource
-from messagestore_operator.api.envelope import FieldSource, HeaderSource
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.scalars import Duration, Quantity, Time
 from messagestore_operator.translate.secrets import seal_keys
@@ -61,16 +60,13 @@ def translators_of(stream: MessageStream) -> tuple[record_contract.Translator, .
     return tuple(
         record_contract.Translator(
             from_version=translator.from_version,
-            fields={name: _field_source(source) for name, source in translator.fields.given().items()},
-            headers={source.name: _field_source(source) for source in translator.headers},
+            fields={
+                name: as_document(record_contract.FieldSource, source)
+                for name, source in translator.fields.given().items()
+            },
+            headers={source.name: as_document(record_contract.FieldSource, source) for source in translator.headers},
         )
         for translator in stream.spec.envelope.translators
-    )
-
-
-def _field_source(source: FieldSource | HeaderSource) -> record_contract.FieldSource:
-    return record_contract.FieldSource(
-        path=source.path, rename=source.rename, value=source.value, default=source.default
     )
 
 

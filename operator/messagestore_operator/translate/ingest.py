@@ -104,19 +104,6 @@ def _last_line_after(files: FilesSource) -> timedelta | None:
 
 
 def _envelope(envelope: Envelope) -> record_contract.Envelope:
-    fields = envelope.fields.given() if envelope.fields else {}
-    return record_contract.Envelope(
-        format=envelope.format,
-        fields={
-            name: record_contract.FieldMapping(
-                path=mapping.path,
-                header=mapping.header,
-                record=mapping.record,
-                default=mapping.default,
-                value=mapping.value,
-            )
-            for name, mapping in fields.items()
-        },
-        required=envelope.required,
-        unknown_fields=envelope.unknown_fields,
-    )
+    given = envelope.fields.given() if envelope.fields else {}
+    fields = {name: as_document(record_contract.FieldMapping, mapping) for name, mapping in given.items()}
+    return as_document(record_contract.Envelope, envelope, fields=fields)
