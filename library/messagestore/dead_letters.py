@@ -41,7 +41,7 @@ _COLUMNS = tuple(DeadLetter.__dataclass_fields__)
 def dead_letter_rows(
     versions: Versions, reasons: Sequence[str], redriven: bool | None, batch_size: int | None
 ) -> pa.Table:
-    """The rows of :func:`messagestore.reader.Reader.dead_letters`."""
+    """The rows of ``messagestore.reader.Reader.dead_letters``."""
     check_reasons(reasons)
     where = []
     if reasons:

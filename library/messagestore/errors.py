@@ -29,8 +29,6 @@ class BrokenMessageError(MessageStoreError):
     """A message is not what was stored; nothing of it is returned.
 
     Attributes:
-        message_id: its id.
-        stream_name: its stream.
         global_position: its position in the store.
         problem: what is wrong with it.
     """

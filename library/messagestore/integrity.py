@@ -24,7 +24,6 @@ def sound_rows(location: Location, rows: pa.Table, on_broken: OnBroken | None) -
     """Yield the rows with payloads of claim checks filled in, in parts of bounded size.
 
     Args:
-        location: of the store.
         rows: columns of ``messages``.
         on_broken: called with each broken message, which is then left out.
 

@@ -24,7 +24,6 @@ class KafkaSink:
     Writers and threads may share it. It connects with the first batch, and again after a failure.
 
     Args:
-        topic: its name.
         cluster: how it is reached; it names the environment variables with user and password. A text is the bootstrap
             servers of a cluster without authentication.
         transactional_id: absent: one of the sink's own, ``messagestore-writer-…``. A given id ends an earlier sink with

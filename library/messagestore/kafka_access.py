@@ -30,7 +30,6 @@ class RefusalError(Exception):
 
     Attributes:
         code: librdkafka's name of the error.
-        said: librdkafka's message.
     """
 
     def __init__(self, code: str, said: str) -> None:
@@ -64,9 +63,6 @@ def advice(refusal: RefusalError, cluster: KafkaCluster, transactional_id: str, 
     """What to do about a refusal where that is known, and librdkafka's message.
 
     Args:
-        refusal: the client's error.
-        cluster: of the brokers.
-        transactional_id: of the transaction.
         largest: bytes of the batch's largest record.
     """
     if refusal.code not in _ADVICE:

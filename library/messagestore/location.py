@@ -28,7 +28,7 @@ class Location:
 
     Args:
         uri: ``file:///…``, a path, or ``s3a://…``.
-        storage: how buckets are reached; absent: by environment variables, see :func:`entries_of`.
+        storage: how buckets are reached; absent: by environment variables, see ``entries_of``.
     """
 
     def __init__(self, uri: str, storage: Sequence[StorageEntry] | None = None) -> None:

@@ -235,7 +235,7 @@ class Reader:
 
 
 class ArrowReader:
-    """The functions of :class:`Reader`, as Arrow tables with the columns of ``messages``."""
+    """The functions of ``Reader``, as Arrow tables with the columns of ``messages``."""
 
     def __init__(self, location: Location, versions: Versions, on_broken: OnBroken | None) -> None:
         self._location, self._versions, self._on_broken = location, versions, on_broken
@@ -247,7 +247,7 @@ class ArrowReader:
         batch_size: int | None = BATCH_SIZE,
         condition: str | None = None,
     ) -> pa.Table:
-        """As :meth:`Reader.get_stream_messages`."""
+        """As ``Reader.get_stream_messages``."""
         return self._table(self.parts(reads.stream_messages(stream_name, position, batch_size, condition)))
 
     def get_category_messages(
@@ -260,17 +260,17 @@ class ArrowReader:
         consumer_group_size: int | None = None,
         condition: str | None = None,
     ) -> pa.Table:
-        """As :meth:`Reader.get_category_messages`."""
+        """As ``Reader.get_category_messages``."""
         group = (consumer_group_member, consumer_group_size)
         read = reads.category_messages(category, position, batch_size, correlation, *group, condition)
         return self._table(self.parts(read))
 
     def get_last_stream_message(self, stream_name: str, type: str | None = None) -> pa.Table:
-        """As :meth:`Reader.get_last_stream_message`; one row or none."""
+        """As ``Reader.get_last_stream_message``; one row or none."""
         return self._newest(reads.of_stream(stream_name, type), 1)
 
     def get_message(self, message_id: str) -> pa.Table:
-        """As :meth:`Reader.get_message`; one row or none."""
+        """As ``Reader.get_message``; one row or none."""
         return self._table(self.parts(reads.message_with_id(message_id)))
 
     def load_for_correlation(
@@ -280,7 +280,7 @@ class ArrowReader:
         position: int = FIRST_GLOBAL_POSITION,
         batch_size: int | None = RESUME_BATCH,
     ) -> pa.Table:
-        """As :meth:`Reader.load_for_correlation`."""
+        """As ``Reader.load_for_correlation``."""
         return self._table(self.parts(reads.correlated(correlation_id, statuses, position, batch_size)))
 
     def load_for_resequencer(
@@ -290,7 +290,7 @@ class ArrowReader:
         statuses: Sequence[str] = _RECEIVED,
         batch_size: int | None = RESUME_BATCH,
     ) -> pa.Table:
-        """As :meth:`Reader.load_for_resequencer`."""
+        """As ``Reader.load_for_resequencer``."""
         where = reads.sequence_conditions(sequence_id, number, statuses)
         order = ("sequence_number", "global_position")
         return self._table(self._handed_on([self._versions.snapshot().rows(where, order, batch_limit(batch_size))]))
@@ -301,21 +301,21 @@ class ArrowReader:
         batch_size: int | None = RESUME_BATCH,
         as_of: datetime | None = None,
     ) -> pa.Table:
-        """As :meth:`Reader.unfinished`."""
+        """As ``Reader.unfinished``."""
         return self._table(self.parts(reads.unfinished(_moment(as_of), position, batch_size)))
 
     def get_messages(self, position: int = FIRST_GLOBAL_POSITION, batch_size: int | None = BATCH_SIZE) -> pa.Table:
-        """As :meth:`Reader.get_messages`."""
+        """As ``Reader.get_messages``."""
         return self._table(self.parts(reads.all_messages(position, batch_size)))
 
     def latest(self, name: str | None = None, count: int = 10) -> pa.Table:
-        """As :meth:`Reader.latest`."""
+        """As ``Reader.latest``."""
         return self._newest(reads.of_name(name), batch_limit(count))
 
     def dead_letters(
         self, reasons: Sequence[str] = (), redriven: bool | None = None, batch_size: int | None = BATCH_SIZE
     ) -> pa.Table:
-        """As :meth:`Reader.dead_letters`, with columns of ``dead_letters``."""
+        """As ``Reader.dead_letters``, with columns of ``dead_letters``."""
         return dead_letter_rows(self._versions, reasons, redriven, batch_size)
 
     def parts(self, read: Read) -> Iterator[pa.Table]:

@@ -43,8 +43,6 @@ def message_record(
     """Make a Native record.
 
     Args:
-        message_id: the message's id.
-        stream_name: its stream.
         payload: bytes are kept as they are; anything else is written as JSON, or as its text where
             ``contentType`` names no JSON type.
         fields: further members by their names in the record, without those that are None.

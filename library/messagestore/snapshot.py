@@ -28,7 +28,6 @@ class Snapshot:
     """What one call reads, whatever is committed meanwhile.
 
     Args:
-        uri: of the store.
         table: at the version to read.
         schema: the columns that this release knows.
         files: the table's add actions, flattened; only for ``messages``.
@@ -68,7 +67,7 @@ class Snapshot:
                 yield page
 
     def newest(self, read: Read, count: int | None) -> Iterator[pa.Table]:
-        """Like :meth:`pages`, but only the last ``count`` rows; None: all."""
+        """Like ``pages``, but only the last ``count`` rows; None: all."""
         start, left = read.start, count
         for read_range in together(reversed(self._read_ranges(read))):
             if left is None or left == 0:
@@ -132,7 +131,7 @@ class Snapshot:
         limit: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> Iterator[pa.Table]:
-        """Like :meth:`rows`, in parts as they come; at least one part."""
+        """Like ``rows``, in parts as they come; at least one part."""
         columns = columns or self._schema.names
         present = [name for name in columns if name in self._columns]
         schema = pa.schema([self._schema.field(name) for name in columns])

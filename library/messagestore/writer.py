@@ -5,7 +5,7 @@
 ...     writer.write_message("4d1a…", "order-123", "Placed", {"total": "9.90"})
 ...     writer.mark_completed("4d1a…", {"ok": True})
 
-Records are kept in memory until there are enough for a file or a transaction, or :meth:`Writer.flush` is called. The
+Records are kept in memory until there are enough for a file or a transaction, or ``Writer.flush`` is called. The
 stream's next run stores them, and gives them positions.
 """
 
@@ -58,7 +58,7 @@ class Writer:
     the call that completed it raises StorageError, and its records wait for the next flush.
 
     Args:
-        messages: the landing folder's URI (``spec.source.files.uri``), or a sink, such as :class:`KafkaSink`.
+        messages: the landing folder's URI (``spec.source.files.uri``), or a sink, such as ``KafkaSink``.
         lifecycle: the same for status updates (``spec.lifecycle.source``); absent: the writer writes none.
         storage: how buckets are reached; absent: by AWS' environment variables. Credentials always come from the
             environment.
@@ -122,8 +122,6 @@ class Writer:
 
         Args:
             id: the message's id; a second message with the same id is a duplicate, and is not stored.
-            stream_name: its stream.
-            type: its type.
             data: a JSON value, or the exact text of one as bytes.
             metadata: the same.
             expected_version: the stream's version that the message follows; -1 for a stream that does not exist yet.
@@ -165,13 +163,10 @@ class Writer:
 
         Args:
             message_id: its id; a second message with the same id is a duplicate and changes nothing.
-            correlation_id: of its conversation.
             sequence_id: of its Message Sequence.
             sequence_no: its number in the sequence, from 1.
-            headers: transport headers.
             payload: bytes, kept as they are, or a JSON value; a text where ``content_type`` names no JSON type.
             ttl_seconds: how long after its ``time`` it expires.
-            stream_name: its stream.
             type: its type; the others up to ``expected_version`` are the store's columns of that name.
 
         Raises:
@@ -189,7 +184,6 @@ class Writer:
         """Say that a message is being processed.
 
         Args:
-            message_id: its id.
             attempt: which attempt this is, from 1; a redelivered message has the number. An update with an attempt
                 counts once, however often it is repeated.
 

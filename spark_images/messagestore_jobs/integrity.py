@@ -39,7 +39,7 @@ def seal(key: str, columns: Mapping[str, Column]) -> Column:
 
 
 def own_columns(prefix: str = "") -> dict[str, Column]:
-    """The sealed columns of a row of ``messages``, for :func:`seal`."""
+    """The sealed columns of a row of ``messages``, for ``seal``."""
     return {name: F.col(f"{prefix}{name}") for name in COLUMNS}
 
 

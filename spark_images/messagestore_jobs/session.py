@@ -9,6 +9,7 @@ from pathlib import Path
 import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+from typing_extensions import override
 
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.handle import Store
@@ -143,7 +144,7 @@ def class_path() -> list[str]:
 
 
 def classes_archive() -> Path:
-    """The archive of classes that :mod:`messagestore_jobs.driver.classes` makes; it may be absent."""
+    """The archive of classes that ``messagestore_jobs.driver.classes`` makes; it may be absent."""
     return jars_folder().with_name("classes.jsa")
 
 
@@ -294,22 +295,22 @@ def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
 
 
 class SparkStorage(Storage):
-    """A :class:`Storage` with functions that, of our clients, only Hadoop's has."""
+    """A ``Storage`` with functions that, of our clients, only Hadoop's has."""
 
     def __init__(self, entries: Sequence[StorageEntry], bundles: Mapping[str, str], spark: SparkSession) -> None:
         super().__init__(entries, bundles)
         self._spark = spark
 
+    @override
     def create(self, uri: str, content: bytes) -> bool:
-        """See :class:`Storage`."""
         jvm, context = self._spark._jvm, self._spark.sparkContext
         path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
         configuration = context._jsc.hadoopConfiguration()
         store = jvm.dev.messagestore.spark.ConditionalLogStore  # type: ignore[union-attr]
         return bool(store.createIfAbsent(path, content, configuration))
 
+    @override
     def versions_kept(self, uri: str) -> str | None:
-        """See :class:`Storage`."""
         jvm, context = self._spark._jvm, self._spark.sparkContext
         path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
         kept = jvm.dev.messagestore.spark.BucketVersions.kept(path, context._jsc.hadoopConfiguration())  # type: ignore[union-attr]

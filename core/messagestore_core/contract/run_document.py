@@ -343,7 +343,7 @@ class Upkeep(ContractModel):
     request_id: int = Field(ge=0, validation_alias="asked", serialization_alias="asked")
     """The version of ``messages`` at the time of the request."""
     oldest_replay: datetime | None = None
-    """See :class:`MaintainTask`."""
+    """See ``MaintainTask``."""
 
 
 class DeleteTask(ContractModel):

@@ -1,7 +1,7 @@
-"""A user's `where`, turned into something that is safe to run.
+"""A user's ``where``, turned into something that is safe to run.
 
 Spark SQL can call any Java method and read any path, so a user's text never reaches Spark. The parser knows a small
-language of its own and checks each part as it reads it; `spark` makes columns of the checked parts.
+language of its own and checks each part as it reads it; ``spark`` makes columns of the checked parts.
 """
 
 from messagestore_core.predicate.columns import (

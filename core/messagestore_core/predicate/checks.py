@@ -70,7 +70,7 @@ class Checks:
         return Term(call(name, *(term.expression for term in terms)), kind, at, depth)
 
     def constant(self, at: slice, kind: Kind, read: Callable[[str], str], value: str) -> Term:
-        """A literal, or its refusal with the error of `read`."""
+        """A literal, or its refusal with the error of ``read``."""
         try:
             return Term(Literal(read(value), kind), kind, at)
         except ValueError as error:
@@ -88,7 +88,7 @@ class Checks:
         return made
 
     def become(self, term: Term, *kinds: Kind) -> Term:
-        """The term as one of `kinds`. Text is converted; anything else the user must convert."""
+        """The term as one of ``kinds``. Text is converted; anything else the user must convert."""
         wanted = kinds[0]
         if term.kind in (*kinds, Kind.REFUSED) or wanted is Kind.REFUSED:
             return term
@@ -111,7 +111,7 @@ class Checks:
         return [self.refuse(across(terms[0].at, terms[-1].at), why)] * len(terms)
 
     def column(self, name: Token, field: Token | None = None) -> Term:
-        """A column, or a field of `source`."""
+        """A column, or a field of ``source``."""
         column, at = name.value.lower(), across(name.at, (field or name).at)
         kind = self.columns.kinds.get(column)
         if kind is None:

@@ -31,7 +31,7 @@ SOURCE_FIELDS: Mapping[str, Kind] = MappingProxyType(
 
 @dataclass(frozen=True)
 class ColumnSet:
-    """The columns for one use. json() reads `documents`; `absent` are columns that exist only later."""
+    """The columns for one use. json() reads ``documents``; ``absent`` are columns that exist only later."""
 
     location: str
     kinds: Mapping[str, Kind]
@@ -39,7 +39,7 @@ class ColumnSet:
     absent: frozenset[str] = field(default=frozenset())
 
     def explain(self, name: str) -> str:
-        """Say why `name` cannot be read, and which column was probably meant."""
+        """Say why ``name`` cannot be read, and which column was probably meant."""
         snake = sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
         if snake in self.absent:
             return f"{snake} is not known yet {self.location}"

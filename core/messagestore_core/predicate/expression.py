@@ -8,7 +8,7 @@ from messagestore_core.predicate.columns import Kind
 
 @dataclass(frozen=True)
 class Literal:
-    """A value of `kind`, as text in the form of literals.py; true and false as they are."""
+    """A value of ``kind``, as text in the form of literals.py; true and false as they are."""
 
     value: str | bool
     kind: Kind

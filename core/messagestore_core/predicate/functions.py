@@ -16,8 +16,8 @@ Kinds = tuple[Kind, ...]
 class Function:
     """The kinds of each argument, best first, and of the result.
 
-    The last `optional` arguments may be absent; with `repeats` the last one may come again. A `fallible` function may
-    give NULL for arguments that are not NULL.
+    The last ``optional`` arguments may be absent; with ``repeats`` the last one may come again. A ``fallible`` function
+    may give NULL for arguments that are not NULL.
     """
 
     arguments: tuple[Kinds, ...]

@@ -20,7 +20,7 @@ _PATH_LENGTH = 1024
 
 
 def read_string(source: str) -> str:
-    r"""Give the value of a string literal (`\n`, `\u00e9`, `\'` and `''` for `'`).
+    r"""Give the value of a string literal (``\n``, ``\u00e9``, ``\'`` and ``''`` for ``'``).
 
     Raises ValueError if its value is not Unicode text.
     """
@@ -73,7 +73,7 @@ def read_timestamp(text: str) -> str:
 
 
 def read_interval(text: str) -> str:
-    """Give an interval such as `30 DAY`; ValueError for months and years, which have no fixed length."""
+    """Give an interval such as ``30 DAY``; ValueError for months and years, which have no fixed length."""
     amount, _, unit = text.upper().partition(" ")
     days, name = (7, "DAY") if unit.startswith("WEEK") else (1, unit.removesuffix("S"))
     count = int(amount) * days if _COUNT.fullmatch(amount) else _MAX_INTERVAL + 1
@@ -83,7 +83,7 @@ def read_interval(text: str) -> str:
 
 
 def check_path(path: str) -> str:
-    """Give a JSON path; ValueError if it has anything but `$`, `.name`, `['name']` and `[n]`."""
+    """Give a JSON path; ValueError if it has anything but ``$``, ``.name``, ``['name']`` and ``[n]``."""
     if len(path) > _PATH_LENGTH:
         raise ValueError(f"is a path longer than {_PATH_LENGTH} characters")
     if not _PATH.fullmatch(path):
@@ -94,7 +94,7 @@ def check_path(path: str) -> str:
 
 
 def escape_like(pattern: str, escape: str) -> str:
-    """Give a LIKE pattern with backslash as its escape; ValueError if a sign other than `%`, `_` is escaped."""
+    """Give a LIKE pattern with backslash as its escape; ValueError if a sign other than ``%``, ``_`` is escaped."""
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"is a pattern longer than {MAX_PATTERN} characters")
     written = []

@@ -36,7 +36,7 @@ _POWERS = {
 class Predicate:
     """A predicate that may run.
 
-    `text` is what the user wrote, `columns` what it reads. `failure` is true for a record on which `condition`
+    ``text`` is what the user wrote, ``columns`` what it reads. ``failure`` is true for a record on which ``condition``
     could not be evaluated: its result is NULL and a part of it failed (a conversion, a calculation, json() on bytes
     that are no JSON). Both are needed: a failed part beside a false AND doesn't change the result, and a NULL alone is
     an absent value, which selects nothing.
@@ -49,7 +49,7 @@ class Predicate:
 
 
 def compile_predicate(text: str, columns: ColumnSet = MESSAGE_COLUMNS) -> Predicate:
-    """Check `text` and compile it; PredicateError says what is refused and why.
+    """Check ``text`` and compile it; PredicateError says what is refused and why.
 
     The session must be in UTC. Nothing is left to Spark's implicit conversions, and what cannot be evaluated is NULL.
     """
@@ -80,7 +80,7 @@ class _Parser:
         return self._checks.condition(term, "a predicate must be a condition")
 
     def _expression(self, power: int = 0) -> Term:
-        """Read up to an operator that binds no closer than `power`."""
+        """Read up to an operator that binds no closer than ``power``."""
         self._levels += 1
         if self._levels > MAX_DEPTH:
             raise self._checks.stop(slice(self._next.at.start, None), TOO_DEEP)
@@ -204,7 +204,7 @@ class _Parser:
         return self._calculate("-", Term(Literal("0", Kind.NUMBER), Kind.NUMBER, sign.at), self._expression(_SIGN))
 
     def _named(self, name: Token) -> Term:
-        """A column, a field of `source`, a value of a map, or a call."""
+        """A column, a field of ``source``, a value of a map, or a call."""
         if self._taken("("):
             if name.key in NAMES:
                 arguments = self._list()

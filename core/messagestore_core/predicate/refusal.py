@@ -25,7 +25,7 @@ class Refusal:
 
 
 class PredicateError(ValueError):
-    """A predicate is refused; `refusals` has every part that is not allowed."""
+    """A predicate is refused; ``refusals`` has every part that is not allowed."""
 
     def __init__(self, refusals: Iterable[Refusal]) -> None:
         self.refusals = tuple(refusals)
@@ -33,5 +33,5 @@ class PredicateError(ValueError):
 
 
 def refusal(text: str, at: slice, why: str) -> Refusal:
-    """The refusal of a part of `text`."""
+    """The refusal of a part of ``text``."""
     return Refusal(one_line(text[at], _SHOWN), (at.start or 0) + 1, why)

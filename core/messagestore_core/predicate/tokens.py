@@ -21,7 +21,7 @@ _TOKEN = re.compile(
 
 
 class Token(NamedTuple):
-    """A part of a predicate. `kind` is a group of the pattern, or "end"; `key` is a word in lower case, or a sign."""
+    """A part of a predicate. ``kind`` is a group of the pattern, or "end"; ``key`` a word in lower case, or a sign."""
 
     kind: str
     key: str

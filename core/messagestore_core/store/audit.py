@@ -92,11 +92,8 @@ def note(store: HeldStore, document: RunDocument, action: str, detail: dict[str,
     """Append a row about what a run does now; both versions are the present one of ``messages``.
 
     Args:
-        store: of the audit.
-        document: of the run.
-        action: of the row.
         detail: what was asked for.
-        fields: further fields of :class:`AuditEntry`.
+        fields: further fields of ``AuditEntry``.
     """
     version = store.table("messages").version()
     given = {"version_before": version, "version_after": version, **fields}

@@ -46,7 +46,7 @@ def claim_check_pattern(uri: str) -> str:
 
 
 def claim_check_name(uri: str, payload_uri: str) -> str | None:
-    """The name of a row's claim check below :func:`claim_checks_uri`; None where ``payload_uri`` leads elsewhere."""
+    """The name of a row's claim check below ``claim_checks_uri``; None where ``payload_uri`` leads elsewhere."""
     match = _compiled(uri).fullmatch(payload_uri)
     return match[1] if match else None
 

@@ -211,7 +211,6 @@ def mark_redriven(store: HeldStore, sent: pa.Table, redrive: Redrive) -> None:
     caller names the write.
 
     Args:
-        store: of the dead letters.
         sent: columns value, uri, offset, partition and kind; with failed_at only files with such times are read.
         redrive: that sends them.
     """

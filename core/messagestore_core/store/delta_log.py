@@ -85,7 +85,7 @@ def last_note(store: Store) -> CommitNote:
 
 
 def note_of(table: DeltaTable) -> CommitNote:
-    """Like :func:`last_note`, for an opened table ``messages``."""
+    """Like ``last_note``, for an opened table ``messages``."""
     for limit in (1, 100, None):
         for commit in table.history(limit):
             note = _note(commit.get("userMetadata"))
@@ -133,7 +133,7 @@ def is_any_due(store: Store, at: datetime) -> bool:
 
 
 def may_expire(files: pa.Table, at: datetime) -> bool:
-    """Like :func:`is_any_due`, for files whose statistics of expires_at and status are complete."""
+    """Like ``is_any_due``, for files whose statistics of expires_at and status are complete."""
     if not files.num_rows:
         return False
     bounds = zip(files["min.expires_at"].to_pylist(), files["max.status"].to_pylist(), strict=True)
@@ -164,7 +164,6 @@ def table_state(store: Store, note: CommitNote | None = None, *, count_reasons: 
     """Counts and bounds of the store, from the tables' logs; files are read only if their statistics are absent.
 
     Args:
-        store: whose.
         note: the newest one of ``messages``, which knows the last position also where its message was removed.
         count_reasons: whether to read files of dead letters for their reasons, where the log doesn't tell them.
     """

@@ -43,7 +43,7 @@ class FencedError(RunFailedError):
 class HeldStore(Store):
     """A store that a run may write to: who writes to it, or for it to other folders, takes this type.
 
-    Each write is a :meth:`step`. With an epoch a step is fenced. Without one it is not: a local run has a lock of its
+    Each write is a ``step``. With an epoch a step is fenced. Without one it is not: a local run has a lock of its
     machine, and replays out of a store run beside its other runs.
     """
 
@@ -66,7 +66,7 @@ class HeldStore(Store):
             yield
 
     def open_to_write(self, name: str) -> DeltaTable:
-        """One table, for one commit that carries :meth:`commit_properties`.
+        """One table, for one commit that carries ``commit_properties``.
 
         Raises:
             FencedError: it was written under a newer epoch.
@@ -124,7 +124,7 @@ def observe(observer: Observer) -> None:
 
 @contextmanager
 def observing(observer: Observer) -> Iterator[None]:
-    """Like :func:`observe`, while the block lasts."""
+    """Like ``observe``, while the block lasts."""
     observe(observer)
     try:
         yield

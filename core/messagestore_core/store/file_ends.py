@@ -29,7 +29,7 @@ class FileEnds:
         )
 
     def of(self, files: pa.Table | pa.RecordBatch) -> Ends:
-        """How far each of these has been read; :data:`NOT_READ` where it has not been."""
+        """How far each of these has been read; ``NOT_READ`` where it has not been."""
         digests = _digests(files)
         # Sorted look-ups use the CPU's caches better.
         order = np.argsort(digests)

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import write_deltalake
+from typing_extensions import override
 
 from messagestore_core.store.batches import ReadBatches
 from messagestore_core.store.dead_letters import uris_of_cut_dead_letters
@@ -57,7 +58,6 @@ class Range:
     """The records of a file that start in [start, end).
 
     Attributes:
-        file: of the records.
         start: the first byte.
         end: one past the last byte.
         digest: the SHA-256 of these bytes, in hex; None: not known.
@@ -97,8 +97,7 @@ class Batch:
     Attributes:
         number: of the batch, from 1 in each source.
         at: its clock.
-        ranges: what it reads.
-        cut: the URIs of files that an earlier try marked: see :meth:`ReadFiles.note_cut`.
+        cut: the URIs of files that an earlier try marked: see ``ReadFiles.note_cut``.
         gone: the source URIs of what was planned and is gone.
         verdict_digest: a digest of all that verdicts depend on besides the records and the store; None: not known.
     """
@@ -124,16 +123,17 @@ class ReadFiles(ReadBatches[Batch]):
         self._load()
 
     @property
+    @override
     def last_batch(self) -> int:
-        """See :class:`ReadBatches`."""
         return self._last_batch
 
     def has_begun(self) -> bool:
         """Whether a file of the source was ever planned, also if the list of files was lost since."""
         return self._last_batch > 0 or self.committed() > 0
 
+    @override
     def planned(self, number: int) -> Batch | None:
-        """See :class:`ReadBatches`; also a batch of which all files are gone."""
+        """A batch as it was planned, also if all of its files are gone."""
         return _planned(self._store, self._source_id, number)
 
     def _load(self) -> None:
@@ -205,7 +205,6 @@ class ReadFiles(ReadBatches[Batch]):
         """Mark the files of a planned, uncommitted batch of which records were cut, durably; no others of the batch.
 
         Args:
-            batch: the batch.
             uris: the source URIs of these records.
         """
         files = frozenset(r.file.uri for r in batch.ranges if r.source_uri in uris)

@@ -57,11 +57,10 @@ def open_folder(store: HeldStore, by: RunDocument | None = None) -> None:
     The caller holds the right to write. If this breaks off at any point, it can be repeated.
 
     Args:
-        store: in the folder.
         by: the run's document; an adoption or upgrade is noted in the audit under it.
 
     Raises:
-        TableRefusedError: as in :func:`check_folder`; or a table's log has something that no run of ours writes.
+        TableRefusedError: as in ``check_folder``; or a table's log has something that no run of ours writes.
     """
     check_folder(store)
     _own(store, by)
@@ -80,7 +79,7 @@ def open_folder(store: HeldStore, by: RunDocument | None = None) -> None:
 
 
 def is_complete(store: Store) -> bool:
-    """Whether :func:`open_folder` would change nothing of an existing store.
+    """Whether ``open_folder`` would change nothing of an existing store.
 
     Raises:
         TableRefusedError: a table's log has something that no run of ours writes.

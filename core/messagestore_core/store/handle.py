@@ -33,7 +33,6 @@ class Store:
     """One folder with its tables and objects.
 
     Attributes:
-        uri: of the folder.
         storage: how its bucket is reached.
         owner: who must own it; None: that is not checked.
         adopt_from: former owners from which it may be taken over.
@@ -75,7 +74,7 @@ class Store:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of its tables, as its spec asks for them; see :meth:`tables_there`."""
+        """The names of its tables, as its spec asks for them; see ``tables_there``."""
         return (*TABLES, REMEMBERED) if self.remember_purged is not None else (*TABLES,)
 
     def tables_there(self) -> tuple[str, ...]:
@@ -109,7 +108,7 @@ class Store:
         It is looked up once for each version of the table, as delta-rs reads the log for it each time.
 
         Raises:
-            TableRefusedError: as in :meth:`table`.
+            TableRefusedError: as in ``table``.
         """
         table, _, known = self._current(name)
         if app_id not in known:
@@ -126,7 +125,7 @@ class Store:
         return entry
 
     def opened(self, name: str, version: int | None = None) -> DeltaTable:
-        """Like :meth:`table`, for the caller alone: its version advances with a commit by it.
+        """Like ``table``, for the caller alone: its version advances with a commit by it.
 
         Raises:
             TableRefusedError: its log has something that no run of ours writes.
@@ -138,7 +137,7 @@ class Store:
         return table
 
     def last_opened(self, name: str) -> DeltaTable | None:
-        """What :meth:`table` returned last, without a look whether there is a newer version; None: nothing yet."""
+        """What ``table`` returned last, without a look whether there is a newer version; None: nothing yet."""
         entry = self._tables.get(name)
         return entry.table if entry else None
 
@@ -165,6 +164,6 @@ class Store:
         self.known.reached(name, now)
 
     def read(self, name: str, version: int | None = None) -> DeltaTable:
-        """Like :meth:`opened`, without a check of what its log says."""
+        """Like ``opened``, without a check of what its log says."""
         options = self.storage.delta_options(self.uri)
         return DeltaTable(delta_uri(self.path(name)), version=version, storage_options=options)

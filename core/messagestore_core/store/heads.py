@@ -35,8 +35,6 @@ class HiddenHeads:
 
     Attributes:
         by_key: those of streams that had only erased messages, by the hash of their names.
-        next_global: the next global position.
-        key: of the hashes.
     """
 
     by_key: dict[str, int] = field(default_factory=dict)
@@ -77,7 +75,7 @@ def read_named_heads(store: Store) -> Iterator[pa.RecordBatch]:
     """The heads of streams whose names are kept: columns stream_name, next_position.
 
     Raises:
-        TableRefusedError: as in :func:`read_hidden_heads`.
+        TableRefusedError: as in ``read_hidden_heads``.
     """
     # Arrow reads the files, as delta-rs cannot read while it writes these rows back.
     filesystem, root = store.objects("heads").locate("")
@@ -95,9 +93,7 @@ def raise_heads(store: HeldStore, streams: pa.Table, next_global_position: int, 
     Other heads are copied batch by batch: memory holds only those that are raised.
 
     Args:
-        store: whose.
         streams: columns stream_name, next_position; a stream may come more than once.
-        next_global_position: of the table.
         forget: streams whose names are not to be kept; there are tombstones.
     """
     hidden = read_hidden_heads(store)
@@ -121,10 +117,10 @@ def raised_rows(
     """All rows to write: known heads, raised; new heads; then those without a name.
 
     Args:
-        known: as :func:`read_named_heads` returns them.
-        streams: as for :func:`raise_heads`.
+        known: as ``read_named_heads`` returns them.
+        streams: as for ``raise_heads``.
         hidden: the heads without a name; changed in place.
-        forget: as for :func:`raise_heads`.
+        forget: as for ``raise_heads``.
     """
     raised = _highest(streams, hidden)
     names, is_known = raised["stream_name"].combine_chunks(), np.zeros(raised.num_rows, dtype=np.bool_)

@@ -43,7 +43,6 @@ class Entry(NamedTuple):
         tables: those in its note; None without one.
         is_foreign: whether somebody else changed data: it has no note, and adds or removes rows. Merged files and a
             VACUUM change none.
-        operation: its name.
         said: its user metadata.
     """
 

@@ -16,14 +16,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
+from typing_extensions import override
 
 from messagestore_core.store.batches import ReadBatches
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import OFFSETS, literal
 
 URI = "kafka:"
-"""The prefix of a Kafka record's source URI; the topic follows, and from the second generation on `GENERATION` and its
-number."""
+"""The prefix of a Kafka record's source URI; the topic follows, and from the second generation on ``GENERATION`` and
+its number."""
 GENERATION = "@"
 """No topic's name can have it."""
 SUPERSEDED = 10_000
@@ -45,7 +46,6 @@ class OffsetRange:
     """The records of a partition with offsets in [start, end).
 
     Attributes:
-        partition: of the records.
         start: the first offset.
         end: one past the last offset.
         latest: the end of the partition when the range was planned.
@@ -102,12 +102,12 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         self._see_others(rows)
 
     @property
+    @override
     def last_batch(self) -> int:
-        """See :class:`ReadBatches`."""
         return pc.max(self._rows["batch"]).as_py() or 0
 
+    @override
     def planned(self, number: int) -> OffsetBatch | None:
-        """See :class:`ReadBatches`."""
         rows = self._rows.filter(pc.field("batch") == number).to_pylist()
         if not rows:
             return None
@@ -117,7 +117,7 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         return OffsetBatch(number, rows[0]["at"], offsets_in_order(ranges), rows[0].get("judged_by"), later)
 
     def generations(self, ranges: Iterable[OffsetRange]) -> dict[str, int]:
-        """The generations of a new batch, as in :class:`OffsetBatch`.
+        """The generations of a new batch, as in ``OffsetBatch``.
 
         Earlier releases noted none: then the topic whose rows are the oldest is the first.
         """

@@ -39,7 +39,7 @@ LOST = {
     "offsets": "topics are read again; messages that the store has are duplicates",
     REMEMBERED: "late copies of purged messages will be stored again",
 }
-"""What it means to make a table anew; `messages` never is."""
+"""What it means to make a table anew; ``messages`` never is."""
 
 
 class Step(NamedTuple):
@@ -57,7 +57,7 @@ class Step(NamedTuple):
 
 
 def steps(store: Store) -> list[Step]:
-    """What is wrong with a store, and what :func:`repair` would do. Nothing is written.
+    """What is wrong with a store, and what ``repair`` would do. Nothing is written.
 
     Raises:
         TableRefusedError: the folder has no marker, or one of a newer format.

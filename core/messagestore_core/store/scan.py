@@ -35,7 +35,6 @@ def scan(
     """Some columns of the rows that match, batch by batch as they are read; in any order.
 
     Args:
-        table: to read.
         columns: to read; None: all.
         where: the condition. Files that can't match by the table's log are not read.
         within: the partition to read, in SQL; None: all.
@@ -50,7 +49,7 @@ def scan(
 def scan_files(
     dataset: ds.FileSystemDataset, columns: Sequence[str], where: pc.Expression | None = None, **how: Any
 ) -> pa.RecordBatchReader:
-    """Like :func:`scan`, for files with the schema of their table."""
+    """Like ``scan``, for files with the schema of their table."""
     schema = pa.schema([dataset.schema.field(name) for name in columns])
     if where is None or not _names_texts(dataset.schema, str(where)):
         return dataset.scanner(columns=schema.names, filter=where, **how).to_reader()

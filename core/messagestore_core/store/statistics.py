@@ -31,8 +31,6 @@ def complete(store: Store, name: str, files: pa.Table, *columns: str) -> pa.Tabl
     values has no bounds.
 
     Args:
-        store: of the table.
-        name: of the table.
         files: its add actions, flattened.
         columns: of numbers, times or texts; none of them partitions the table.
 
@@ -61,8 +59,6 @@ def count_open(store: Store, name: str, files: pa.Table, column: str, closed: st
     A file whose rows are all alike is counted by its statistics. Others are read once.
 
     Args:
-        store: of the table.
-        name: of the table.
         files: its add actions, flattened, complete in column ``closed``.
         column: of the values; each row has one.
         closed: the column without a value in the rows that count.

@@ -30,8 +30,7 @@ class Storage:
     """Entries by bucket; a bucket without one is reached by the pod's own identity.
 
     Args:
-        entries: of a run document.
-        bundles: files with all authorities to trust, by the authority's own file: see :func:`trusting`.
+        bundles: files with all authorities to trust, by the authority's own file: see ``trusting``.
     """
 
     def __init__(self, entries: Sequence[StorageEntry] = (), bundles: Mapping[str, str] | None = None) -> None:

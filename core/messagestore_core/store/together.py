@@ -102,7 +102,6 @@ def problems(store: Store, tables: Tables, named: Mapping[str, list[tuple[str, T
     """What is wrong with a store's tables.
 
     Args:
-        store: whose.
         tables: as they are.
         named: what their notes said, before that.
     """

@@ -65,7 +65,7 @@ def made_key(store: HeldStore) -> bytes:
     """The folder's key, which is made if there is none.
 
     Raises:
-        TableRefusedError: as in :func:`tombstone_key`.
+        TableRefusedError: as in ``tombstone_key``.
     """
     return tombstone_key(store) or _make_key(store)
 
@@ -105,7 +105,6 @@ def withdraw_tombstones(store: HeldStore, positions: pa.Array | pa.ChunkedArray)
     """Remove the tombstones of messages that stay in the store after all, durably.
 
     Args:
-        store: of the messages.
         positions: their global positions; a message without a tombstone may be among them.
     """
     known = pa.array(erased_positions(store))
@@ -126,7 +125,6 @@ class Erased:
     """The tombstones of a store, 40 bytes each.
 
     Args:
-        key: of the hashes.
         digests: the hashes, one after the other.
         positions: the global position of each one's message; null, or None for all, if it is unknown.
     """
@@ -204,7 +202,7 @@ def open_erased(store: Store, before: int | None = None) -> Erased:
     """The tombstones of a store, or those of messages that may have been ``before`` a global position.
 
     Raises:
-        TableRefusedError: one is no keyed hash, or as in :func:`tombstone_key`.
+        TableRefusedError: one is no keyed hash, or as in ``tombstone_key``.
     """
     table = store.table("tombstones")
     position = pc.field("global_position")

@@ -24,7 +24,6 @@ def translate_row(row: Row, translators: Sequence[Translator]) -> dict[str, Any]
 
     Args:
         row: by the columns of ``messages``; headers are a mapping or pairs, and a claimed payload has been fetched.
-        translators: of its stream.
     """
     translated = dict(row)
     for translator in in_order(translators):

@@ -135,7 +135,7 @@ class RunControl:
 
 @dataclass(frozen=True)
 class Commands:
-    """The operator's commands to a run; with `paced` it sets the rate limit, where None is no limit."""
+    """The operator's commands to a run; with ``paced`` it sets the rate limit, where None is no limit."""
 
     stop: bool = False
     paced: bool = False

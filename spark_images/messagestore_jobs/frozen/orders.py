@@ -19,7 +19,7 @@ class Order:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the key's columns in :meth:`keyed`."""
+        """The names of the key's columns in ``keyed``."""
         return [f"_key{i}" for i in range(len(self.parts))]
 
     def keyed(self, rows: DataFrame) -> DataFrame:

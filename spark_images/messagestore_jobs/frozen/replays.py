@@ -58,7 +58,7 @@ class Frozen(ContractModel):
     task: str
     """A digest of the task; a replay continues only with the same."""
     request_digest: str | None = Field(default=None, validation_alias="asked", serialization_alias="asked")
-    """What was asked of which store, see :func:`request_digest_of`; an earlier release didn't note it."""
+    """What was asked of which store, see ``request_digest_of``; an earlier release didn't note it."""
     destination_id: str | None = None
     """The id of a destination that may be made again under its name; an earlier release didn't note it."""
     run: str
@@ -104,7 +104,7 @@ class Chunk(ContractModel):
 
 
 class Ended(ReplayOutcome):
-    """The outcome of an ended replay, and what was asked of which store, see :func:`request_digest_of`."""
+    """The outcome of an ended replay, and what was asked of which store, see ``request_digest_of``."""
 
     request_digest: str | None = Field(default=None, validation_alias="asked", serialization_alias="asked")
 

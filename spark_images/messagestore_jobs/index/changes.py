@@ -101,8 +101,6 @@ def changes_between(
     """What changed after version ``since`` up to version ``until``; None where the log no longer has it.
 
     Args:
-        store: of the table.
-        name: of the table.
         since: a version.
         until: a later one, or the same.
         is_known: whether the rows of a batch are known already; they count as no change.

@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from messagestore_jobs.index.keys import Keys, Order, Words
 
@@ -45,7 +46,7 @@ def entries_of(keys: Keys, values: Values) -> Entries:
     return entries
 
 
-class MemoryRun:
+class MemoryRun(SortedRun):
     """A sorted run that has not been written yet."""
 
     def __init__(self, entries: Entries) -> None:
@@ -59,12 +60,12 @@ class MemoryRun:
         """False, as it is new."""
         return False
 
+    @override
     def find(self, keys: Keys) -> Lookup:
-        """See :class:`SortedRun`."""
         return matches(self.entries, self._high, keys, keys.by_high)
 
+    @override
     def between(self, first: int, last: int) -> Entries:
-        """See :class:`SortedRun`."""
         return cut(self.entries, self._high, first, last)
 
 
@@ -72,7 +73,6 @@ def merged(runs: Sequence[SortedRun], merge: Callable[[Entries], Entries]) -> It
     """Yield the entries of several sorted runs in order, in bounded parts.
 
     Args:
-        runs: to merge.
         merge: reduces entries to those that are kept; it gets all entries of a hash together.
     """
     parts = max(1, -(-sum(map(len, runs)) // _SPAN))

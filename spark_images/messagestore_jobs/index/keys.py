@@ -73,11 +73,7 @@ def words(hashes: pa.ChunkedArray) -> tuple[Words, Words]:
 
 
 class Hasher:
-    """Hashes names in this process, a million a second; it caches some.
-
-    Args:
-        key: of the hashes.
-    """
+    """Hashes names in this process, a million a second; it caches some."""
 
     def __init__(self, key: bytes) -> None:
         self._empty = hmac.new(key, digestmod="sha256")

@@ -94,7 +94,7 @@ def read_purged(store: Store, paths: Collection[str]) -> Entries:
 
 
 def purged_by_spark(spark: SparkSession, store: Store, paths: Collection[str]) -> DataFrame:
-    """Entries as in :func:`read_purged`, in columns hash and value."""
+    """Entries as in ``read_purged``, in columns hash and value."""
     rows = files(spark, store, paths, "message_key binary, purged_at timestamp", REMEMBERED)
     return rows.select(F.col("message_key").alias("hash"), F.unix_micros("purged_at").alias("value"))
 
@@ -113,13 +113,13 @@ def files(
 
 
 def rows_at(spark: SparkSession, store: Store, paths: Collection[str], positions: DataFrame) -> DataFrame:
-    """The rows of files like :func:`files` whose global_position is among ``positions``."""
+    """The rows of files like ``files`` whose global_position is among ``positions``."""
     rows = files(spark, store, paths, f"{_COLUMNS}, global_position bigint")
     return rows.join(positions, "global_position", "left_semi")
 
 
 def ids_by_spark(spark: SparkSession, key: bytes, added: DataFrame | None, removed: DataFrame | None) -> DataFrame:
-    """Entries of ids as in :func:`read_here`, in columns hash and value; one of ``added`` and ``removed`` is given."""
+    """Entries of ids as in ``read_here``, in columns hash and value; one of ``added`` and ``removed`` is given."""
     sides = [
         rows.select(hashed(spark, key, "message_id").alias("hash"), F.unix_micros("inserted_at").alias("at"), sign)
         for rows, sign in ((added, F.lit(1).alias("sign")), (removed, F.lit(-1).alias("sign")))
@@ -132,7 +132,7 @@ def ids_by_spark(spark: SparkSession, key: bytes, added: DataFrame | None, remov
 
 
 def streams_by_spark(spark: SparkSession, key: bytes, rows: DataFrame) -> DataFrame:
-    """Entries of streams as in :func:`read_here`, in columns hash and value."""
+    """Entries of streams as in ``read_here``, in columns hash and value."""
     last = rows.groupBy("stream_name").agg(F.max("position").alias("position"))
     return last.select(hashed(spark, key, "stream_name").alias("hash"), (F.col("position") + 1).alias("value"))
 
@@ -141,9 +141,6 @@ def write_by_spark(store: HeldStore, rows: DataFrame, name: str, count: int) -> 
     """Write the entries of columns hash and value as one sorted run; executors sort them.
 
     Args:
-        store: of the index.
-        rows: the entries.
-        name: of the sorted run.
         count: how many there are at most.
     """
     objects = store.objects(INDEX)

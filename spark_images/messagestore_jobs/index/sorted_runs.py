@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import override
 
 from messagestore_core.store.objects import Objects
 from messagestore_jobs.index import filters
-from messagestore_jobs.index.entries import ENTRY, Entries, Lookup, cut, matches, spread, together
+from messagestore_jobs.index.entries import ENTRY, Entries, Lookup, SortedRun, cut, matches, spread, together
 from messagestore_jobs.index.keys import Keys, Order, Words
 
 BLOCK = 128
@@ -79,14 +80,12 @@ class _Parts(NamedTuple):
     filter: npt.NDArray[np.uint32]
 
 
-class StoredRun:
+class StoredRun(SortedRun):
     """A sorted run in an object; all that is read of it is checked.
 
     It is opened with the first look-up, as sorted runs that are too old are never looked at.
 
     Args:
-        objects: those of the index.
-        info: of the sorted run.
         folder: a local one, for what is fetched from object storage.
     """
 
@@ -131,12 +130,12 @@ class StoredRun:
     def __len__(self) -> int:
         return self.info.count
 
+    @override
     def is_older(self, than: int) -> bool:
-        """See :class:`SortedRun`."""
         return self.info.newest < than
 
+    @override
     def find(self, keys: Keys) -> Lookup:
-        """See :class:`SortedRun`."""
         parts, order = self._parts, keys.by_high
         high = keys.high[order]
         order = order[filters.may_have(parts.filter, high, keys.low[order])]
@@ -153,8 +152,8 @@ class StoredRun:
         entries = self._blocks(np.unique(spread(first, last - first + 1)[1]))
         return matches(entries, np.ascontiguousarray(entries["high"]), keys, order)
 
+    @override
     def between(self, first: int, last: int) -> Entries:
-        """See :class:`SortedRun`."""
         firsts = self._parts.first
         begin = max(0, int(np.searchsorted(firsts, np.uint64(first), "left")) - 1)
         end = int(np.searchsorted(firsts, np.uint64(last), "right"))
@@ -218,9 +217,6 @@ def write_sorted_run(objects: Objects, name: str, chunks: Iterable[Entries], at_
     """Write entries that come in order; without any, delete the object and return None.
 
     Args:
-        objects: those of the index.
-        name: of the sorted run.
-        chunks: the entries.
         at_most: how many there are at most.
     """
     filter_blocks = filters.blocks_for(at_most)

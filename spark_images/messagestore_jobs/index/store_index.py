@@ -70,7 +70,6 @@ class StoreIndex:
 
     Args:
         spark: reads and sorts large numbers of rows.
-        store: of the index.
     """
 
     def __init__(self, spark: SparkSession, store: HeldStore) -> None:
@@ -161,7 +160,7 @@ class StoreIndex:
         self.save()
 
     def go_on_behind_a_cut(self) -> None:
-        """Like :meth:`merge`, after the logs lost their last versions, in which nothing came or left."""
+        """Like ``merge``, after the logs lost their last versions, in which nothing came or left."""
         self._version = self._store.table("messages").version()
         if self._store.remember_purged is not None:
             self._purged_version = self._store.table(REMEMBERED).version()
@@ -237,7 +236,7 @@ class StoreIndex:
         """Read what has been added and removed since; return whether Spark had to write it as sorted runs.
 
         Args:
-            leaving: as in :meth:`_follow`; more commits than that one are read without it.
+            leaving: as in ``_follow``; more commits than that one are read without it.
 
         Raises:
             TornIndexError: the log no longer has it.

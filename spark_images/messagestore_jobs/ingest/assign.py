@@ -68,13 +68,11 @@ class Assignment:
     Attributes:
         position: in its stream; -1 for records that are not stored, REFUSED for refused ones.
         global_position: in the store; meaningless for records that are not stored.
-        stored: records that are stored.
         expired: records that are set aside or discarded as expired.
         duplicates: records that are in the store, or earlier in the batch.
         refused: records that are set aside because they contradict what came before.
         streams: the distinct streams of stored records.
         next_positions: the next position of each of ``streams``.
-        next_global: the store's next global position.
     """
 
     position: Positions

@@ -80,10 +80,8 @@ def ingest_batch(
     """Ingest one batch; return the note of its commit, with the totals so far.
 
     Args:
-        context: of the run.
-        due: the planned batch.
         note: of the last commit.
-        note_cut: see :class:`Arrivals`.
+        note_cut: see ``Arrivals``.
         alone: whether the run probably has no other batch.
     """
     set_clock(context.spark, due.batch.at)

@@ -40,7 +40,7 @@ REQUIRED = {"specversion": "specversion", "eventId": "id", "source": "source", "
 _OPTIONAL = {"streamId": "subject", "contentType": "datacontenttype", "dataschema": "dataschema"}
 """Optional fields that must not be empty if they are there (section "OPTIONAL Attributes"); no time is empty."""
 CHECKED = (*REQUIRED, *_OPTIONAL, "messageId", "misnamed", "unprintable")
-"""The columns that :func:`problems` needs."""
+"""The columns that ``problems`` needs."""
 
 
 def event_columns(columns: dict[str, Column]) -> dict[str, Column]:
@@ -79,7 +79,7 @@ def message_id(source: Column, event_id: Column) -> Column:
 
 
 def problems(wire: dict[str, Column]) -> list[tuple[Column, Column]]:
-    """All rules of the standard: the condition of a violation, over :func:`event_columns`, and its text."""
+    """All rules of the standard: the condition of a violation, over ``event_columns``, and its text."""
     empty = [(wire[name] == "", F.lit(f"{shown} is empty")) for name, shown in (REQUIRED | _OPTIONAL).items()]
     version, misnamed = wire["specversion"], wire["misnamed"]
     size = F.octet_length(wire["messageId"])

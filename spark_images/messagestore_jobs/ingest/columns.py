@@ -90,12 +90,8 @@ def columns_of(
     """The columns for one task.
 
     Args:
-        spark: the session.
-        task: of the run.
-        uri: the table folder.
         suffix: the end of names of the run's claim checks.
         dead_letter_bytes_at_once: how many bytes of dead letters each Spark task may return with the verdicts.
-        keys: of the ids' hashes.
         earlier_events: whether to look for CloudEvents that an earlier release stored.
     """
     return Columns(

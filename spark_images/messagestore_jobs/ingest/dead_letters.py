@@ -75,7 +75,7 @@ def read_dead_letters(
     """Yield the dead letters (schema DEAD_LETTERS), a table per portion, each in order of arrival.
 
     Args:
-        along: those of :func:`brought_along`; they go with the first portion.
+        along: those of ``brought_along``; they go with the first portion.
         decided: the batch's records, with their assignment.
         left: the rows of the other dead letters, ascending.
         portion: the portion of each of ``left``.
@@ -125,9 +125,7 @@ def set_aside_earlier(
     batch could store what it set aside before, if a purge came in between.
 
     Args:
-        store: of the dead letters.
         uris: those of the batch that may have been read before.
-        batch: the batch's id.
         validated: the batch's records.
         starts: the first row of each part.
         rows: how many records there are.

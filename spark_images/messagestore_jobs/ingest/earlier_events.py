@@ -27,9 +27,7 @@ def events_since(task: IngestTask, noted: int | None, next_global: int) -> int |
     """The first global position since which source and id identify CloudEvents; None while there were none.
 
     Args:
-        task: of the run.
         noted: the value in the last commit.
-        next_global: of the store.
     """
     return next_global if noted is None and task.envelope.format == "CloudEvents" else noted
 
@@ -72,7 +70,7 @@ class EarlierEvents:
         """Which records are such events in the store, or erased ones.
 
         Args:
-            narrow: the batch's records, with :func:`earlier_columns`.
+            narrow: the batch's records, with ``earlier_columns``.
             not_before: a time in microseconds; earlier rows don't count.
         """
         ids = narrow["event_id"].combine_chunks()

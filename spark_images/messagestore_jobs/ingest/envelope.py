@@ -1,8 +1,8 @@
 """From a record's bytes to its canonical fields as text, and from these to typed columns.
 
-As text there is one column per field, named by :func:`wire`: strings, but headers map, payload and result binary. Then
+As text there is one column per field, named by ``wire``: strings, but headers map, payload and result binary. Then
 wire_unknown, the name of a field that the Native format doesn't define, and wire_reason and wire_detail, why the record
-can't be read. A typed column is null if its text is absent or invalid; :func:`problems` tells which.
+can't be read. A typed column is null if its text is absent or invalid; ``problems`` tells which.
 """
 
 import json
@@ -172,7 +172,7 @@ def field_columns(task: IngestTask, at: Column) -> Projections:
 
 
 def problems() -> list[tuple[Column, str]]:
-    """All rules for values of fields: the condition of a violation, over :func:`field_columns`, and its text."""
+    """All rules for values of fields: the condition of a violation, over ``field_columns``, and its text."""
     return [
         (_text("messageId") == "", "messageId is empty"),
         (_wrong("time", F.col("own_time")), "time is no RFC 3339 time in the years 1 to 9999"),

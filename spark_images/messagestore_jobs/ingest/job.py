@@ -118,7 +118,7 @@ def run_ingest(run: Run, given: IngestControl | None = None) -> IngestOutcome:
 
 
 class Ingest:
-    """One ingest run, for callers like those of :func:`run_ingest`; it reads the store's state with its first batch."""
+    """One ingest run, for callers like those of ``run_ingest``; it reads the store's state with its first batch."""
 
     def __init__(self, run: Run, task: IngestTask, control: IngestControl) -> None:
         self._run, self._task, self._store = run, task, run.store

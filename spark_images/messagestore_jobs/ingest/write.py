@@ -36,7 +36,7 @@ def clock() -> Column:
 
 
 def set_clock(spark: SparkSession, at: datetime) -> None:
-    """Set the value of :func:`clock`."""
+    """Set the value of ``clock``."""
     row = pa.table({"at": pa.array([[at]], pa.list_(pa.timestamp("us", tz="UTC")))})
     spark.createDataFrame(row).createOrReplaceTempView(_CLOCK)
 
@@ -47,16 +47,15 @@ def identity() -> Column:
 
 
 def set_assignment(spark: SparkSession, part_sizes: Numbers, identities: Numbers, assigned: Assignment) -> None:
-    """Set the values of :func:`assignment_columns`.
+    """Set the values of ``assignment_columns``.
 
     Each is an array that one column mentions once, as each mention is sent with each task. Global positions count from
     the batch's first, to make them half as long.
 
     Args:
-        spark: the session.
         part_sizes: the number of records in each part.
-        identities: :func:`identity` of each record.
-        assigned: what happens to each record; positions from :func:`with_dead_letters`.
+        identities: ``identity`` of each record.
+        assigned: what happens to each record; positions from ``with_dead_letters``.
     """
     first = assigned.next_global - int(assigned.stored.sum())
     arrays = {
@@ -108,7 +107,6 @@ def row_columns(task: IngestTask, folder: str, suffix: str) -> tuple[Column, ...
     nulls takes a twelfth of the time if most columns are empty.
 
     Args:
-        task: of the run.
         folder: the table folder, for claim checks.
         suffix: the end of claim checks' names.
 

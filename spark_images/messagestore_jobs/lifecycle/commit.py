@@ -98,8 +98,6 @@ def commit_changes(
     Only files with one of the messages are rewritten.
 
     Args:
-        spark: the session.
-        store: of the messages.
         changes: by message id.
         rows: the changes of the same messages (schema CHANGES).
         step: the step that the commit ends: an id, and a growing number.
@@ -132,10 +130,7 @@ def merge_once(
     """Change the messages whose global position is in ``source``, in a commit with the step's number.
 
     Args:
-        spark: the session.
-        store: of the messages.
         source: named ``now`` in changes; the messages are ``m``.
-        bounds: of the messages.
         changes: expressions by column of ``messages``.
         step: the step that the commit ends; it is not committed yet.
         note: with the totals after the commit.
@@ -179,7 +174,6 @@ def still_unknown(context: LifecycleRun, what: Folded, updates: pa.Table, at: da
     """The updates whose messages may still come: those of purged messages that are remembered are stale.
 
     Args:
-        context: of the run.
         what: was folded from the updates.
         updates: column message_id.
         at: when they are applied.
@@ -194,7 +188,6 @@ def folded(context: LifecycleRun, updates: pa.Table, at: datetime, after: int | 
     """Fold updates to changes of their messages.
 
     Args:
-        context: of the run.
         updates: columns message_id, status, time and attempt, in order of arrival.
         at: when they are applied.
         after: look only for messages after this global position.
@@ -288,7 +281,6 @@ def find_messages(context: LifecycleRun, message_ids: pa.Array, after: int | Non
     It takes one pass over COLUMNS of the days on which they were inserted.
 
     Args:
-        context: of the run.
         message_ids: with or without repetitions.
         after: only messages with a larger global position; files without any are not read.
     """

@@ -63,9 +63,7 @@ class LifecycleWork:
     """The lifecycle work of one run. If there is nothing to do, it only reads logs and lists the source.
 
     Args:
-        run: the ingest.
-        task: of the run.
-        arrivals: for :func:`updates_task`, if there is one.
+        arrivals: for ``updates_task``, if there is one.
         first: the note of the last commit before the run.
         days_of: gives the days on which messages with these ids were inserted.
         purged: tells which of the ids are remembered as purged at a time.
@@ -172,9 +170,6 @@ def ingest_updates(context: LifecycleRun, source_id: str, due: Due, records: pa.
     """Apply one batch; return the note of its commit, with the totals so far.
 
     Args:
-        context: of the run.
-        source_id: of the batch.
-        due: the planned batch.
         records: columns of ``read_updates``, in order of arrival.
         note: of the last commit.
     """

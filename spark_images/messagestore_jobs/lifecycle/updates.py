@@ -56,7 +56,6 @@ def set_aside_once(store: HeldStore, dead_letters: pa.Table, batch: str, read_be
     """Write new dead letters; return how many are this batch's own.
 
     Args:
-        store: to write to.
         dead_letters: rows of DEAD_LETTERS.
         batch: which sets them aside; an earlier try of it may have done so before.
         read_before: source URIs that may have dead letters already.

@@ -63,8 +63,6 @@ def rewrite_claim_checks(
     Objects and note have the names of this run, so that no fenced run can change those of a newer one.
 
     Args:
-        context: of the run.
-        plan: of the scrub.
         rows: with global_position, payload_size, payload_uri and scrubs, as the table has them. An object that is
             larger than its payload is not ours, and counts as missing.
         scrub: makes the new payload of the old one, by column ``scrubs``.

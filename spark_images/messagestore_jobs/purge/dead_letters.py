@@ -48,7 +48,6 @@ def dead_letters_naming(plan: Plan, erased: pa.Table) -> pa.Table:
     those of them that erased messages have: a record that was set aside is of them, too.
 
     Args:
-        plan: of the erasure.
         erased: columns TOLD of the erased messages.
     """
     selected = [rule for rule in plan.task.rules if rule.erase and plan.preview.by_rule.get(rule.name)]
@@ -58,7 +57,7 @@ def dead_letters_naming(plan: Plan, erased: pa.Table) -> pa.Table:
 
 
 def by_id(message_ids: pa.ChunkedArray) -> pa.Table:
-    """The dead letters of messages, as :func:`dead_letters_naming` names them."""
+    """The dead letters of messages, as ``dead_letters_naming`` names them."""
     none = pa.nulls(len(message_ids), pa.string())
     return pa.table([message_ids, none, none], schema=_NAMED)
 

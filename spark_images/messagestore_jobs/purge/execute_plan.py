@@ -153,8 +153,6 @@ def delete_frozen(context: PurgeRun, plan: Plan, by_day: dict[date, int]) -> Non
     """Delete the frozen rows that are still in the table.
 
     Args:
-        context: of the run.
-        plan: of the rows.
         by_day: how many of the rows each day still has in the table.
     """
     context.progress.step("remove", plan.messages)

@@ -24,7 +24,6 @@ def hidden(detail: Any, key: bytes, within: bool = False, which: Callable[[str],
 
     Args:
         detail: of a row of the audit, or a plan's task.
-        key: of the hashes.
         within: whether the detail is of a match already.
         which: of the texts; all by default.
     """

@@ -64,8 +64,6 @@ def refuse_remains(
     """Check all that a store's folder has after an erasure.
 
     Args:
-        spark: the session.
-        store: to check.
         erased: all tombstones.
         left: the only version left of each table.
         claim_checks: the names of claim checks that messages have.
@@ -115,8 +113,6 @@ def forget_past(store: HeldStore, name: str, note: CommitNote | None) -> int:
     The newest version is a commit without files, as log entries also have statistics of files that they removed.
 
     Args:
-        store: of the table.
-        name: of the table.
         note: of a commit on ``messages``.
 
     Returns:

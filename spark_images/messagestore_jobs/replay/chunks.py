@@ -1,7 +1,7 @@
 """Cut a selection into chunks, which are sent one after the other, and stage them.
 
 A chunk's records are written in order, as a few objects in a staging folder, and then get their final names.
-:class:`Delivery` is common to all kinds of destination.
+``Delivery`` is common to all kinds of destination.
 """
 
 import os
@@ -14,6 +14,7 @@ from pyarrow import fs
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.readwriter import DataFrameWriter
+from typing_extensions import override
 
 from messagestore_core.contract.run_document import ReplayTask
 from messagestore_core.contract.run_report import ReplayOutcome
@@ -209,7 +210,7 @@ class Delivery(Protocol):
         """
 
 
-class StoreDelivery:
+class StoreDelivery(Delivery):
     """A delivery whose state is in the folder of a store, whose readers ignore it.
 
     Args:
@@ -225,16 +226,17 @@ class StoreDelivery:
         self.objects = StagedObjects(held.path(REPLAYS, task.job_id), held.storage)
         self.state = ReplayState(held, self.objects.below(STATE))
 
+    @override
     def ended(self) -> ReplayOutcome | None:
-        """See :class:`Delivery`."""
         ended = read_ended(self.objects)
         if ended is None:
             return None
         self._forget()
         return ended.outcome()
 
+    @override
     def is_of_another(self) -> bool:
-        """See :class:`Delivery`; an earlier release didn't say what an ended replay was asked for."""
+        """An earlier release didn't say what an ended replay was asked for."""
         ended = read_ended(self.objects)
         if ended is not None:
             return ended.request_digest not in (None, self._task.request_digest)

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from typing_extensions import override
+
 from messagestore_core.contract.run_document import FilesDestination, ReplayTask
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
@@ -12,7 +14,7 @@ from messagestore_core.store.objects import LARGEST_DOCUMENT, join, parsed_docum
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Chunk, Format, Frozen, Part, ReplayState
 from messagestore_jobs.native import LineBreaks
-from messagestore_jobs.replay.chunks import StagedObjects
+from messagestore_jobs.replay.chunks import Delivery, StagedObjects
 
 MANIFEST = "manifest.json"
 _FORMAT_VERSION = 1
@@ -21,7 +23,7 @@ _AT_ONCE = 16
 _SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "JSON": "json"}
 
 
-class FilesDelivery:
+class FilesDelivery(Delivery):
     """Sends to files. The replay's state is in a folder beside the objects, which their readers ignore."""
 
     def __init__(self, run: Run, job_id: str, destination: FilesDestination) -> None:
@@ -37,8 +39,9 @@ class FilesDelivery:
         # Without a manifest nobody may rely on the objects.
         self.takes_back = True
 
+    @override
     def ended(self) -> ReplayOutcome | None:
-        """See :class:`Delivery`; by this replay's manifest."""
+        """Read from this replay's manifest."""
         manifest = self._manifest()
         if manifest.get("job") != self._job_id or "outcome" not in manifest:
             return None
@@ -47,8 +50,9 @@ class FilesDelivery:
             ReplayOutcome, json.dumps(manifest["outcome"]).encode(), join(self.objects.uri, MANIFEST)
         )
 
+    @override
     def is_of_another(self) -> bool:
-        """See :class:`Delivery`; the manifest of an earlier release has only the task."""
+        """The manifest of an earlier release has only the task."""
         manifest, task = self._manifest(), self._task
         if manifest.get("job") != self._job_id:
             return self.state.is_of_another(task, self._document.table.uri)
@@ -87,12 +91,14 @@ class FilesDelivery:
         content = self.objects.read(MANIFEST, LARGEST_DOCUMENT)
         return _json_object(content) if content is not None else {}
 
+    @override
     def part_name(self, number: int) -> str:
-        """See :class:`Delivery`; names sort in replay order."""
+        """Names sort in replay order."""
         return f"part-{number:08d}.{_SUFFIXES[self.form]}"
 
+    @override
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
-        """See :class:`Delivery`; an object under its final name can be changed, too."""
+        """An object under its final name can be changed, too."""
         return next(((name, 0) for name in (part.staged, part.name) if self.objects.exists(name)), None)
 
     def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:

@@ -342,7 +342,6 @@ def _note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> Non
         run: of the replay, not of the round.
         source: with the selected messages.
         frozen: the selection of the round.
-        number: of the round.
     """
     rows = source.between(frozen.splits[0].start, frozen.end).select("global_position", "inserted_date")
     where = bounds(rows)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
+from typing_extensions import override
 
 from messagestore_core.contract.run_document import KafkaDestination, ReplayTask
 from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
@@ -36,8 +37,9 @@ class KafkaDelivery(StoreDelivery):
         self.line_breaks: LineBreaks = "Space"
         self._sender: JavaObject | None = None
 
+    @override
     def ended(self) -> ReplayOutcome | None:
-        """See :class:`Delivery`. Without a store there is nothing to send."""
+        """Without a store there is nothing to send."""
         if not exists(self._held):
             progress = ReplayProgress(percent=100)
             return ReplayOutcome(selection=nothing_selected(), progress=progress, complete=True)
@@ -71,12 +73,14 @@ class KafkaDelivery(StoreDelivery):
             "new replay of another name",
         )
 
+    @override
     def part_name(self, number: int) -> str:
-        """See :class:`Delivery`; the name is not used, as sent objects are deleted."""
+        """The name is not used, as sent objects are deleted."""
         return f"sent/part-{number:08d}"
 
+    @override
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
-        """See :class:`Delivery`; the consumer group's offset shows how much was sent."""
+        """The consumer group's offset shows how much was sent."""
         if not self.objects.exists(part.staged):
             return None
         try:
@@ -84,8 +88,9 @@ class KafkaDelivery(StoreDelivery):
         except Py4JJavaError as error:
             raise _failure(error, self._to) from error
 
+    @override
     def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
-        """See :class:`Delivery`; sends only what has not been sent yet."""
+        """Send only what has not been sent yet."""
         for part in chunk.parts:
             if self.objects.exists(part.staged):
                 if not self._send(part.staged, first, part.messages, unchanged):

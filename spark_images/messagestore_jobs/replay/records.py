@@ -113,7 +113,6 @@ def with_payloads(rows: DataFrame, source: Source, count: int) -> DataFrame:
 
     Args:
         rows: of one chunk.
-        source: of the replay.
         count: about how many rows have a claim check.
     """
     uri = source.store.uri

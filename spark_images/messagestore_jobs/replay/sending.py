@@ -117,10 +117,7 @@ def missing(
     """Why a chunk has fewer messages than were selected.
 
     Args:
-        source: of the chunk.
-        frozen: the selection.
         first: the chunk's first split.
-        chunk_range: of the chunk.
         short: how many fewer.
         state: has the positions in order, if they were written.
     """

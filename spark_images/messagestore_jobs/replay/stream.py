@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from typing_extensions import override
 
 from messagestore_core.contract.records import Envelope, FilesSource, RecordsSource
 from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
@@ -41,8 +42,6 @@ def became(spark: SparkSession, store: Store, target: Store, redrive: Redrive, s
     Counted from the tables, so that a redrive that broke off anywhere has the same counts.
 
     Args:
-        spark: the session.
-        store: of the dead letters.
         target: the store that they were sent to.
         redrive: that sent them.
         sent: how many were sent.
@@ -79,16 +78,19 @@ class StreamDelivery(StoreDelivery):
         open_folder(self._held, self._run.document)
         return None
 
+    @override
     def part_name(self, number: int) -> str:
-        """See :class:`Delivery`. Ingest reads by modification time, then by name, so names sort in replay order."""
+        """Ingest reads by modification time, then by name, so names sort in replay order."""
         return f"{RECORDS}/part-{number:08d}.{_SUFFIXES[self.form]}"
 
+    @override
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
-        """See :class:`Delivery`. Moved objects may not be ingested yet; the target skips records that it has read."""
+        """Moved objects may not be ingested yet; the target skips records that it has read."""
         return next(((name, 0) for name in (part.staged, part.name) if self.objects.exists(name)), None)
 
+    @override
     def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
-        """See :class:`Delivery`; records that were ingested before a crash are not ingested again."""
+        """Records that were ingested before a crash are not ingested again."""
         for part in chunk.parts:
             with self._held.step("replay-records"):
                 self.objects.move(part.staged, part.name)

@@ -15,7 +15,7 @@ def is_own_claim_check(uri: str) -> Column:
 
 
 def own_claim_check_name() -> Column:
-    """The object's name in a ``payload_uri`` for which :func:`is_own_claim_check` holds."""
+    """The object's name in a ``payload_uri`` for which ``is_own_claim_check`` holds."""
     return F.substring_index("payload_uri", "/", -1)
 
 
@@ -50,9 +50,8 @@ def with_claim_check_payloads(rows: DataFrame, uri: str, count: int, unsized: in
 
     Args:
         rows: at least payload, payload_uri, payload_size and global_position.
-        uri: of the store.
         count: about how many of them have a claim check.
-        unsized: see :func:`claim_check_payload`.
+        unsized: see ``claim_check_payload``.
     """
     own = is_own_claim_check(uri)
     filled = spread(rows.where(own), count).withColumn("payload", claim_check_payload(uri, unsized))

@@ -40,7 +40,7 @@ def positions_in(rows: DataFrame) -> npt.NDArray[np.int64]:
 
 
 def messages_table(spark: SparkSession, store: Store) -> DeltaTable:
-    """The table for deletes, updates and merges; wrap these in :func:`committing`."""
+    """The table for deletes, updates and merges; wrap these in ``committing``."""
     return table_to_change(spark, store, "messages")
 
 
@@ -57,10 +57,7 @@ def append_messages(
     """Append rows in one commit with ``note``, even without rows.
 
     Args:
-        spark: the session.
-        store: to append to.
         rows: of ``messages``.
-        note: of the commit.
         batch: source id and number; a committed batch is skipped.
         compression: None or Zstd.
         alone: whether the run probably makes no other commit; this one then takes less time, later ones more.
@@ -94,7 +91,7 @@ def committing(spark: SparkSession, store: HeldStore, name: str, note: CommitNot
 def committing_on(
     spark: SparkSession, store: HeldStore, table: str, name: str, note: CommitNote | None = None
 ) -> Iterator[None]:
-    """Like :func:`committing`, on any table; only ``messages`` has totals to note."""
+    """Like ``committing``, on any table; only ``messages`` has totals to note."""
     spark.conf.unset(_COMMITTED)
     spark.conf.set(_NOTE, store.note_text(note))
     try:

@@ -21,7 +21,6 @@ class Due:
     """A planned batch.
 
     Attributes:
-        batch: the plan.
         read_before: those of its URIs that may have dead letters already.
         repeated: whether an earlier try may have written dead letters and claim checks.
     """
@@ -69,11 +68,11 @@ class Arrivals(ABC):
         """
 
     def left_behind(self, own: Set[str]) -> Mapping[str, int]:
-        """See :class:`ReadBatches`."""
+        """The last committed batch of each source that planned more, and that the stream no longer has."""
         return self._read.left_behind(own)
 
     def withdraw_left_behind(self, own: Set[str]) -> None:
-        """See :class:`ReadBatches`."""
+        """Withdraw what such sources set aside and let wait since, then forget these plans, durably."""
         self._read.withdraw_left_behind(own)
 
     @abstractmethod
@@ -113,7 +112,6 @@ def to_repeat(arrivals: Arrivals, withdraw: Callable[[Planned], None]) -> Due | 
     """The batch that is to be repeated, judged by the task as it is now; None without one.
 
     Args:
-        arrivals: of the source.
         withdraw: removes what such a batch wrote besides dead letters; called if it is judged anew.
     """
     due = arrivals.uncommitted()

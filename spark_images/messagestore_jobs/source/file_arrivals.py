@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
+from typing_extensions import override
 
 from messagestore_core.clock import now
 from messagestore_core.contract.records import FilesSource, RecordsSource
@@ -42,7 +43,7 @@ _RECORD_BYTES = 64
 
 
 class FileArrivals(Arrivals):
-    """The :class:`Arrivals` of files; sizes are in bytes."""
+    """The ``Arrivals`` of files; sizes are in bytes."""
 
     def __init__(self, run: Run, task: IngestTask, source: FilesSource | RecordsSource) -> None:
         super().__init__(run, task)
@@ -109,16 +110,17 @@ class FileArrivals(Arrivals):
             self._after.put_away(file for file in source_files(leaving) if file not in under_way)
             yield files
 
+    @override
     def waits(self) -> bool:
-        """See :class:`Arrivals`; also true for empty files."""
+        """Whether files wait, empty ones too."""
         return bool(self._waiting)
 
+    @override
     def size(self) -> int:
-        """See :class:`Arrivals`; in bytes."""
         return sum(r.end - r.start for r in self._waiting)
 
+    @override
     def uncommitted(self) -> Due | None:
-        """See :class:`Arrivals`."""
         batch = self._read.uncommitted()
         if batch is None or not (batch.ranges or self._has_dead_letters(batch)):
             return None
@@ -129,8 +131,8 @@ class FileArrivals(Arrivals):
         """Whether a batch of which all files are gone has to count dead letters; redriven ones were counted before."""
         return self._source.kind == "files" and bool(source_positions_of(self._store, self._id(batch)))
 
+    @override
     def reset_verdicts(self, batch: Planned) -> Due | None:
-        """See :class:`Arrivals`."""
         assert isinstance(batch, Batch)
         if batch.ranges:
             self.replan(batch)
@@ -152,8 +154,9 @@ class FileArrivals(Arrivals):
                     f"below {self._source.uri}; find out who wrote it"
                 )
 
+    @override
     def next(self) -> Due:
-        """See :class:`Arrivals`; the first files within the stream's limits."""
+        """The first files within the stream's limits."""
         held = held_at_once(python_bytes(self._spark)) * self._record_bytes
         bounds = limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark), held)
         ranges = next_files(self._waiting, bounds, splittable=splittable(self._source))
@@ -165,8 +168,8 @@ class FileArrivals(Arrivals):
         self._waiting = rest_of_files(self._waiting, ranges)
         return due
 
+    @override
     def note_cut(self, batch: Planned, uris: set[str]) -> None:
-        """See :class:`Arrivals`."""
         assert isinstance(batch, Batch)
         self._read.note_cut(batch, uris)
 
@@ -199,14 +202,16 @@ class FileArrivals(Arrivals):
             )
         return bool(gone)
 
+    @override
     def explained(self, error: Exception) -> RunFailedError | None:
-        """See :class:`Arrivals`; knows files that were replaced between the two passes."""
+        """Explain that a file was replaced between the two passes."""
         if REPLACED not in str(error):
             return None
         return RunFailedError("SourceChanged", f"{_sentence(error)}; the next run reads it anew")
 
+    @override
     def left_out(self) -> RunFailedError | None:
-        """See :class:`Arrivals`; local files whose names are not UTF-8."""
+        """Tell of local files whose names are not UTF-8."""
         if self._nameless is None:
             return None
         return RunFailedError(
@@ -215,8 +220,9 @@ class FileArrivals(Arrivals):
             "Rename it",
         )
 
+    @override
     def lag(self) -> Lag:
-        """See :class:`Arrivals`; in files."""
+        """Counted in files."""
         left = {r.file for r in (*self._waiting, *self._open_lines)}
         oldest = min((file.modified_at for file in left), default=None)
         exists = bool(left) or self._read.has_begun()

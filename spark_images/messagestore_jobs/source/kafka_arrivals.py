@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from typing_extensions import override
+
 from messagestore_core.clock import now
 from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import IngestTask
@@ -35,7 +37,7 @@ _OF_KAFKA = ("org.apache.kafka", "Kafka:", "Kafka gave nothing", "KafkaAccess$Re
 
 
 class KafkaArrivals(Arrivals):
-    """The :class:`Arrivals` of Kafka; sizes are in records, counted by offsets."""
+    """The ``Arrivals`` of Kafka; sizes are in records, counted by offsets."""
 
     def __init__(self, run: Run, task: IngestTask, source: KafkaSource) -> None:
         super().__init__(run, task)
@@ -49,16 +51,17 @@ class KafkaArrivals(Arrivals):
         from_latest = self._source.starting_offsets == "Latest"
         self._waiting = pending_offsets(listed, self._read.read_up_to(), from_latest=from_latest)
 
+    @override
     def waits(self) -> bool:
-        """See :class:`Arrivals`; also true if only a first offset or lost records must be noted."""
+        """Whether records wait, or only a first offset or lost records must be noted."""
         return bool(self._waiting)
 
+    @override
     def size(self) -> int:
-        """See :class:`Arrivals`; in records."""
         return sum(r.end - r.start for r in self._waiting if r.lost is None)
 
+    @override
     def uncommitted(self) -> Due | None:
-        """See :class:`Arrivals`."""
         batch = self._read.uncommitted()
         if batch is None:
             return None
@@ -67,8 +70,9 @@ class KafkaArrivals(Arrivals):
             self._refuse_other_topics(batch)
         return Due(batch, self._read.read_before(batch), repeated=True)
 
+    @override
     def reset_verdicts(self, batch: Planned) -> Due | None:
-        """See :class:`Arrivals`; topics that the source no longer has are taken out of the plan."""
+        """Topics that the source no longer has are taken out of the plan."""
         assert isinstance(batch, OffsetBatch)
         own = [r for r in batch.ranges if self._has(r.partition.topic)]
         ranges = still_there(own, list_partitions(self._spark, self._source))
@@ -93,8 +97,9 @@ class KafkaArrivals(Arrivals):
             pattern is not None and java.java.util.regex.Pattern.matches(pattern, topic)  # type: ignore[union-attr]
         )
 
+    @override
     def next(self) -> Due:
-        """See :class:`Arrivals`; each partition gets its fair share of the batch."""
+        """Each partition gets its fair share of the batch."""
         ranges = next_offsets(self._waiting, self._limit())
         by, generations = verdict_digest(self._spark, self._task), self._read.generations(ranges)
         batch = OffsetBatch(self._read.next_number(), now(self._document), ranges, by, generations)
@@ -110,8 +115,9 @@ class KafkaArrivals(Arrivals):
     def taken_in(self, batch: Planned, records: int) -> None:
         """Do nothing, as offsets show how many records there are."""
 
+    @override
     def replan(self, batch: Planned) -> bool:
-        """See :class:`Arrivals`; notes records of the batch that are lost since it was planned."""
+        """Note records of the batch that are lost since it was planned."""
         assert isinstance(batch, OffsetBatch)
         ranges = still_there(batch.ranges, list_partitions(self._spark, self._source))
         if ranges == batch.ranges:
@@ -120,20 +126,21 @@ class KafkaArrivals(Arrivals):
         self._tell_losses([r for r in ranges if r not in batch.ranges])
         return True
 
+    @override
     def explained(self, error: Exception) -> RunFailedError | None:
-        """See :class:`Arrivals`; knows errors of the cluster."""
+        """Explain errors of the cluster."""
         if any(sign in str(error) for sign in _OF_KAFKA):
             return kafka_failure(error, self._source.cluster)
         return None
 
+    @override
     def lag(self) -> Lag:
-        """See :class:`Arrivals`; in records."""
         ready = [r for r in self._waiting if r.lost is None and r.start < r.end]
         oldest = oldest_record(self._spark, self._source, ready) if ready else None
         return Lag(as_of=now(self._document), records=self.size(), oldest_pending_time=oldest)
 
+    @override
     def loss(self) -> Loss | None:
-        """See :class:`Arrivals`."""
         lost = self._read.lost()
         if lost is None:
             return None

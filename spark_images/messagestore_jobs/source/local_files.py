@@ -44,7 +44,7 @@ def list_local_files(
 
 
 def list_objects(uri: str, filesystem: fs.FileSystem, path: str) -> Iterator[pa.Table]:
-    """All objects below a folder on object storage, as Hadoop lists them; a portion as of :func:`list_local_files`.
+    """All objects below a folder on object storage, as Hadoop lists them; a portion as of ``list_local_files``.
 
     Args:
         uri: of the folder; there may be none.

@@ -120,7 +120,7 @@ def next_files(waiting: Iterable[Range], bounds: BatchLimits, *, splittable: boo
 
 
 def rest_of_files(waiting: Sequence[Range], taken: Sequence[Range]) -> list[Range]:
-    """What still waits after :func:`next_files` took its ranges."""
+    """What still waits after ``next_files`` took its ranges."""
     left = list(waiting[len(taken) :])
     last, whole = taken[-1], waiting[len(taken) - 1]
     return [replace(whole, start=last.end), *left] if last.end < whole.end else left
@@ -153,7 +153,7 @@ def most_records(wanted: int | None, setting: int, rate: float | None, heap: int
         setting: the run's own limit.
         rate: the stream's rate limit in records a second; None: no limit.
         heap: of the driver, in bytes.
-        held: see :func:`held_at_once`.
+        held: see ``held_at_once``.
     """
     paced = setting if rate is None else max(1, round(rate * _PACED_SECONDS))
     return min(wanted or setting, setting, paced, held, max(1, heap // (_RECORDS_SHARE_OF_HEAP * _BYTES_A_RECORD)))
@@ -193,7 +193,7 @@ def next_offsets(waiting: Sequence[OffsetRange], limit: int) -> tuple[OffsetRang
 
 
 def rest_of_offsets(waiting: Sequence[OffsetRange], taken: Sequence[OffsetRange]) -> list[OffsetRange]:
-    """What still waits after :func:`next_offsets` took its ranges."""
+    """What still waits after ``next_offsets`` took its ranges."""
     ends = {(r.partition, r.start): r.end for r in taken}
     left = (replace(r, start=ends.get((r.partition, r.start), r.start)) for r in waiting)
     return [r for r in left if r.start < r.end]
