@@ -3,7 +3,6 @@ package dev.messagestore.spark;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import dev.messagestore.spark.GunzipInput.DamagedStreamException;
-import dev.messagestore.spark.RecordSource.Framing;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;

@@ -1,7 +1,6 @@
 package dev.messagestore.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import dev.messagestore.spark.RecordSource.Framing;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.ByteBuffer;

@@ -1,8 +1,6 @@
 package dev.messagestore.spark;
 
 import dev.messagestore.spark.GunzipInput.DamagedStreamException;
-import dev.messagestore.spark.RecordSource.FileRange;
-import dev.messagestore.spark.RecordSource.Framing;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.Arrays;
@@ -15,7 +13,7 @@ final class LineFraming implements Framing {
   private static final int BUFFER = 1 << 20;
 
   private final InputStream in;
-  private final FileRange range;
+  private final long end;
   private final int limit;
   private byte[] buffer = new byte[BUFFER];
   private int from;
@@ -30,18 +28,20 @@ final class LineFraming implements Framing {
   private long recordSize;
 
   /**
-   * @param in the file's (decompressed) bytes from {@code at} on
+   * Frames the lines that start in [start, end).
+   *
+   * @param in the file's (decompressed) bytes from {@code at} on, which is at most {@code start}
    * @param limit how many bytes are too many for a record
    */
-  LineFraming(InputStream in, FileRange range, long at, int limit) throws IOException {
+  LineFraming(InputStream in, long at, long start, long end, int limit) throws IOException {
     this.in = in;
-    this.range = range;
+    this.end = end;
     this.limit = limit;
     this.bufferOffset = at;
-    if (range.start() > at) {
-      skipTo(range.start());
+    if (start > at) {
+      skipTo(start);
     }
-    if (at == 0 && range.start() == 0) {
+    if (at == 0 && start == 0) {
       skipByteOrderMark();
     }
   }
@@ -51,7 +51,7 @@ final class LineFraming implements Framing {
     while (true) {
       long start = bufferOffset + from;
       // The mark is not part of the first line, which still begins at byte 0.
-      if (!range.compressed() && (start == mark ? 0 : start) >= range.end()) {
+      if ((start == mark ? 0 : start) >= end) {
         return false;
       }
       int length = lineLength();

@@ -55,7 +55,6 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
    * @param source the source URI of the range's records
    */
   record FileRange(String uri, long start, long end, long size, String source) implements Serializable {
-    /** A compressed file is read whole: its line starts are unknown until it is unpacked. */
     boolean compressed() {
       return uri.endsWith(".gz");
     }
@@ -77,35 +76,6 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
     boolean documents = plan.get("format").asText().equals("Documents");
     int limit = plan.get("maxRecordBytes").asInt();
     return part -> new Reader(part, conf.value(), documents, limit);
-  }
-
-  /** Splits a file range into records: their bytes, and the offset of each in its (decompressed) file. */
-  interface Framing extends AutoCloseable {
-    /** How many bytes are kept of a record that is too large: enough to recognise it. */
-    int KEPT = 1 << 16;
-
-    /** Moves to the next record; false at the end of the range. */
-    boolean next() throws IOException;
-
-    /** The record's bytes, without its end of line; if it is too large, the first {@link #KEPT}. */
-    byte[] bytes();
-
-    long offset();
-
-    /** Why the record is incomplete (a truncated compressed stream, a line that is too long), or null. */
-    String fault();
-
-    /** How many bytes a record has if it is too large, else -1. */
-    long size();
-
-    /** The message about a record that is too large. */
-    static String tooLarge(String what, long size, int limit) {
-      return what + " is " + size + " bytes long, but must be shorter than " + limit + "; its first " + Math.min(limit, KEPT)
-          + " are kept";
-    }
-
-    @Override
-    void close() throws IOException;
   }
 
   /**
@@ -173,13 +143,18 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
       Path path = new Path(range.uri());
       FSDataInputStream file = path.getFileSystem(conf).open(path);
       if (range.compressed()) {
+        // It is read whole: its line starts are unknown until it is unpacked.
         InputStream plain = new GunzipInput(file, range.size());
-        return documents ? new DocumentFraming(plain, limit) : new LineFraming(plain, range, 0, limit);
+        return documents
+            ? new DocumentFraming(plain, limit)
+            : new LineFraming(plain, 0, range.start(), Long.MAX_VALUE, limit);
       }
       long at = Math.max(0, range.start() - 1);
       // Lines of a range may end after it, but never after the file's planned size.
       InputStream bounded = new BoundedInput(from(file, at), range.size() - at);
-      return documents ? new DocumentFraming(bounded, limit) : new LineFraming(bounded, range, at, limit);
+      return documents
+          ? new DocumentFraming(bounded, limit)
+          : new LineFraming(bounded, at, range.start(), range.end(), limit);
     }
 
     /** A file from an offset on; empty if it has become shorter in the meantime. */

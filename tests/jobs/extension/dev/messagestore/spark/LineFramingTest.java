@@ -7,8 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.messagestore.spark.RecordSource.FileRange;
-import dev.messagestore.spark.RecordSource.Framing;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -87,7 +85,7 @@ class LineFramingTest {
     byte[] packed = GunzipInputTest.gzip("one\ntwo\nthree\n".getBytes(ISO_8859_1));
     byte[] cut = Arrays.copyOf(packed, packed.length - 8);
     InputStream plain = new GunzipInput(new ByteArrayInputStream(cut), cut.length);
-    try (Framing lines = new LineFraming(plain, new FileRange("file:///a.gz", 0, cut.length, cut.length, "a"), 0, LIMIT)) {
+    try (Framing lines = new LineFraming(plain, 0, 0, Long.MAX_VALUE, LIMIT)) {
       for (String due : List.of("one", "two", "three")) {
         assertTrue(lines.next());
         assertArrayEquals(due.getBytes(ISO_8859_1), lines.bytes());
@@ -127,8 +125,8 @@ class LineFramingTest {
 
   private static LineFraming lines(byte[] file, int start, int end, int atOnce, int limit) throws IOException {
     int at = Math.max(0, start - 1);
-    FileRange range = new FileRange("file:///a", start, end, file.length, "a");
-    return new LineFraming(new Dripping(Arrays.copyOfRange(file, at, file.length), atOnce), range, at, limit);
+    InputStream in = new Dripping(Arrays.copyOfRange(file, at, file.length), atOnce);
+    return new LineFraming(in, at, start, end, limit);
   }
 
   private static byte[] file(String start, Random random, String... pieces) {

@@ -1,0 +1,32 @@
+package dev.messagestore.spark;
+
+import java.io.IOException;
+
+/** Splits a file range into records: their bytes, and the offset of each in its (decompressed) file. */
+interface Framing extends AutoCloseable {
+  /** How many bytes are kept of a record that is too large: enough to recognise it. */
+  int KEPT = 1 << 16;
+
+  /** Moves to the next record; false at the end of the range. */
+  boolean next() throws IOException;
+
+  /** The record's bytes, without its end of line; if it is too large, the first {@link #KEPT}. */
+  byte[] bytes();
+
+  long offset();
+
+  /** Why the record is incomplete (a truncated compressed stream, a line that is too long), or null. */
+  String fault();
+
+  /** How many bytes a record has if it is too large, else -1. */
+  long size();
+
+  /** The message about a record that is too large. */
+  static String tooLarge(String what, long size, int limit) {
+    return what + " is " + size + " bytes long, but must be shorter than " + limit + "; its first " + Math.min(limit, KEPT)
+        + " are kept";
+  }
+
+  @Override
+  void close() throws IOException;
+}
