@@ -68,7 +68,9 @@ def running_message_db() -> Iterator[MessageDb]:
     PostgreSQL refuses to run as root; then it runs as its own user.
     """
     programs, scripts = _installed()
-    user = {"user": "postgres", "group": pwd.getpwnam("postgres").pw_gid, "extra_groups": []} if _is_root() else {}
+    user: dict[str, Any] = {}
+    if _is_root():
+        user = {"user": "postgres", "group": pwd.getpwnam("postgres").pw_gid, "extra_groups": []}
     folder = Path(tempfile.mkdtemp(prefix="message-db-"))
     try:
         if user:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -70,7 +70,7 @@ def _changes(value: Any, schema: Schema) -> Iterator[tuple[str, Any]]:
         return
     kind = schema["type"]
     yield "of another type", _OF_ANOTHER_TYPE[kind]
-    changes = {
+    changes: Mapping[str, Callable[[Any, Schema], Iterator[tuple[str, Any]]]] = {
         "string": _changes_of_text,
         "integer": _changes_of_number,
         "number": _changes_of_number,
