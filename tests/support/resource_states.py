@@ -42,7 +42,7 @@ from messagestore_operator.status.policy import StreamView
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.replay import ReplayOutlook, with_progress
 from messagestore_operator.status.runs import api_error
-from messagestore_operator.status.stream import table_status, with_purges
+from messagestore_operator.status.stream import table_status, with_newer_contents
 from messagestore_operator.status.words import clock_time
 from messagestore_operator.translate import APPROVED_PREVIEW
 
@@ -120,7 +120,7 @@ def _of_streams() -> list[State]:
     again = stream_view.with_view(stream, idle, _of_generation(lost, GENERATION), Outlook(), NOW)
     changed = stream_view.with_view(stream, idle, _of_generation(lost, GENERATION - 1), Outlook(), NOW)
     left = table_status(_TABLE.model_copy(update={"messages": 289, "last_global_position": 289, "epoch": 2}))
-    purged = stream_view.with_view(stream, idle, with_purges(idle, [left]), Outlook(), NOW)
+    purged = stream_view.with_view(stream, idle, with_newer_contents(idle, [left]), Outlook(), NOW)
     empty = _INGESTED.model_copy(update={"lag": Lag(as_of=_ENDED, source_found=False)})
     return [
         state("pending", "Progressing", "InProgress"),

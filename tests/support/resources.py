@@ -459,6 +459,8 @@ def _replay_status() -> Document:
             "lost": 2,
             "firstLostPositions": [8, 9],
         },
+        "table": _TABLE,
+        "targetTable": _TABLE,
         "destination": "s3a://replay/invoices",
         "currentRun": _CURRENT_RUN,
         "lastRun": _FINISHED_RUN,

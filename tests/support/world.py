@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import singledispatchmethod
 from typing import Any
 
-from messagestore_core.contract.run_document import IngestTask
+from messagestore_core.contract.run_document import IngestTask, StreamDestination
 from messagestore_core.contract.run_report import (
     DeleteOutcome,
     FrozenSelection,
@@ -26,6 +26,7 @@ from messagestore_core.contract.run_report import (
     RunReport,
     TableState,
 )
+from messagestore_core.contract.stores import Table
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy, parse_resource
 from messagestore_operator.cluster.references import References
 from messagestore_operator.decide import actions as act
@@ -233,12 +234,12 @@ class World:
             "defaults": self.defaults,
         }
         if isinstance(resource, MessageStream):
-            policies = tuple(
+            referring = tuple(
                 one
                 for one in self.resources.values()
-                if isinstance(one, RetentionPolicy) and resource in self._streams(one)
+                if isinstance(one, RetentionPolicy | ReplayJob) and resource in self._streams(one)
             )
-            return StreamSnapshot(stream=resource, sharing=self._sharing(resource), policies=policies, **common)
+            return StreamSnapshot(stream=resource, sharing=self._sharing(resource), referring=referring, **common)
         if isinstance(resource, RetentionPolicy):
             readers = {table_key(stream): tuple(self._readers(stream)) for stream in streams}
             return PolicySnapshot(policy=resource, streams=tuple(streams), readers=readers, **common)
@@ -394,9 +395,24 @@ class World:
             self.tables.pop(document.table.uri)
             return DeleteOutcome()
         if kind == "replay":
-            selection = FrozenSelection(table_version=1, messages=5, bytes=5)
-            return ReplayOutcome(selection=selection, progress=ReplayProgress(replayed=5, percent=100), complete=True)
+            return self.replayed(app)
         return self.purged(app)
+
+    def replayed(self, app: App) -> ReplayOutcome:
+        """The report of a replay; a redrive marks its dead letters."""
+        document, changes = app.create.document, dict[str, TableState]()
+        task: Any = document.task
+        if isinstance(task.destination, StreamDestination) and task.mode != "DryRun":
+            target = self.tables.setdefault(task.destination.table.uri, Stored())
+            target.messages, target.position = target.messages + 5, target.position + 5
+            changes["target_table"] = self.table(app, task.destination.table)
+            if task.origin == "DeadLetters":
+                origin = self.tables[document.table.uri]
+                origin.dead = max(origin.dead - 5, 0)
+                changes["table"] = self.table(app)
+        selection = FrozenSelection(table_version=1, messages=5, bytes=5)
+        progress = ReplayProgress(replayed=5, percent=100)
+        return ReplayOutcome(selection=selection, progress=progress, complete=True, **changes)
 
     def purged(self, app: App, waiting: bool = False, preview: str = "preview-1", **done: Any) -> PurgeOutcome:
         """The report of a purge."""
@@ -412,9 +428,9 @@ class World:
             preview=seen, purge=purge if does else None, awaiting_approval=waiting, table=self.table(app)
         )
 
-    def table(self, app: App) -> TableState:
+    def table(self, app: App, table: Table | None = None) -> TableState:
         """The store as the end of a run finds it; the newest messages are the first to be purged."""
-        table = app.create.document.table
+        table = table or app.create.document.table
         stored = self.tables.setdefault(table.uri, Stored())
         return TableState(
             version=stored.version,
@@ -608,6 +624,12 @@ def run_once(world: World, **how: Any) -> str:
     world.finish(app, **how)
     world.reconcile()
     return app.name
+
+
+def contents(world: World, key: Key) -> tuple[int, int]:
+    """The messages and the last position in a stream's status."""
+    table = world.status(key).table
+    return table.messages, table.last_global_position
 
 
 def written(app: App) -> Iterable[str]:

@@ -268,6 +268,10 @@ class ReplayOutcome(ContractModel):
     """Of a replay in rounds: the number of this round, from 1; 0 before the first."""
     redelivered: int | None = None
     """Of a replay in rounds: the messages sent over all rounds."""
+    table: TableState | None = None
+    """The store that was read; absent where the replay writes nothing to it, or has sent nothing."""
+    target_table: TableState | None = None
+    """The same of another stream's store that it was sent to."""
 
 
 class EraseOutcome(ContractModel):

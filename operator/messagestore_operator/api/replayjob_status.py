@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from messagestore_core.contract.base import Count, Value
+from messagestore_operator.api.messagestream_status import TableStatus
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time
 from messagestore_operator.api.status import CurrentRun, FinishedRun, KnownFailure, RunError, TriggeredStatus
@@ -61,6 +62,12 @@ class ReplayJobStatus(TriggeredStatus):
     phase: ReplayPhase | None = Field(default=None, description="State of the replay in one word, for people.")
     selection: Selection | None = Field(default=None, description="What is replayed, fixed when the replay starts.")
     progress: Progress | None = Field(default=None, description="Progress of the replay.")
+    table: TableStatus | None = Field(
+        default=None, description="Contents of the store that was read, after a run that wrote to it."
+    )
+    target_table: TableStatus | None = Field(
+        default=None, description="Contents of another stream's store that was written to, after the last run."
+    )
     destination: Value | None = Field(default=None, description="Destination in short, such as kafka/orders.")
     current_run: CurrentRun | None = Field(default=None, description="The run in progress.")
     last_run: FinishedRun | None = Field(default=None, description="The last run that ended.")

@@ -117,12 +117,12 @@ class Cache(ObjectCache):
         resources = (self._resources[key] for key in sorted(self._references.naming(namespace, name)))
         return tuple(job for job in resources if isinstance(job, ReplayJob) and job.spec.stream_ref.name == name)
 
-    def policies_of(self, stream: MessageStream) -> tuple[RetentionPolicy, ...]:
-        """The policies that name or select a stream."""
+    def referring_to(self, stream: MessageStream) -> tuple[RetentionPolicy | ReplayJob, ...]:
+        """The policies and replays that name or select a stream, ended replays too."""
         _, namespace, name = stream.identity
         keys = self._references.naming(namespace, name) | self._references.selecting(namespace)
-        policies = [one for one in map(self._resources.get, sorted(keys)) if isinstance(one, RetentionPolicy)]
-        return tuple(policy for policy in policies if refers_to(policy, stream))
+        found = [one for one in map(self._resources.get, sorted(keys)) if isinstance(one, RetentionPolicy | ReplayJob)]
+        return tuple(one for one in found if refers_to(one, stream))
 
     def lease_requests(self, table: TableKey) -> Iterator[tuple[LeaseRequest, bool]]:
         """The requests of all current runs for a table, each with whether it waits."""

@@ -111,8 +111,8 @@ class Gatherer:
         }
         if isinstance(resource, MessageStream):
             replays = tuple(job for job in self._cache.replays_of(resource) if not has_ended(job))
-            policies = self._cache.policies_of(resource)
-            return StreamSnapshot(stream=resource, sharing=sharing, replays=replays, policies=policies, **common)
+            referring = self._cache.referring_to(resource)
+            return StreamSnapshot(stream=resource, sharing=sharing, replays=replays, referring=referring, **common)
         if isinstance(resource, RetentionPolicy):
             readers = {table_key(stream): tuple(self._readers(stream)) for stream in streams}
             return PolicySnapshot(policy=resource, streams=streams, readers=readers, **common)

@@ -302,8 +302,8 @@ class StreamSnapshot(Snapshot):
     """Other streams, of any namespace, that name the same table folder."""
     replays: tuple[ReplayJob, ...] = ()
     """ReplayJobs of its namespace that replay it and have not ended."""
-    policies: tuple[RetentionPolicy, ...] = ()
-    """RetentionPolicies that name or select it."""
+    referring: tuple[RetentionPolicy | ReplayJob, ...] = ()
+    """RetentionPolicies and ReplayJobs, ended ones too, that name or select it."""
 
     @property
     def resource(self) -> MessageStream:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from messagestore_core.contract.run_report import MaintainOutcome, RunError, UpkeepDone
-from messagestore_operator.api import MessageStreamStatus
+from messagestore_operator.api import MessageStreamStatus, ReplayJob, RetentionPolicy
 from messagestore_operator.api.messagestream_status import MaintenanceStatus, TableStatus
 from messagestore_operator.api.status import CurrentRun, RunState
 from messagestore_operator.decide.maintenance import upkeep_done
@@ -12,20 +14,38 @@ from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.decide.tables import table_key
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import ended_run, with_counts
-from messagestore_operator.status.stream import with_progress, with_purges
+from messagestore_operator.status.stream import with_newer_contents, with_progress
 
 
 def recorded(snapshot: StreamSnapshot, before: MessageStreamStatus, stage: RunStage) -> MessageStreamStatus:
-    """The status with the figures of the run in progress, or the outcome of the ended one, and those of purges."""
-    return with_purges(_with_runs(snapshot, before, stage), _purged(snapshot))
+    """The status with the figures of the run in progress, or the outcome of the ended one, and of others' runs."""
+    status, granted = _with_runs(snapshot, before, stage), snapshot.lease(table_key(snapshot.stream)).epoch
+    if status.table is not None:
+        tables = [table for table in _after_others(snapshot) if (table.epoch or 0) <= granted]
+    else:
+        # A stream without a run may have been made again: only the last grant tells what its store has.
+        tables = [table for table in _after_replays_into(snapshot) if table.epoch == granted]
+    return with_newer_contents(status, tables)
 
 
-def _purged(snapshot: StreamSnapshot) -> list[TableStatus]:
-    """The contents of the store after each policy's last run; none is of a later grant than the last."""
-    entries = [entry for policy in snapshot.policies if policy.status for entry in policy.status.streams]
-    tables = [entry.table for entry in entries if entry.name == snapshot.stream.metadata.name and entry.table]
-    granted = snapshot.lease(table_key(snapshot.stream)).epoch
-    return [table for table in tables if (table.epoch or 0) <= granted]
+def _after_others(snapshot: StreamSnapshot) -> Iterator[TableStatus]:
+    """The contents of the store after the last run of each policy and replay that wrote to it."""
+    name = snapshot.stream.metadata.name
+    for one in snapshot.referring:
+        if isinstance(one, RetentionPolicy):
+            tables = [entry.table for entry in one.status.streams if entry.name == name] if one.status else []
+        else:
+            tables = [one.status.table] if one.status and one.spec.stream_ref.name == name else []
+        yield from filter(None, tables)
+    yield from _after_replays_into(snapshot)
+
+
+def _after_replays_into(snapshot: StreamSnapshot) -> Iterator[TableStatus]:
+    for job in snapshot.referring:
+        if isinstance(job, ReplayJob) and job.status is not None and job.status.target_table is not None:
+            to = job.spec.destination.stream
+            if to is not None and to.name == snapshot.stream.metadata.name:
+                yield job.status.target_table
 
 
 def _with_runs(snapshot: StreamSnapshot, before: MessageStreamStatus, stage: RunStage) -> MessageStreamStatus:

@@ -21,6 +21,7 @@ from messagestore_operator.status.conditions import (
 )
 from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.reasons import Reason
+from messagestore_operator.status.stream import table_status
 from messagestore_operator.status.words import clock_time, count
 
 ENDED = ("Succeeded", "Failed", "Cancelled")
@@ -31,8 +32,15 @@ def with_progress(before: ReplayJobStatus, report: RunReport | None) -> ReplayJo
     outcome = replay_outcome(report)
     if outcome is None:
         return before
-    selection, progress = Selection(**outcome.selection.model_dump()), Progress(**outcome.progress.model_dump())
-    return before.model_copy(update={"selection": selection, "progress": progress})
+    changes: dict[str, object] = {
+        "selection": Selection(**outcome.selection.model_dump()),
+        "progress": Progress(**outcome.progress.model_dump()),
+    }
+    if outcome.table is not None:
+        changes["table"] = table_status(outcome.table)
+    if outcome.target_table is not None:
+        changes["target_table"] = table_status(outcome.target_table)
+    return before.model_copy(update=changes)
 
 
 def replay_outcome(report: RunReport | None) -> ReplayOutcome | None:

@@ -71,16 +71,16 @@ def with_progress(before: MessageStreamStatus, report: RunReport | None, now: da
     return before
 
 
-def with_purges(status: MessageStreamStatus, after: Iterable[TableStatus]) -> MessageStreamStatus:
-    """The status with the store's contents after the last purge or erasure, if no other run has written it since.
+def with_newer_contents(status: MessageStreamStatus, after: Iterable[TableStatus]) -> MessageStreamStatus:
+    """The status with the store's contents after the last of others' runs, if no other run has written it since.
 
     Each run that writes has an epoch of its own, larger than those before it.
     """
     known = status.table
     newest = max(after, key=_epoch, default=None)
-    if known is None or newest is None or _epoch(newest) <= _epoch(known):
+    if newest is None or (known is not None and _epoch(newest) <= _epoch(known)):
         return status
-    return status.model_copy(update={"table": _following(known, newest)})
+    return status.model_copy(update={"table": _following(known, newest) if known else newest})
 
 
 def with_store(

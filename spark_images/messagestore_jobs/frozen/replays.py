@@ -19,7 +19,7 @@ from messagestore_core.contract.run_document import (
     ReplayTask,
     StreamDestination,
 )
-from messagestore_core.contract.run_report import FailedPositions, FrozenSelection, ReplayOutcome
+from messagestore_core.contract.run_report import FailedPositions, FrozenSelection, ReplayOutcome, TableState
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
@@ -104,8 +104,13 @@ class Chunk(ContractModel):
 
 
 class Ended(ReplayOutcome):
-    """The outcome of an ended replay, and what was asked of which store, see ``request_digest_of``."""
+    """The outcome of an ended replay, and what was asked of which store, see ``request_digest_of``.
 
+    The stores' contents are not in it, as they change.
+    """
+
+    table: TableState | None = Field(default=None, exclude=True)
+    target_table: TableState | None = Field(default=None, exclude=True)
     request_digest: str | None = Field(default=None, validation_alias="asked", serialization_alias="asked")
 
     def outcome(self) -> ReplayOutcome:

@@ -25,6 +25,7 @@ from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_core.store.audit import note, rows_of
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import exists, store_id
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import REPLAYS
@@ -86,7 +87,27 @@ def run_replay(run: Run, control: ReplayControl | None = None) -> ReplayOutcome:
     if task.mode == "DryRun":
         return _preview(run)
     run, controlled = _of_its_own(run), control or ReplayToEnd(task.messages_per_second)
-    return refuse_unsent(_redeliver(run, controlled) if task.select.due_for_retry else _replay(run, controlled), task)
+    outcome = _redeliver(run, controlled) if task.select.due_for_retry else _replay(run, controlled)
+    if outcome.progress.replayed:
+        # Only a replay into a stream changes dead letters.
+        count_reasons = isinstance(task.destination, StreamDestination)
+        contents = {
+            name: table_state(store, last_note(store), count_reasons=count_reasons)
+            for name, store in _written_stores(run).items()
+        }
+        outcome = outcome.model_copy(update=contents)
+    return refuse_unsent(outcome, task)
+
+
+def _written_stores(run: Run) -> dict[str, HeldStore]:
+    """The stores that the replay writes once it sends something, by the field of the outcome for their contents."""
+    task, to = _task(run), _task(run).destination
+    target = run.store_of(to.table) if isinstance(to, StreamDestination) else None
+    marks = task.select.due_for_retry or (target is not None and task.origin == "DeadLetters")
+    stores = {"table": run.store} if marks else {}
+    if target is not None and target not in stores.values():
+        stores["target_table"] = target
+    return stores
 
 
 def _of_its_own(run: Run) -> Run:

@@ -84,16 +84,18 @@ def policy(name: str, namespace: str = "default", **spec: Any) -> dict[str, Any]
     return {**document, "spec": given}
 
 
-def test_a_stream_knows_the_policies_of_its_namespace_that_name_or_select_it() -> None:
+def test_a_stream_knows_the_policies_and_replays_of_its_namespace_that_name_or_select_it() -> None:
     snapshot = snapshot_with(
         policy("naming", streamRefs=[{"name": "orders"}]),
         policy("naming-another", streamRefs=[{"name": "invoices"}]),
         policy("naming", namespace="elsewhere", streamRefs=[{"name": "orders"}]),
         policy("selecting", streamSelector={"matchLabels": {"team": "a"}}),
         policy("selecting-others", streamSelector={"matchLabels": {"team": "b"}}),
-        replay("again"),
+        replay("done", phase="Succeeded"),
+        replay("of-another", source="payments"),
+        replay("elsewhere", namespace="billing"),
     )
-    assert [one.metadata.name for one in snapshot.policies] == ["naming", "selecting"]
+    assert [one.metadata.name for one in snapshot.referring] == ["done", "naming", "selecting"]
 
 
 def test_a_stream_knows_the_replays_of_its_namespace_that_read_it_and_have_not_ended() -> None:

@@ -8,7 +8,7 @@ import pytest
 from messagestore_core.contract.run_document import PurgeTask
 from messagestore_core.contract.run_report import EraseOutcome, RunError
 from messagestore_operator.decide.snapshot import DriverPod, Waiting
-from support.world import App, Key, World, run_once, stream
+from support.world import App, Key, World, contents, run_once, stream
 
 DAILY = {"schedule": {"cron": "0 9 * * *"}}
 DENIED = RunError(reason="StorageDenied", message="access denied to bucket lake")
@@ -353,12 +353,6 @@ def test_a_stream_that_leaves_a_policy_ends_its_run(world: World) -> None:
     world.reconcile()
     assert [one.name for one in world.status(key).streams] == ["b"]
     assert not app.there
-
-
-def contents(world: World, key: Key) -> tuple[int, int]:
-    """The messages and the last position in a stream's status."""
-    table = world.status(key).table
-    return table.messages, table.last_global_position
 
 
 def test_after_a_purge_the_stream_says_what_is_left_and_the_last_position_stays(world: World) -> None:

@@ -7,7 +7,7 @@ import pytest
 import support.world
 from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunError
 from messagestore_operator.decide.snapshot import DriverPod, Waiting
-from support.world import Key, World, run_once, stream
+from support.world import Key, Stored, World, contents, run_once, stream
 
 DENIED = RunError(reason="StorageDenied", message="access denied to bucket replay")
 
@@ -356,3 +356,105 @@ def test_an_operator_killed_between_two_actions_launches_once(world: World, cut:
     world.reconcile_once(key, cut_after=cut)
     world.reconcile()
     assert len(world.launched) == 1
+
+
+INTO_ANOTHER = {"destination": {"stream": {"name": "copy"}}}
+
+
+def ingested(world: World, name: str) -> Key:
+    """A stream with ten messages and seven dead letters."""
+    key = stream(world, name)
+    world.tables[f"s3a://lake/{name}"] = Stored(dead=7)
+    world.annotate(key, run_requested="now")
+    run_once(world)
+    return key
+
+
+def dead_letters(world: World, key: Key) -> int:
+    return int(world.status(key).table.dead_letters)
+
+
+def test_after_a_replay_into_a_stream_its_status_says_what_it_has(world: World) -> None:
+    orders, copy = ingested(world, "orders"), ingested(world, "copy")
+    job(world, **INTO_ANOTHER)
+    run_once(world)
+    assert (contents(world, copy), contents(world, orders)) == ((15, 15), (10, 10))
+    assert world.ready(copy)[2].startswith("15 messages stored")
+    world.annotate(copy, run_requested="again")
+    run_once(world)
+    assert contents(world, copy) == (25, 25)
+    world.reconcile()
+    assert contents(world, copy) == (25, 25), "the replay was before"
+
+
+def test_after_a_redrive_both_streams_say_what_they_have(world: World) -> None:
+    orders, copy = ingested(world, "orders"), ingested(world, "copy")
+    job(world, **INTO_ANOTHER, origin="DeadLetters")
+    run_once(world)
+    assert (contents(world, copy), dead_letters(world, copy)) == ((15, 15), 7)
+    assert (contents(world, orders), dead_letters(world, orders)) == ((10, 10), 2)
+
+
+def test_after_a_redrive_into_its_own_stream_the_status_has_both(world: World) -> None:
+    orders = ingested(world, "orders")
+    job(world, origin="DeadLetters", destination={"stream": {"name": "orders"}})
+    run_once(world)
+    assert (contents(world, orders), dead_letters(world, orders)) == ((15, 15), 2)
+
+
+def test_a_replay_that_stops_on_its_way_or_fails_at_its_end_has_changed_its_target_too(world: World) -> None:
+    ingested(world, "orders")
+    copy = ingested(world, "copy")
+    key = job(world, **INTO_ANOTHER)
+    world.reconcile()
+    app = world.only_run()
+    world.start(app)
+    job(world, **INTO_ANOTHER, suspend=True)
+    world.reconcile()
+    world.finish(app, outcome=world.replayed(app).model_copy(update={"complete": False}))
+    world.reconcile()
+    assert (world.status(key).phase, contents(world, copy)) == ("Paused", (15, 15))
+    job(world, **INTO_ANOTHER)
+    world.reconcile()
+    app = world.only_run()
+    world.start(app)
+    world.finish(app, outcome=world.replayed(app), error=BROKEN)
+    world.reconcile()
+    assert (world.status(key).phase, contents(world, copy)) == ("Failed", (20, 20))
+
+
+def test_a_stream_that_never_ran_says_what_a_replay_into_it_has_left(world: World) -> None:
+    ingested(world, "orders")
+    copy = stream(world, "copy")
+    job(world, **INTO_ANOTHER)
+    run_once(world)
+    assert contents(world, copy) == (5, 5)
+
+
+def test_a_stream_that_was_made_again_does_not_say_what_a_replay_left_before_other_runs(world: World) -> None:
+    ingested(world, "orders")
+    copy = stream(world, "copy")
+    job(world, **INTO_ANOTHER)
+    run_once(world)
+    world.annotate(copy, run_requested="now")
+    run_once(world)
+    assert contents(world, copy) == (15, 15)
+    world.delete(copy)
+    copy = stream(world, "copy")
+    world.reconcile()
+    assert world.status(copy).table is None
+
+
+def test_a_report_of_an_epoch_that_was_not_granted_changes_no_figure(world: World) -> None:
+    ingested(world, "orders")
+    copy = ingested(world, "copy")
+    job(world, **INTO_ANOTHER)
+    world.reconcile()
+    app = world.only_run()
+    world.start(app)
+    reported = world.replayed(app)
+    assert reported.target_table is not None
+    forged = reported.target_table.model_copy(update={"epoch": 1 << 40})
+    world.finish(app, outcome=reported.model_copy(update={"target_table": forged}))
+    world.reconcile()
+    assert contents(world, copy) == (10, 10)
