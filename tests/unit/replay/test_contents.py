@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from messagestore_jobs.progress import Silent
 
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import FilesDestination, IngestTask, ReplayTask, StreamDestination
 from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, TableState
 from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Ended
 from messagestore_jobs.replay import job
