@@ -96,4 +96,16 @@ class JsonPath(CheckedText):
     __slots__ = ()
 
 
+class MessagePath(JsonPath):
+    """A path into a message: one of its headers, or a place in its payload or metadata."""
+
+    pattern = (
+        r"^\$\.(headers(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\])"
+        r"|(payload|metadata)(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\]|\[[0-9]{1,9}\])*)$"
+    )
+    expected = "a path that begins with $.payload, $.metadata or one of $.headers, such as $.headers['X-Id']"
+
+    __slots__ = ()
+
+
 JsonPaths = Annotated[tuple[JsonPath, ...], Field(max_length=64)]

@@ -1,11 +1,11 @@
 """Sources of a run document, and how their records are read."""
 
 from datetime import timedelta
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from messagestore_core.contract.base import ContractModel, MessageTypes, Predicate
+from messagestore_core.contract.base import ContractModel, JsonPath, MessagePath, MessageTypes, Predicate, Value
 
 FileFormat = Literal["JSONLines", "JSON", "Text"]
 AfterIngest = Literal["Keep", "Delete", "Archive"]
@@ -14,16 +14,18 @@ SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
 class FieldMapping(ContractModel):
-    """Where a record holds one canonical field: the value at ``path`` (else ``default``), or always ``value``.
+    """Where one canonical field comes from: a path in the record, a part of a Kafka record, or a constant."""
 
-    For Kafka, a header or another part of the record may stand in place of a path.
-    """
-
-    path: str | None = None
-    header: str | None = None
-    record: Literal["Key", "Value", "Timestamp", "Topic", "Place"] | None = None
-    default: str | None = None
-    value: str | None = None
+    path: JsonPath | None = Field(default=None, description="Path in the record.")
+    header: Annotated[str, Field(strict=True, min_length=1, max_length=249)] | None = Field(
+        default=None, description="Header of the Kafka record. Only with source.kafka."
+    )
+    record: Literal["Key", "Value", "Timestamp", "Topic", "Place"] | None = Field(
+        default=None,
+        description="A part of the Kafka record. Place is its topic, partition and offset. Only with source.kafka.",
+    )
+    default: Value | None = Field(default=None, description="Default if the value is absent or null.")
+    value: Value | None = Field(default=None, description="A constant, the same for every record.")
 
 
 class Envelope(ContractModel):
@@ -37,12 +39,16 @@ class Envelope(ContractModel):
 
 
 class FieldSource(ContractModel):
-    """Where a field of the next envelope version comes from: the message as it was, or a constant."""
+    """Where a field of the next version comes from in the older message."""
 
-    path: str | None = None
-    rename: str | None = None
-    value: str | None = None
-    default: str | None = None
+    path: MessagePath | None = Field(default=None, description="Path in the older message.")
+    rename: Value | None = Field(
+        default=None, description="Name of the field in the older message. It is emptied there."
+    )
+    value: Value | None = Field(default=None, description="A constant, the same for every message.")
+    default: Value | None = Field(
+        default=None, description="Default if nothing was found. Given alone, it applies if the field itself is absent."
+    )
 
 
 class Translator(ContractModel):

@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, create_model
 from pydantic.alias_generators import to_camel
 
-from messagestore_core.contract.base import Integer, JsonPath, Value
+from messagestore_core.contract import records
+from messagestore_core.contract.base import Integer, MessagePath, Value
 from messagestore_core.envelope import COLUMNS
+from messagestore_operator.api import rules
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.rules import ValidationRule, exactly_one
 from messagestore_operator.api.scalars import UniqueNames
 
 
-class FieldMapping(Model):
+class FieldMapping(records.FieldMapping, Model):
     """Where one canonical field comes from: a path in the record, a part of a Kafka record, or a constant."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        exactly_one("path", "header", "record", "value"),
-        ValidationRule(
-            message="default goes with path, header or record: beside value it would never be used",
-            cel="!has(self.default) || !has(self.value)",
-            holds=lambda mapping: mapping.default is None or mapping.value is None,
-        ),
-    )
-
-    path: JsonPath | None = Field(default=None, description="Path in the record.")
-    header: Annotated[str, Field(strict=True, min_length=1, max_length=249)] | None = Field(
-        default=None, description="Header of the Kafka record. Only with source.kafka."
-    )
-    record: Literal["Key", "Value", "Timestamp", "Topic", "Place"] | None = Field(
-        default=None,
-        description="A part of the Kafka record. Place is its topic, partition and offset. Only with source.kafka.",
-    )
-    default: Value | None = Field(default=None, description="Default if the value is absent or null.")
-    value: Value | None = Field(default=None, description="A constant, the same for every record.")
+    validations = rules.FIELD_MAPPING
 
 
 def _mapping(description: str) -> FieldMapping | None:
@@ -46,13 +29,7 @@ def _mapping(description: str) -> FieldMapping | None:
 class EnvelopeFields(Model):
     """The canonical fields of a Custom envelope."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message="give streamName or category: without either a message belongs to no stream",
-            cel="has(self.streamName) || has(self.category)",
-            holds=lambda fields: fields.stream_name is not None or fields.category is not None,
-        ),
-    )
+    validations = (rules.ENVELOPE_FIELDS,)
 
     message_id: FieldMapping | None = _mapping(
         "Unique identifier. Required unless the source's format is Text; then it is URI#offset of the line."
@@ -95,54 +72,21 @@ else:
     CanonicalField = Literal[tuple(field.alias for field in EnvelopeFields.model_fields.values())]
     TranslatedField = Literal[tuple(field.name for field in COLUMNS if field.translated)]
 
-_ONE_SOURCE = ValidationRule(
-    message="give exactly one of path, rename and value, or default alone; default goes beside path and rename too",
-    cel=(
-        "has(self.value) ? !has(self.path) && !has(self.rename) && !has(self.default)"
-        " : (has(self.path) || has(self.rename) ? has(self.path) != has(self.rename) : has(self.default))"
-    ),
-    holds=lambda source: _is_one(source),
-)
 
-
-def _is_one(source: Any) -> bool:
-    given = [part is not None for part in (source.path, source.rename, source.default)]
-    if source.value is not None:
-        return not any(given)
-    return given[0] != given[1] if given[0] or given[1] else given[2]
-
-
-class MessagePath(JsonPath):
-    """A path into a message: one of its headers, or a place in its payload or metadata."""
-
-    pattern = (
-        r"^\$\.(headers(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\])"
-        r"|(payload|metadata)(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\]|\[[0-9]{1,9}\])*)$"
-    )
-    expected = "a path that begins with $.payload, $.metadata or one of $.headers, such as $.headers['X-Id']"
-
-    __slots__ = ()
-
-
-class FieldSource(Model):
+class FieldSource(records.FieldSource, Model):
     """Where a field of the next version comes from in the older message."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (_ONE_SOURCE,)
+    validations = (rules.ONE_SOURCE,)
 
-    path: MessagePath | None = Field(default=None, description="Path in the older message.")
     rename: TranslatedField | None = Field(
         default=None, description="Name of the field in the older message. It is emptied there."
-    )
-    value: Value | None = Field(default=None, description="A constant, the same for every message.")
-    default: Value | None = Field(
-        default=None, description="Default if nothing was found. Given alone, it applies if the field itself is absent."
     )
 
 
 class HeaderSource(Model):
     """Where a header of the next version comes from."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (_ONE_SOURCE,)
+    validations = (rules.ONE_SOURCE,)
 
     name: Annotated[str, Field(strict=True, min_length=1, max_length=1024)] = Field(
         description="Name of the header in the next version."
@@ -187,35 +131,10 @@ class Translator(Model):
     )
 
 
-def _required_are_mapped() -> ValidationRule:
-    names = {to_camel(name): name for name in EnvelopeFields.model_fields}
-    mapped = " || ".join(f"name == '{name}' && has(self.fields.{name})" for name in names)
-    return ValidationRule(
-        message="required names a field that fields doesn't: no record could ever have it",
-        cel=f"!has(self.fields) || self.required.all(name, name == 'messageId' || {mapped})",
-        holds=lambda envelope: (
-            envelope.fields is None
-            or all(name == "messageId" or getattr(envelope.fields, names[name]) for name in envelope.required)
-        ),
-    )
-
-
 class Envelope(Model):
     """Format of the records, and which fields they must have."""
 
-    validations: ClassVar[tuple[ValidationRule, ...]] = (
-        ValidationRule(
-            message="format Custom needs fields; formats Native and CloudEvents know their own and have none",
-            cel="(self.format == 'Custom') == has(self.fields)",
-            holds=lambda envelope: (envelope.format == "Custom") == (envelope.fields is not None),
-        ),
-        ValidationRule(
-            message="unknownFields Refuse goes with format Native: the others let a record have any",
-            cel="self.unknownFields != 'Refuse' || self.format == 'Native'",
-            holds=lambda envelope: envelope.unknown_fields != "Refuse" or envelope.format == "Native",
-        ),
-        _required_are_mapped(),
-    )
+    validations = rules.envelope({to_camel(name): name for name in EnvelopeFields.model_fields})
 
     format: Literal["Native", "CloudEvents", "Custom"] = Field(
         default="Native",

@@ -7,7 +7,7 @@ they change together. A test on a real API server shows that they agree.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -174,6 +174,61 @@ STREAM = (
         ),
     ),
 )
+
+FIELD_MAPPING = (
+    exactly_one("path", "header", "record", "value"),
+    ValidationRule(
+        message="default goes with path, header or record: beside value it would never be used",
+        cel="!has(self.default) || !has(self.value)",
+        holds=lambda mapping: mapping.default is None or mapping.value is None,
+    ),
+)
+ENVELOPE_FIELDS = ValidationRule(
+    message="give streamName or category: without either a message belongs to no stream",
+    cel="has(self.streamName) || has(self.category)",
+    holds=lambda fields: fields.stream_name is not None or fields.category is not None,
+)
+ONE_SOURCE = ValidationRule(
+    message="give exactly one of path, rename and value, or default alone; default goes beside path and rename too",
+    cel=(
+        "has(self.value) ? !has(self.path) && !has(self.rename) && !has(self.default)"
+        " : (has(self.path) || has(self.rename) ? has(self.path) != has(self.rename) : has(self.default))"
+    ),
+    holds=lambda source: _is_one(source),
+)
+
+
+def _is_one(source: Any) -> bool:
+    given = [part is not None for part in (source.path, source.rename, source.default)]
+    if source.value is not None:
+        return not any(given)
+    return given[0] != given[1] if given[0] or given[1] else given[2]
+
+
+def envelope(names: Mapping[str, str]) -> tuple[ValidationRule, ...]:
+    """The rules of an envelope, with the names of its fields in Python by those in manifests."""
+    mapped = " || ".join(f"name == '{name}' && has(self.fields.{name})" for name in names)
+    return (
+        ValidationRule(
+            message="format Custom needs fields; formats Native and CloudEvents know their own and have none",
+            cel="(self.format == 'Custom') == has(self.fields)",
+            holds=lambda envelope: (envelope.format == "Custom") == (envelope.fields is not None),
+        ),
+        ValidationRule(
+            message="unknownFields Refuse goes with format Native: the others let a record have any",
+            cel="self.unknownFields != 'Refuse' || self.format == 'Native'",
+            holds=lambda envelope: envelope.unknown_fields != "Refuse" or envelope.format == "Native",
+        ),
+        ValidationRule(
+            message="required names a field that fields doesn't: no record could ever have it",
+            cel=f"!has(self.fields) || self.required.all(name, name == 'messageId' || {mapped})",
+            holds=lambda envelope: (
+                envelope.fields is None
+                or all(name == "messageId" or getattr(envelope.fields, names[name]) for name in envelope.required)
+            ),
+        ),
+    )
+
 
 POLICY_TRIGGER = exactly_one("schedule", "manual")
 POLICY_RULE = ValidationRule(
