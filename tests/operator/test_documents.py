@@ -184,7 +184,7 @@ def _let_the_operator_create_what_drivers_need(reader: Reader, account: str) -> 
 def _uninstall_and_remove_everything(reader: Reader) -> None:
     reader.create("v1", "ServiceAccount", "of-somebody-else", "billing")
     _let_the_operator_create_what_drivers_need(reader, "earlier-driver")
-    reader.follow("docs/install.md", "Upgrade and uninstall")
+    reader.follow("docs/install.md", "Remove everything")
     assert reader.names(DEPLOYMENTS) == set()
     assert reader.names(DEFINITIONS) == {"applications.argoproj.io"}
     assert reader.names("/api/v1/namespaces/billing/serviceaccounts") == {"of-somebody-else"}

@@ -52,7 +52,7 @@ RUN_ON_API_SERVER: tuple[tuple[str, str], ...] = (
     ("docs/operator.md", "Pauses and windows"),
     ("docs/security.md", "Metrics"),
     ("docs/install.md", "Serve chosen namespaces"),
-    ("docs/install.md", "Upgrade and uninstall"),
+    ("docs/install.md", "Remove everything"),
 )
 # The headings whose commands tests/e2e runs in its cluster.
 RUN_IN_CLUSTER: dict[str, tuple[str, ...]] = {
