@@ -144,6 +144,22 @@ def test_a_replay_to_files_runs_beside_a_stream_that_writes(
     assert len(spark.launched("orders-")) == len(spark.launched("again-")) == 1
 
 
+def test_after_a_redrive_both_streams_say_what_they_have(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    _stream(apiserver, namespace, "orders", trigger={"interval": "P1D"})
+    _stream(apiserver, namespace, "copy", trigger={"manual": {}})
+    eventually(lambda: _status(apiserver, namespace, "MessageStream", "orders").get("table"), of=operator)
+    redrive = {"streamRef": {"name": "orders"}, "origin": "DeadLetters", "destination": {"stream": {"name": "copy"}}}
+    _apply(apiserver, namespace, "ReplayJob", "again", redrive)
+    copy = eventually(lambda: _status(apiserver, namespace, "MessageStream", "copy").get("table"), of=operator)
+    assert (copy["messages"], copy["lastGlobalPosition"]) == (4, 4)
+    eventually(
+        lambda: _status(apiserver, namespace, "MessageStream", "orders")["table"]["deadLetters"] == 1, of=operator
+    )
+    assert [run.document["task"]["kind"] for run in spark.launched("")] == ["ingest", "replay"]
+
+
 def test_a_replay_stops_for_an_erasure_and_goes_on_after_it(
     apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
 ) -> None:

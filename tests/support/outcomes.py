@@ -16,6 +16,7 @@ def outcome(document: dict[str, Any], now: str, *, complete: bool = True) -> dic
             "selection": {"tableVersion": 1, "messages": 2, "bytes": 100},
             "progress": {"replayed": 2, "percent": 100},
             "complete": complete,
+            **_written_by_replay(document),
         },
         "maintain": {
             **dict.fromkeys(("filesBefore", "filesAfter", "bytesBefore", "bytesAfter"), 1),
@@ -31,6 +32,17 @@ def outcome(document: dict[str, Any], now: str, *, complete: bool = True) -> dic
 def is_continuous(document: dict[str, Any]) -> bool:
     """Whether a run document is for a run that goes on until it is asked to stop."""
     return document["task"].get("batchInterval") is not None
+
+
+def _written_by_replay(document: dict[str, Any]) -> dict[str, Any]:
+    """The stores of a replay into another stream; one of a redrive has a dead letter left."""
+    task, to = document["task"], document["task"].get("destination", {})
+    if to.get("kind") != "stream":
+        return {}
+    written = {"targetTable": {**_TABLE, "messages": 4, "lastGlobalPosition": 4, "epoch": to["table"]["epoch"]}}
+    if task.get("origin") == "DeadLetters":
+        written["table"] = {**_TABLE, "deadLetters": 1, "epoch": document["table"]["epoch"]}
+    return written
 
 
 def _purge(document: dict[str, Any], now: str) -> dict[str, Any]:

@@ -82,6 +82,19 @@ def test_resources_in_order_on_one_store(local_run: LocalRuns, tmp_path: Path) -
     assert sorted(one["messageId"] for one in sent) == ["m-10", "m-2", "m-4", "m-6", "m-8"]
 
 
+def test_after_a_replay_into_a_stream_both_say_what_they_have(local_run: LocalRuns, tmp_path: Path) -> None:
+    arrive(tmp_path, "a.jsonl", [*map(record, range(1, 4)), "no record"])
+    into_copy = {"destination": {"stream": {"name": "copy"}}}
+    copies = replay(tmp_path, **into_copy)
+    redrives = replay(tmp_path, "redrive", origin="DeadLetters", **into_copy)
+    done = local_run([stream(tmp_path), stream(tmp_path, "copy", suspend=True), copies, redrives])
+    assert done.exit_code == 0
+    orders, copy = done.status(ORDERS)["table"], done.status("MessageStream/copy")["table"]
+    assert (orders["messages"], orders["deadLetters"], orders["deadLettersByReason"]) == (3, 0, [])
+    assert (copy["messages"], copy["deadLetters"], copy["lastGlobalPosition"]) == (3, 1, 3)
+    assert copy["deadLettersByReason"] == [{"reason": "Unparseable", "count": 1}]
+
+
 def test_time_is_what_at_says(local_run: LocalRuns, tmp_path: Path) -> None:
     arrive(tmp_path, "a.jsonl", map(record, range(1, 5)))
     early = local_run([stream(tmp_path), policy()], "--at", "2026-03-02T01:00:00+01:00")

@@ -200,13 +200,15 @@ def test_of_what_comes_after_an_erasure_the_erased_ids_leave_and_no_stream(spark
         {"raw": b"by its detail", "detail": '"ann@example.org" comes twice'},
     ]
     kept: list[dict[str, Any]] = [
-        {"raw": b"of a stream that lives on", "message_id": "new", "stream_name": "customer-ann"},
+        {"raw": b"of a stream that lives on", **OTHER, "stream_name": "customer-ann", "reason": "InvalidField"},
         {"raw": b'names "ann@example.org"', **OTHER},
         {"raw": b"names customer-ann"},
     ]
     add_dead_letters(table.uri, [{"failed_at": NOW, **row} for row in (*gone, *kept)])
-    assert erase(spark, table, NOW + DAY).erased_at == NOW + DAY
+    outcome = erase(spark, table, NOW + DAY)
+    assert outcome.erased_at == NOW + DAY
     assert letters(table) == sorted(row["raw"] for row in kept)
+    assert outcome.table.dead_letters_by_reason == {"InvalidField": 1, "Unparseable": 2}
 
 
 def by_sequence(table: Table, **select: Any) -> RunDocument:
