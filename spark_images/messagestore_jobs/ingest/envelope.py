@@ -5,7 +5,6 @@ wire_unknown, the name of a field that the Native format doesn't define, and wir
 can't be read. A typed column is null if its text is absent or invalid; ``problems`` tells which.
 """
 
-import json
 from datetime import timedelta
 
 from pyspark.sql import Column
@@ -14,67 +13,36 @@ from pyspark.sql import functions as F
 from messagestore_core.bounds import LARGEST_VERSION, LAST_MOMENT, LONGEST_ERROR, LONGEST_TEXT
 from messagestore_core.contract.records import Envelope, FieldMapping, FileFormat
 from messagestore_core.contract.run_document import IngestTask
+from messagestore_core.envelope import MAPPED
 from messagestore_core.paths import steps
 from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_jobs import native
 from messagestore_jobs.ingest import cloud_events
-from messagestore_jobs.source.columns import Projections, duration_microseconds, time_of, true_or_false, whole_number
+from messagestore_jobs.lifecycle.transitions import STATUSES
+from messagestore_jobs.source.columns import (
+    Projections,
+    duration_microseconds,
+    json_envelope,
+    time_of,
+    true_or_false,
+    whole_number,
+)
 from messagestore_jobs.source.kafka_envelope import binary_event, is_binary_event, of_record, with_record_headers
 
-TEXT_FIELDS = (
-    "messageId",
-    "streamName",
-    "streamId",
-    "category",
-    "type",
-    "typeNamespace",
-    "typeRevision",
-    "correlationId",
-    "causationId",
-    "replyTo",
-    "sequenceId",
-    "sequenceNumber",
-    "sequenceSize",
-    "sequenceEnd",
-    "contentType",
-    "payloadEncoding",
-    "schemaVersion",
-    "ttl",
-    "expiresAt",
-    "expectedVersion",
-    "status",
-    "error",
-    "time",
-)
+DOCUMENT_FIELDS = ("metadata", "result", "headers", "payload")
+TEXT_FIELDS = tuple(field.name for field in MAPPED if field.name not in DOCUMENT_FIELDS)
 REPLAYED_FIELDS = ("position", "globalPosition")
 """Further fields of a replayed record: its old positions."""
-DOCUMENT_FIELDS = ("metadata", "result", "headers", "payload")
 FIELDS = (*TEXT_FIELDS, *REPLAYED_FIELDS, *DOCUMENT_FIELDS)
-_READ_FIELDS = (
-    *("reason", "detail", *TEXT_FIELDS, "payloadBase64", *REPLAYED_FIELDS),
-    *("metadata", "result", "headers", "payload", "unknown"),
-)
+_READ_TEXTS = (*TEXT_FIELDS, "payloadBase64", *REPLAYED_FIELDS)
+_READ_FIELDS = ("reason", "detail", *DOCUMENT_FIELDS, "unknown", *_READ_TEXTS)
 """The fields of ``messagestore.envelope``, in order."""
-STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 
 _LONGEST_NAME = 8_192
 """Bytes. The longest id of a CloudEvent has half of them, each character of its parts escaped."""
-_TEXTS = {
-    "message_id": "messageId",
-    "type": "type",
-    "type_namespace": "typeNamespace",
-    "type_revision": "typeRevision",
-    "correlation_id": "correlationId",
-    "causation_id": "causationId",
-    "reply_to": "replyTo",
-    "sequence_id": "sequenceId",
-    "payload_encoding": "payloadEncoding",
-    "ttl": "ttl",
-    "error": "error",
-    "metadata": "metadata",
-    "result": "result",
-    "payload": "payload",
-}
+_COMPUTED = ("stream_name", "category", "content_type", "status")
+"""Texts that depend on more than the field of their name."""
+_AS_GIVEN = [f for f in MAPPED if f.stored and f.type in ("string", "binary") and f.column not in _COMPUTED]
 
 
 def default_content_type(file_format: FileFormat) -> str:
@@ -144,7 +112,7 @@ def field_columns(task: IngestTask, at: Column) -> Projections:
     """
     return (
         (
-            *(_text(field).alias(name) for name, field in _TEXTS.items()),
+            *(_text(field.name).alias(field.column) for field in _AS_GIVEN),
             time_of(_text("time")).alias("own_time"),
             _stream_name().alias("stream_name"),
             F.when(_text("ttl").isNotNull(), duration_microseconds(_text("ttl"))).alias("ttl_microseconds"),
@@ -211,7 +179,7 @@ def _json_record(envelope: Envelope) -> Column:
         "restAsHeaders": envelope.format == "CloudEvents",
         "known": sorted(native.NAMES) if envelope.format == "Native" else [],
     }
-    return F.call_function("messagestore.envelope", F.col("value"), F.lit(json.dumps(spec)))
+    return json_envelope(spec, _READ_TEXTS)
 
 
 def _paths(envelope: Envelope) -> dict[str, str]:

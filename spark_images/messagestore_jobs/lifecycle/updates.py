@@ -1,6 +1,5 @@
 """Read status updates from records, and make dead letters of records that are none."""
 
-import json
 from datetime import datetime
 from functools import reduce
 
@@ -19,7 +18,7 @@ from messagestore_core.store.dead_letters import (
 )
 from messagestore_core.store.fence import HeldStore
 from messagestore_jobs.lifecycle.transitions import UPDATES
-from messagestore_jobs.source.columns import Projections, time_of, whole_number, with_projections
+from messagestore_jobs.source.columns import Projections, json_envelope, time_of, whole_number, with_projections
 
 KIND = "lifecycle"
 """The kind of an update's source in tables."""
@@ -67,14 +66,13 @@ def set_aside_once(store: HeldStore, dead_letters: pa.Table, batch: str, read_be
 
 
 def _columns() -> Projections:
-    steps = {"messageId": ["messageId"], "status": ["status"], "error": ["error"], "time": ["time"]}
     spec = {
-        "paths": {**steps, "result": ["result"]},
+        "paths": {name: [name] for name in (*_TEXTS.values(), "result")},
         "contentType": "application/json",
         "restAsHeaders": False,
         "known": [],
     }
-    record = F.call_function("messagestore.envelope", F.col("value"), F.lit(json.dumps(spec)))
+    record = json_envelope(spec, tuple(_TEXTS.values()))
     attempt = F.call_function("messagestore.json_text", F.col("value"), F.lit("$.attempt"))
     return (
         (record.alias("record"), attempt.alias("attempt_text"), F.col("value").alias("raw")),

@@ -3,10 +3,14 @@
 The expressions don't depend on a batch, so a run builds them once: each takes a few calls into the JVM.
 """
 
+import json
+from collections.abc import Mapping, Sequence
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
 Projections = tuple[tuple[Column, ...], ...]
 _TTL = (
@@ -19,6 +23,17 @@ _TTL_MICROSECONDS = {1: 7 * 86_400_000_000, 2: 86_400_000_000, 3: 3_600_000_000,
 def with_projections(rows: DataFrame, steps: Projections) -> DataFrame:
     """Add the columns of each step in turn."""
     return reduce(lambda so_far, columns: so_far.select("*", *columns), steps, rows)
+
+
+def json_envelope(spec: Mapping[str, Any], texts: Sequence[str]) -> Column:
+    """The fields of the JSON record in column ``value``, a struct.
+
+    Args:
+        spec: where the record has them; see ``Envelope.Spec`` of the extension.
+        texts: the names of the scalars among them.
+    """
+    named = F.lit(None).cast(StructType([StructField(name, StringType()) for name in texts]))
+    return F.call_function("messagestore.envelope", F.col("value"), F.lit(json.dumps(spec)), named)
 
 
 def time_of(text: Column) -> Column:

@@ -13,35 +13,30 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * {@code envelope(value binary, spec string)}: extracts the canonical fields of one JSON record. Scalars are returned as
- * text, which column expressions convert; payload, metadata and result as the exact bytes of their JSON text. Of a record
- * that is cut off, the scalars that are whole are returned, too.
+ * {@code envelope(value binary, spec string, texts struct)}: extracts the canonical fields of one JSON record. Scalars are
+ * returned as text, which column expressions convert; payload, metadata and result as the exact bytes of their JSON text.
+ * Of a record that is cut off, the scalars that are whole are returned, too. The type of {@code texts} names the scalars;
+ * its value is not read.
  */
 public final class Envelope extends CatalogFunction<InternalRow> {
-  /** Names of the scalars in records, in the order of the struct. */
-  private static final List<String> TEXTS =
-      List.of(
-          "messageId", "streamName", "streamId", "category", "type", "typeNamespace", "typeRevision", "correlationId",
-          "causationId", "replyTo", "sequenceId", "sequenceNumber", "sequenceSize", "sequenceEnd", "contentType",
-          "payloadEncoding", "schemaVersion", "ttl", "expiresAt", "expectedVersion", "status", "error", "time",
-          "payloadBase64", "position", "globalPosition");
-
-  private static final int METADATA = TEXTS.size();
-  private static final int RESULT = METADATA + 1;
-  private static final int HEADERS = METADATA + 2;
-  private static final int PAYLOAD = METADATA + 3;
-  private static final int UNKNOWN = METADATA + 4;
-  private static final int FIELDS = METADATA + 5;
-  private static final int CONTENT_TYPE = TEXTS.indexOf("contentType");
-  private static final int PAYLOAD_BASE64 = TEXTS.indexOf("payloadBase64");
+  static final String NAME = "envelope";
+  private static final int METADATA = 0;
+  private static final int RESULT = 1;
+  private static final int HEADERS = 2;
+  private static final int PAYLOAD = 3;
+  private static final int UNKNOWN = 4;
+  private static final int FIRST_TEXT = 5;
   private static final int LONGEST_TEXT = 1024;
   private static final int MOST_HEADERS = 1_000;
   private static final BitSet GOES_ON = new BitSet();
@@ -52,57 +47,74 @@ public final class Envelope extends CatalogFunction<InternalRow> {
 
   private static final String UNPARSEABLE = "Unparseable";
   private static final String INVALID_FIELD = "InvalidField";
-  private static final StructType SCHEMA = schema();
 
+  /** The scalars' names in records, in the order of the struct. */
+  private final String[] texts;
+
+  private final int contentType;
+  private final int payloadBase64;
   private final Parsed<UTF8String, Spec> specs = new Parsed<>();
 
-  Envelope() {
-    super("envelope", SCHEMA, DataTypes.BinaryType, DataTypes.StringType);
+  Envelope(StructType texts) {
+    super(NAME, schema(texts), DataTypes.BinaryType, DataTypes.StringType, texts);
+    this.texts = texts.fieldNames();
+    this.contentType = textField("contentType");
+    this.payloadBase64 = textField("payloadBase64");
   }
 
   /** Called by generated code. */
-  public InternalRow invoke(byte[] value, UTF8String spec) {
-    return read(value, specs.of(spec, UTF8String::copy, text -> Spec.parse(text.toString())));
+  public InternalRow invoke(byte[] value, UTF8String spec, InternalRow unread) {
+    return read(value, specs.of(spec, UTF8String::copy, text -> parse(text.toString())));
   }
 
-  private static StructType schema() {
-    StructType schema = new StructType().add("reason", DataTypes.StringType).add("detail", DataTypes.StringType);
-    for (String name : TEXTS) {
-      schema = schema.add(name, DataTypes.StringType);
+  private static StructType schema(StructType texts) {
+    StructType schema =
+        new StructType()
+            .add("reason", DataTypes.StringType)
+            .add("detail", DataTypes.StringType)
+            .add("metadata", DataTypes.StringType)
+            .add("result", DataTypes.BinaryType)
+            .add("headers", DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType))
+            .add("payload", DataTypes.BinaryType)
+            .add("unknown", DataTypes.StringType);
+    for (StructField text : texts.fields()) {
+      schema = schema.add(text);
     }
-    return schema
-        .add("metadata", DataTypes.StringType)
-        .add("result", DataTypes.BinaryType)
-        .add("headers", DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType))
-        .add("payload", DataTypes.BinaryType)
-        .add("unknown", DataTypes.StringType);
+    return schema;
   }
 
   /** The slice for a field's name in records. */
-  private static int field(String name) {
+  private int field(String name) {
     return switch (name) {
       case "metadata" -> METADATA;
       case "result" -> RESULT;
       case "headers" -> HEADERS;
       case "payload" -> PAYLOAD;
       default -> {
-        int i = TEXTS.indexOf(name);
-        if (i < 0) {
+        int field = textField(name);
+        if (field < 0) {
           throw new IllegalArgumentException("no canonical field is named " + name);
         }
-        yield i;
+        yield field;
       }
     };
   }
 
-  /** One record as a row of {@link #SCHEMA}; one that is not valid has a reason, and the scalars that it tells. */
-  private static InternalRow read(byte[] record, Spec spec) {
-    GenericInternalRow row = new GenericInternalRow(2 + FIELDS);
+  /** The slice for a scalar's name in records; below 0 if it is not read. */
+  private int textField(String name) {
+    int i = Arrays.asList(texts).indexOf(name);
+    return i < 0 ? i : FIRST_TEXT + i;
+  }
+
+  /** One record as a row of the result; one that is not valid has a reason, and the scalars that it tells. */
+  private InternalRow read(byte[] record, Spec spec) {
+    int fields = FIRST_TEXT + texts.length;
+    GenericInternalRow row = new GenericInternalRow(2 + fields);
     if (record == null) {
       return refuse(row, UNPARSEABLE, "there is no value: it is a tombstone");
     }
     try {
-      Slices slices = new Slices(record, FIELDS, spec);
+      Slices slices = new Slices(record, fields, spec);
       String fault = walk(record, spec, slices);
       if (fault == null) {
         fill(row, slices, spec);
@@ -148,8 +160,8 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   }
 
   /** Fills the scalars that are whole in an unreadable record if it is only cut off. */
-  private static void start(GenericInternalRow row, byte[] record, Spec spec) throws IOException {
-    Slices slices = new Slices(record, FIELDS, spec);
+  private void start(GenericInternalRow row, byte[] record, Spec spec) throws IOException {
+    Slices slices = new Slices(record, FIRST_TEXT + texts.length, spec);
     if (Json.INCOMPLETE.equals(walk(record, spec, slices))) {
       slices.forgetUnclosed();
       texts(row, slices, spec);
@@ -167,7 +179,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     };
   }
 
-  private static void fill(GenericInternalRow row, Slices slices, Spec spec)
+  private void fill(GenericInternalRow row, Slices slices, Spec spec)
       throws IOException, InvalidFieldException {
     InvalidFieldException wrong = texts(row, slices, spec);
     if (wrong != null) {
@@ -187,12 +199,12 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   }
 
   /** Fills the scalars; returns why the first wrong one is not in the row, or null. */
-  private static InvalidFieldException texts(GenericInternalRow row, Slices slices, Spec spec) throws IOException {
+  private InvalidFieldException texts(GenericInternalRow row, Slices slices, Spec spec) throws IOException {
     InvalidFieldException wrong = null;
-    for (int i = 0; i < TEXTS.size(); i++) {
+    for (int field = FIRST_TEXT; field < FIRST_TEXT + texts.length; field++) {
       try {
-        if (slices.has(i)) {
-          row.update(2 + i, text(slices, i, spec));
+        if (slices.has(field)) {
+          row.update(2 + field, text(slices, field, spec));
         }
       } catch (InvalidFieldException e) {
         wrong = wrong == null ? e : wrong;
@@ -201,8 +213,8 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     return wrong;
   }
 
-  private static UTF8String text(Slices slices, int field, Spec spec) throws IOException, InvalidFieldException {
-    String name = TEXTS.get(field);
+  private UTF8String text(Slices slices, int field, Spec spec) throws IOException, InvalidFieldException {
+    String name = texts[field - FIRST_TEXT];
     JsonToken token = slices.token(field);
     if (token.isStructStart()) {
       throw new InvalidFieldException(name + " is " + kind(token));
@@ -211,7 +223,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
       throw new InvalidFieldException(name + " is " + kind(token) + ", expected a string");
     }
     UTF8String text = checked("", name, slices, token, slices.start(field), slices.end(field));
-    if (text.numBytes() > LONGEST_TEXT && field != PAYLOAD_BASE64 && !name.equals("error")) {
+    if (text.numBytes() > LONGEST_TEXT && field != payloadBase64 && !name.equals("error")) {
       throw new InvalidFieldException(
           name + " is " + text.numBytes() + " bytes long, at most " + LONGEST_TEXT + " are allowed");
     }
@@ -281,18 +293,18 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     return ArrayBasedMapData.apply(names, values);
   }
 
-  private static byte[] payload(Slices slices, GenericInternalRow row, Spec spec)
+  private byte[] payload(Slices slices, GenericInternalRow row, Spec spec)
       throws IOException, InvalidFieldException {
-    if (slices.has(PAYLOAD_BASE64)) {
+    if (payloadBase64 >= 0 && slices.has(payloadBase64)) {
       if (slices.has(PAYLOAD)) {
         throw new InvalidFieldException("payload and payloadBase64 are both there");
       }
-      return decoded((UTF8String) row.get(2 + PAYLOAD_BASE64, DataTypes.StringType));
+      return decoded((UTF8String) row.get(2 + payloadBase64, DataTypes.StringType));
     }
     if (!slices.has(PAYLOAD)) {
       return null;
     }
-    UTF8String named = (UTF8String) row.get(2 + CONTENT_TYPE, DataTypes.StringType);
+    UTF8String named = contentType < 0 ? null : (UTF8String) row.get(2 + contentType, DataTypes.StringType);
     JsonToken token = slices.token(PAYLOAD);
     if (token != JsonToken.VALUE_STRING || isJson(named == null ? spec.contentType() : named.toString())) {
       return slices.json(PAYLOAD);
@@ -314,6 +326,26 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     return media.endsWith("/json") || media.endsWith("+json");
   }
 
+  /** The function before it knows its scalars. Plans with the same call are equal, as they share a function. */
+  record Unbound() implements UnboundFunction {
+    private static final Map<StructType, Envelope> BOUND = new ConcurrentHashMap<>();
+
+    @Override
+    public Envelope bind(StructType arguments) {
+      return BOUND.computeIfAbsent((StructType) arguments.fields()[2].dataType(), Envelope::new);
+    }
+
+    @Override
+    public String name() {
+      return NAME;
+    }
+
+    @Override
+    public String description() {
+      return NAME;
+    }
+  }
+
   /** A field has a wrong type or form. */
   private static final class InvalidFieldException extends Exception {
     InvalidFieldException(String message) {
@@ -332,29 +364,28 @@ public final class Envelope extends CatalogFunction<InternalRow> {
    *     path are then strings
    * @param known names of members of the root that a record may have without a path; if empty, any
    */
-  record Spec(JsonPaths paths, JsonPaths headers, String contentType, boolean restAsHeaders, Set<String> known) {
-    static Spec parse(String json) {
-      try {
-        JsonNode root = new ObjectMapper().readTree(json);
-        JsonPaths paths = new JsonPaths();
-        JsonPaths headers = null;
-        for (Map.Entry<String, JsonNode> e : root.get("paths").properties()) {
-          JsonPaths end = paths.add(steps(e.getValue()), field(e.getKey()));
-          headers = e.getKey().equals("headers") ? end : headers;
-        }
-        Set<String> known = new HashSet<>();
-        root.get("known").forEach(name -> known.add(name.asText()));
-        return new Spec(
-            paths, headers, root.get("contentType").asText(), root.get("restAsHeaders").asBoolean(), known);
-      } catch (IOException e) {
-        throw new IllegalArgumentException("not the JSON of an envelope specification", e);
-      }
-    }
+  record Spec(JsonPaths paths, JsonPaths headers, String contentType, boolean restAsHeaders, Set<String> known) {}
 
-    private static List<Object> steps(JsonNode path) {
-      List<Object> steps = new ArrayList<>();
-      path.forEach(step -> steps.add(step.isInt() ? (Object) step.asInt() : step.asText()));
-      return steps;
+  private Spec parse(String json) {
+    try {
+      JsonNode root = new ObjectMapper().readTree(json);
+      JsonPaths paths = new JsonPaths();
+      JsonPaths headers = null;
+      for (Map.Entry<String, JsonNode> e : root.get("paths").properties()) {
+        JsonPaths end = paths.add(steps(e.getValue()), field(e.getKey()));
+        headers = e.getKey().equals("headers") ? end : headers;
+      }
+      Set<String> known = new HashSet<>();
+      root.get("known").forEach(name -> known.add(name.asText()));
+      return new Spec(paths, headers, root.get("contentType").asText(), root.get("restAsHeaders").asBoolean(), known);
+    } catch (IOException e) {
+      throw new IllegalArgumentException("not the JSON of an envelope specification", e);
     }
+  }
+
+  private static List<Object> steps(JsonNode path) {
+    List<Object> steps = new ArrayList<>();
+    path.forEach(step -> steps.add(step.isInt() ? (Object) step.asInt() : step.asText()));
+    return steps;
   }
 }

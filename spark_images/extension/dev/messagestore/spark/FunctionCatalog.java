@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A catalog of functions without an exact equivalent in Spark: {@code messagestore.envelope(value, spec)}, {@code
+ * A catalog of functions without an exact equivalent in Spark: {@code messagestore.envelope(value, spec, texts)}, {@code
  * messagestore.json_text(value, path)}, {@code messagestore.is_json(value)}, {@code messagestore.scrub_json(value, paths,
  * method, given)}, {@code messagestore.hmac_sha256(value, key)}, {@code messagestore.time(text)}, {@code
  * messagestore.like(text, pattern)}, {@code messagestore.within(size, budget)}, and those of {@link ObjectFunction} and of
@@ -20,7 +20,6 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sql.connector.catalog.FunctionCatalog {
   private static final Map<String, BoundFunction> FUNCTIONS =
       Map.of(
-          "envelope", new Envelope(),
           "json_text", new JsonTextFunction(),
           "is_json", new IsJsonFunction(),
           "scrub_json", new ScrubFunction(),
@@ -43,11 +42,15 @@ public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sq
 
   @Override
   public Identifier[] listFunctions(String[] namespace) {
-    return FUNCTIONS.keySet().stream().map(f -> Identifier.of(new String[0], f)).toArray(Identifier[]::new);
+    Stream<String> names = Stream.concat(Stream.of(Envelope.NAME), FUNCTIONS.keySet().stream());
+    return names.map(f -> Identifier.of(new String[0], f)).toArray(Identifier[]::new);
   }
 
   @Override
   public UnboundFunction loadFunction(Identifier id) throws org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException {
+    if (id.name().equals(Envelope.NAME)) {
+      return new Envelope.Unbound();
+    }
     BoundFunction function =
         Stream.of(FUNCTIONS.get(id.name()), ObjectFunction.named(id.name()), KeyedHashFunction.named(id.name()))
             .filter(Objects::nonNull)

@@ -20,7 +20,10 @@ class EnvelopeTest {
        "contentType": "%s", "restAsHeaders": false, "known": []}
       """;
 
-  private final Envelope envelope = new Envelope();
+  private static final StructType TEXTS =
+      StructType.fromDDL("messageId string, type string, contentType string, payloadBase64 string");
+
+  private final Envelope envelope = new Envelope(TEXTS);
 
   @ParameterizedTest
   @CsvSource(
@@ -152,9 +155,21 @@ class EnvelopeTest {
     byte[] bytes = start.getBytes(UTF_8);
     // The last character of the first one is cut in half.
     byte[] cut = start.endsWith("é") ? Arrays.copyOf(bytes, bytes.length - 1) : bytes;
-    InternalRow row = envelope.invoke(cut, UTF8String.fromString(SPEC.formatted("a/b")));
+    InternalRow row = envelope.invoke(cut, UTF8String.fromString(SPEC.formatted("a/b")), null);
     assertEquals(id, text(row, "messageId"));
     assertEquals("Unparseable", text(row, "reason"));
+  }
+
+  @Test
+  void aScalarThatIsNotNamedIsNotRead() {
+    Envelope few = new Envelope(StructType.fromDDL("type string"));
+    String spec = "{\"paths\":{\"type\":[\"t\"],\"payload\":[\"p\"]},\"contentType\":\"%s\",\"restAsHeaders\":false,\"known\":[]}";
+    byte[] record = "{\"t\":\"a\",\"p\":\"b\",\"contentType\":7}".getBytes(UTF_8);
+    InternalRow row = few.invoke(record, UTF8String.fromString(spec.formatted("text/plain")), null);
+    StructType schema = (StructType) few.resultType();
+    assertEquals("a", row.getUTF8String(schema.fieldIndex("type")).toString());
+    assertEquals("b", new String(row.getBinary(schema.fieldIndex("payload")), UTF_8));
+    assertEquals(8, schema.length());
   }
 
   private InternalRow read(String record, String contentType) {
@@ -162,7 +177,7 @@ class EnvelopeTest {
   }
 
   private InternalRow invoke(String record, String spec) {
-    return envelope.invoke(record.getBytes(UTF_8), UTF8String.fromString(spec));
+    return envelope.invoke(record.getBytes(UTF_8), UTF8String.fromString(spec), null);
   }
 
   private String text(InternalRow row, String name) {
