@@ -177,7 +177,7 @@ def _leave(awaited: str) -> int:
             assert heard.wait(_PATIENCE_SECONDS)
 
     RunControl.stop = told  # type: ignore[method-assign]
-    session.cluster_session = borrowed_session
+    session.cluster_session = lambda **_: borrowed_session()
     fence.observe(observer)
     return driver.main()
 
