@@ -134,19 +134,19 @@ def test_a_batch_that_an_earlier_release_planned_is_judged_anew(stream: Stream) 
     assert every_letter_is_counted(stream, 2)
 
 
-SPECS: dict[str, dict[str, Any]] = {"as it was": {}, "with another spec": {"max_payload_bytes": 100}}
+RETRIED_BY: dict[str, dict[str, Any]] = {"as it was": {}, "with another spec": {"max_payload_bytes": 100}}
 
 
-@pytest.mark.parametrize("spec", few(SPECS, "with another spec"))
+@pytest.mark.parametrize("spec", few(RETRIED_BY, "with another spec"))
 def test_what_is_gone_since_stays_set_aside_and_is_counted(stream: Stream, spec: str) -> None:
     gone = stream.arrive("gone.jsonl", lines(b"the only trace", record("m1")))
     crash(stream.run, "messages", "before")
     gone.unlink()
-    stream.run(**SPECS[spec])
+    stream.run(**RETRIED_BY[spec])
     assert b"the only trace" in [row["raw"] for row in stream.dead_letters()]
-    assert every_letter_is_counted(stream, 3 + len(spec))
+    assert every_letter_is_counted(stream, 3 + len(RETRIED_BY[spec]))
     stream.arrive("gone.jsonl", lines(b"the only trace", record("m1")))
-    assert stream.run(**spec).counts == IngestCounts(received=2, stored=1, duplicates=1)
+    assert stream.run(**RETRIED_BY[spec]).counts == IngestCounts(received=2, stored=1, duplicates=1)
 
 
 def test_a_batch_of_which_all_is_gone_counts_what_it_set_aside(spark: SparkSession, tmp_path: Path) -> None:
