@@ -1,0 +1,67 @@
+"""What an ingest with nothing new asks of object storage, before Spark would start.
+
+``python -m tests.perf.idle_check``: into a store of 40 commits; the server is on loopback and counts by its access log.
+"""
+
+import os
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyarrow import fs
+from rich.console import Console
+from rich.table import Table as Printed
+
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
+from messagestore_jobs.driver.execute import check_for_work
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from support.objectstore import ENVIRONMENT, running_object_store
+from support.stores import add_messages, make_store, message
+
+COMMITS, BUCKET = 40, "perf"
+_OPERATION = re.compile(r" s3_(\w+) ")
+
+
+def main() -> None:
+    """Measure and print."""
+    os.environ.update(ENVIRONMENT)
+    with tempfile.TemporaryDirectory(prefix="messagestore-perf-") as folder:
+        work, log = Path(folder) / BUCKET, Path(folder) / "access.log"
+        table = make_store(work / "store", [message(1)])
+        for number in range(2, COMMITS + 1):
+            add_messages(table.uri, [message(number)])
+        with running_object_store(access_log=log) as server:
+            server.make_bucket(BUCKET)
+            local = fs.LocalFileSystem()
+            fs.copy_files(str(work), BUCKET, source_filesystem=local, destination_filesystem=server.files())
+            document = RunDocument(
+                run="idle",
+                resource=Resource(kind="MessageStream", namespace="shop", name="orders"),
+                table=table.model_copy(update={"uri": f"s3a://{BUCKET}/store", "epoch": 1}),
+                storage=(server.entry(BUCKET),),
+                task=IngestTask(source_id="landing", source=FilesSource(uri=f"s3a://{BUCKET}/landing")),
+            )
+            _print(document, log)
+
+
+def _print(document: RunDocument, log: Path) -> None:
+    table = Printed("seconds", "CPU-seconds", "requests", "by operation")
+    for _ in range(5):
+        before, started, used = log.stat().st_size, time.perf_counter(), time.process_time()
+        assert check_for_work(document, lambda: datetime.now(UTC)).report is not None
+        spent = time.perf_counter() - started, time.process_time() - used
+        requests = Counter(_OPERATION.findall(log.read_text()[before:]))
+        table.add_row(
+            *(f"{one:.2f}" for one in spent), str(requests.total()), ", ".join(map(str, requests.most_common()))
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
