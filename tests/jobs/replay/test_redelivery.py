@@ -116,7 +116,8 @@ def test_one_that_is_not_in_rounds_is_one_replay(spark: SparkSession, tmp_path: 
     outcome = run_replay(Run.of(redelivery(table, tmp_path / "out", rounds=False), spark, Silent()))
     assert (outcome.round, sent(tmp_path / "out")) == (None, [1])
     answer(table, 1, status="'FAILED'", retries="2", next_retry_at=f"'{AT.isoformat()}'")
-    assert run_replay(Run.of(redelivery(table, tmp_path / "out", rounds=False), spark, Silent())) == outcome
+    again = run_replay(Run.of(redelivery(table, tmp_path / "out", rounds=False), spark, Silent()))
+    assert again.model_copy(update={"table": outcome.table}) == outcome
 
 
 def test_a_limit_leaves_the_rest_for_the_next_round(spark: SparkSession, tmp_path: Path) -> None:
