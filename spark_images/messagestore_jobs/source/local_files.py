@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -36,11 +36,7 @@ def list_local_files(
     Returns:
         Columns ``uri``, ``size`` and ``modified_at``, in whole milliseconds as Hadoop gives it.
     """
-    files = _Walk(local_path(uri).rstrip("/") or "/", skipped, unreadable).files()
-    while rows := list(islice(files, _AT_ONCE)):
-        uris, sizes, times = zip(*rows, strict=True)
-        modified_at = pa.array(times, FILES.field("modified_at").type)
-        yield pa.table({"uri": pa.array(uris), "size": pa.array(sizes), "modified_at": modified_at})
+    return _portions(_Walk(local_path(uri).rstrip("/") or "/", skipped, unreadable).files())
 
 
 def list_objects(uri: str, filesystem: fs.FileSystem, path: str) -> Iterator[pa.Table]:
@@ -54,24 +50,28 @@ def list_objects(uri: str, filesystem: fs.FileSystem, path: str) -> Iterator[pa.
     Raises:
         OSError: the folder is an object, or a name is one that Hadoop gives another form.
     """
-    infos = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
-    files = [info for info in infos if info.type == fs.FileType.File and not _is_hidden(info.path[len(path) :])]
-    for first in range(0, len(files), _AT_ONCE):
-        rows = files[first : first + _AT_ONCE]
-        if strange := [info.path for info in rows if "//" in info.path]:
-            raise OSError(f"{strange[0]!r}: a name with an empty part")
-        prefix = uri.partition("://")[0]
-        yield pa.table(
-            {
-                "uri": pa.array([f"{prefix}://{info.path}" for info in rows]),
-                "size": pa.array([info.size for info in rows]),
-                "modified_at": pa.array([modified_at(info.mtime_ns) for info in rows], FILES.field("modified_at").type),
-            }
-        )
+    return _portions(_objects(uri.partition("://")[0], filesystem, path))
 
 
-def _is_hidden(below: str) -> bool:
-    return any(name.startswith(_HIDDEN) for name in below.split("/"))
+def _objects(scheme: str, filesystem: fs.FileSystem, path: str) -> Iterator[tuple[str, int, int]]:
+    for info in filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True)):
+        if info.type != fs.FileType.File or _is_hidden(info.path[len(path) :].split("/")):
+            continue
+        if "//" in info.path:
+            raise OSError(f"{info.path!r}: a name with an empty part")
+        yield f"{scheme}://{info.path}", info.size, modified_at(info.mtime_ns)
+
+
+def _portions(files: Iterator[tuple[str, int, int]]) -> Iterator[pa.Table]:
+    """Tables of files, each with URI, size and modification time in microseconds."""
+    while rows := list(islice(files, _AT_ONCE)):
+        uris, sizes, times = zip(*rows, strict=True)
+        modified_at = pa.array(times, FILES.field("modified_at").type)
+        yield pa.table({"uri": pa.array(uris), "size": pa.array(sizes), "modified_at": modified_at})
+
+
+def _is_hidden(names: Iterable[str]) -> bool:
+    return any(name.startswith(_HIDDEN) for name in names)
 
 
 class _Walk:
@@ -137,7 +137,7 @@ class _Walk:
     def _is_listed(self, path: str) -> bool:
         """Whether a real path is listed by itself: it is below the root, and no part of it is hidden."""
         below = os.path.relpath(path, self._real).split("/")
-        return below[0] != ".." and not any(name.startswith(_HIDDEN) for name in below)
+        return below[0] != ".." and not _is_hidden(below)
 
     def _file(self, path: str, status: os.stat_result) -> Iterator[tuple[str, int, int]]:
         if not stat.S_ISREG(status.st_mode):
