@@ -7,7 +7,7 @@ An answer's id comes from the request's id, so a second answer is a duplicate.
 import sys
 
 from messagestore.reader import Reader
-from messagestore.writer import Writer
+from messagestore.writer import NewMessage, Writer
 
 LIMITS = {"ada": 500, "bob": 50}
 
@@ -17,13 +17,15 @@ with Reader(requests) as store, Writer(landing, lifecycle=status) as writer:
         asked = request.json()
         if asked["customer"] not in LIMITS:
             continue
-        writer.store_received(
-            f"answer-to-{request.message_id}",
-            request.correlation_id,
-            payload={"granted": asked["amount"] <= LIMITS[asked["customer"]]},
-            stream_name=request.reply_to,
-            type="CreditChecked",
-            causation_id=request.message_id,
-            metadata=request.metadata.encode(),
+        writer.write(
+            NewMessage(
+                message_id=f"answer-to-{request.message_id}",
+                stream_name=request.reply_to,
+                type="CreditChecked",
+                correlation_id=request.correlation_id,
+                causation_id=request.message_id,
+                metadata=request.metadata.encode(),
+                payload={"granted": asked["amount"] <= LIMITS[asked["customer"]]},
+            )
         )
         writer.mark_completed(request.message_id)

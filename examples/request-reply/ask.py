@@ -5,7 +5,7 @@ Usage: ask.py LANDING
 
 import sys
 
-from messagestore.writer import Writer
+from messagestore.writer import NewMessage, Writer
 
 DAY = 86_400
 REQUESTS = [
@@ -17,13 +17,15 @@ REQUESTS = [
 
 with Writer(sys.argv[1]) as writer:
     for message_id, conversation, reply_to, payload in REQUESTS:
-        writer.store_received(
-            message_id,
-            conversation,
-            payload=payload,
-            ttl_seconds=DAY,
-            stream_name=f"creditCheck-{message_id}",
-            type="CheckCredit",
-            reply_to=reply_to,
-            metadata={"correlationStreamName": conversation},
+        writer.write(
+            NewMessage(
+                message_id=message_id,
+                stream_name=f"creditCheck-{message_id}",
+                type="CheckCredit",
+                correlation_id=conversation,
+                reply_to=reply_to,
+                metadata={"correlationStreamName": conversation},
+                payload=payload,
+                ttl_seconds=DAY,
+            )
         )

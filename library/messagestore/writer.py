@@ -27,13 +27,51 @@ from messagestore_core.contract.records import KafkaCluster, KafkaCredentials
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.envelope import MAPPED
 
-__all__ = ["FilesSink", "KafkaCluster", "KafkaCredentials", "KafkaSink", "Sink", "Writer"]
+__all__ = ["FilesSink", "KafkaCluster", "KafkaCredentials", "KafkaSink", "NewMessage", "Sink", "Writer"]
 
-_APART = ("message_id", "stream_name", "category", "stream_id", "metadata", "payload", "status", "result", "error")
-_RECEIVED = [field for field in MAPPED if field.column not in _APART]
-"""The fields of a received message that are arguments of :meth:`Writer.store_received` and nothing else."""
 BATCH_RECORDS = 10_000
 BATCH_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewMessage:
+    """A message for a store; each field has the name and the meaning of its column, but for those below.
+
+    Attributes:
+        payload: bytes, kept as they are, or a JSON value; a text where ``content_type`` names no JSON type.
+        metadata: a JSON value, or the exact text of one as bytes.
+        ttl_seconds: how long after its ``time`` it expires.
+        expected_version: the stream's version that the message follows; -1 for a stream that does not exist yet. It is
+            checked when the message is ingested; a wrong one makes a dead letter, WrongExpectedVersion.
+    """
+
+    message_id: str
+    stream_name: str
+    type: str | None = None
+    type_namespace: str | None = None
+    type_revision: str | None = None
+    correlation_id: str | None = None
+    causation_id: str | None = None
+    reply_to: str | None = None
+    sequence_id: str | None = None
+    sequence_number: int | None = None
+    sequence_size: int | None = None
+    sequence_end: bool | None = None
+    headers: Mapping[str, str] | None = None
+    metadata: JSON | bytes = None
+    payload: JSON | bytes = None
+    content_type: str | None = None
+    payload_encoding: str | None = None
+    schema_version: int | None = None
+    time: datetime | None = None
+    expires_at: datetime | None = None
+    ttl_seconds: float | None = None
+    expected_version: int | None = None
+
+
+_OWN = ("message_id", "stream_name", "metadata", "payload")
+_PLAIN = [field for field in MAPPED if field.column in NewMessage.__annotations__ and field.column not in _OWN]
+"""The fields of a record that a new message gives as they are."""
 
 
 @dataclass
@@ -122,16 +160,21 @@ class Writer:
 
         Args:
             id: the message's id; a second message with the same id is a duplicate, and is not stored.
-            data: a JSON value, or the exact text of one as bytes.
-            metadata: the same.
-            expected_version: the stream's version that the message follows; -1 for a stream that does not exist yet.
-                It is checked when the message is ingested; a wrong one makes a dead letter, WrongExpectedVersion.
+            data: its payload; the other arguments are as in `NewMessage`.
 
         Raises:
             RecordError: the store would make a dead letter of it.
         """
-        fields = {"type": type, "expectedVersion": expected_version}
-        self._add(self._messages, message_record(id, stream_name, data, fields, metadata))
+        self.write(
+            NewMessage(
+                message_id=id,
+                stream_name=stream_name,
+                type=type,
+                payload=data,
+                metadata=metadata,
+                expected_version=expected_version,
+            )
+        )
 
     def store_received(
         self,
@@ -144,41 +187,41 @@ class Writer:
         ttl_seconds: float | None = None,
         *,
         stream_name: str,
-        type: str | None = None,
-        type_namespace: str | None = None,
-        type_revision: str | None = None,
-        causation_id: str | None = None,
-        reply_to: str | None = None,
-        sequence_size: int | None = None,
-        sequence_end: bool | None = None,
-        metadata: JSON | bytes = None,
-        content_type: str | None = None,
-        payload_encoding: str | None = None,
-        schema_version: int | None = None,
-        time: datetime | None = None,
-        expires_at: datetime | None = None,
-        expected_version: int | None = None,
     ) -> None:
         """Write a received message, like the pattern's ``storeReceived``; its status becomes RECEIVED.
 
         Args:
-            message_id: its id; a second message with the same id is a duplicate and changes nothing.
-            sequence_id: of its Message Sequence.
-            sequence_no: its number in the sequence, from 1.
-            payload: bytes, kept as they are, or a JSON value; a text where ``content_type`` names no JSON type.
-            ttl_seconds: how long after its ``time`` it expires.
-            type: its type; the others up to ``expected_version`` are the store's columns of that name.
+            sequence_no: its number in the sequence, from 1; the other arguments are as in `NewMessage`.
 
         Raises:
             RecordError: the store would make a dead letter of it.
         """
-        # Each other argument has the name of its column.
-        given = locals() | {
-            "sequence_number": sequence_no,
-            "ttl": None if ttl_seconds is None else time_to_live(ttl_seconds),
-        }
-        fields = {field.name: given[field.column] for field in _RECEIVED}
-        self._add(self._messages, message_record(message_id, stream_name, payload, fields, metadata))
+        self.write(
+            NewMessage(
+                message_id=message_id,
+                stream_name=stream_name,
+                correlation_id=correlation_id,
+                sequence_id=sequence_id,
+                sequence_number=sequence_no,
+                headers=headers,
+                payload=payload,
+                ttl_seconds=ttl_seconds,
+            )
+        )
+
+    def write(self, message: NewMessage) -> None:
+        """Write a message with any of its fields.
+
+        Raises:
+            RecordError: the store would make a dead letter of it.
+        """
+        fields = {field.name: getattr(message, field.column) for field in _PLAIN}
+        if message.ttl_seconds is not None:
+            fields["ttl"] = time_to_live(message.ttl_seconds)
+        self._add(
+            self._messages,
+            message_record(message.message_id, message.stream_name, message.payload, fields, message.metadata),
+        )
 
     def mark_processing(self, message_id: str, *, attempt: int | None = None) -> None:
         """Say that a message is being processed.

@@ -1,16 +1,13 @@
 """The classes that have a field of the envelope each have all of them."""
 
 from dataclasses import fields
-from inspect import signature
 
 from messagestore.message import Message
-from messagestore.writer import Writer
+from messagestore.writer import NewMessage
 from messagestore_core.envelope import COLUMNS, MAPPED, READ
 from messagestore_operator.api.envelope import EnvelopeFields, TranslatedFields
 
 OF_THE_LIFECYCLE = {"status", "result", "error"}
-NAMED_OTHERWISE = {"sequence_number": "sequence_no", "ttl": "ttl_seconds"}
-"""As the Message Store pattern names them."""
 
 
 def test_a_custom_envelope_maps_each_field_of_a_record() -> None:
@@ -21,12 +18,10 @@ def test_a_message_has_each_column_for_readers() -> None:
     assert [field.name for field in fields(Message)] == [field.column for field in READ]
 
 
-def test_a_received_message_is_written_with_each_field_of_a_record() -> None:
-    """Its stream is given by its whole name, and its status is RECEIVED."""
-    given = {field.column for field in MAPPED} - OF_THE_LIFECYCLE - {"category", "stream_id"}
-    assert signature(Writer.store_received).parameters.keys() - {"self"} == {
-        NAMED_OTHERWISE.get(column, column) for column in given
-    }
+def test_a_new_message_has_each_field_of_a_record() -> None:
+    """Its stream is given by its whole name, its status is RECEIVED, and its time to live is in seconds."""
+    given = {field.column for field in MAPPED} - OF_THE_LIFECYCLE - {"category", "stream_id", "ttl"}
+    assert {field.name for field in fields(NewMessage)} == given | {"ttl_seconds"}
 
 
 def test_only_texts_are_translated() -> None:

@@ -11,7 +11,7 @@ from messagestore.message import Message
 from messagestore.native import native_record
 from messagestore.reader import Reader
 from messagestore.snapshot import Snapshot
-from messagestore.writer import Writer
+from messagestore.writer import NewMessage, Writer
 from messagestore_core.store.handle import Store
 from messagestore_jobs.native import to_native
 from messagestore_jobs.rows.messages import read_messages
@@ -40,7 +40,9 @@ def test_every_payload_comes_back_as_it_was_given(spark: SparkSession, tmp_path:
     stream, given = Updated(spark, tmp_path), [*PAYLOADS, (DEEP, None)]
     with Writer(f"file://{stream.landing}", batch_records=3) as writer:
         for number, (payload, content_type) in enumerate(given):
-            writer.store_received(str(number), payload=payload, content_type=content_type, stream_name="order-1")
+            writer.write(
+                NewMessage(message_id=str(number), stream_name="order-1", payload=payload, content_type=content_type)
+            )
     stream.run()
 
     found = list(Reader(stream.table.uri).get_stream_messages("order-1"))
@@ -59,7 +61,9 @@ def test_every_payload_comes_back_as_it_was_given(spark: SparkSession, tmp_path:
 def test_every_field_comes_back_as_it_was_given(spark: SparkSession, tmp_path: Path) -> None:
     stream = Updated(spark, tmp_path)
     given: dict[str, Any] = {
-        **{column: f"any {column}" for column in TEXTS if column not in ("correlation_id", "sequence_id")},
+        **{column: f"any {column}" for column in TEXTS if column != "sequence_id"},
+        "sequence_id": "seq-1",
+        "sequence_number": 2,
         "sequence_size": 3,
         "sequence_end": False,
         "content_type": "application/json",
@@ -67,15 +71,15 @@ def test_every_field_comes_back_as_it_was_given(spark: SparkSession, tmp_path: P
         "time": AT,
     }
     with Writer(f"file://{stream.landing}") as writer:
-        received = ("m1", "saga-1", "seq-1", 2, {"a": "é"}, {"n": 1}, 90.5)
-        writer.store_received(*received, stream_name="order-1", metadata=b'{"x":1.10}', **given)
+        own = {"headers": {"a": "é"}, "payload": {"n": 1}, "metadata": b'{"x":1.10}', "ttl_seconds": 90.5}
+        writer.write(NewMessage(message_id="m1", stream_name="order-1", **own, **given))
     stream.run(on_arrival_expired="Store")
 
     (found,) = Reader(stream.table.uri).load_for_resequencer("seq-1", statuses=["RECEIVED", "EXPIRED"])
 
     assert {name: getattr(found, name) for name in given} == given
     assert found.metadata == '{"x":1.10}'
-    assert (found.correlation_id, found.sequence_number, found.headers) == ("saga-1", 2, {"a": "é"})
+    assert (found.headers, found.json()) == ({"a": "é"}, {"n": 1})
     assert found.expires_at == AT + timedelta(seconds=90.5)
 
 

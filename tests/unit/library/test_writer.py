@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from messagestore.errors import MessageStoreError, RecordError, StorageError
 from messagestore.records import Record
-from messagestore.writer import FilesSink, Writer
+from messagestore.writer import FilesSink, NewMessage, Writer
 from messagestore_core.bounds import LONGEST_ERROR
 
 AT = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -75,19 +75,38 @@ def test_write_message_writes_a_native_record(writer: Writer, messages: Kept) ->
     ]
 
 
-def test_store_received_writes_all_that_is_given_and_nothing_else(writer: Writer, messages: Kept) -> None:
-    writer.store_received(
-        "m1",
-        "saga-1",
-        "batch-1",
-        2,
-        {"a": "b"},
-        "text",
-        90.5,
-        stream_name="order-1",
-        content_type="text/plain",
-        sequence_size=3,
-        time=datetime(2026, 1, 5, 13, tzinfo=timezone(timedelta(hours=1))),
+def test_store_received_has_the_arguments_of_the_pattern(writer: Writer, messages: Kept) -> None:
+    writer.store_received("m1", "saga-1", "batch-1", 2, {"a": "b"}, {"n": 1}, 90.5, stream_name="order-1")
+
+    assert written(writer, messages) == [
+        {
+            "messageId": "m1",
+            "streamName": "order-1",
+            "correlationId": "saga-1",
+            "sequenceId": "batch-1",
+            "sequenceNumber": 2,
+            "headers": {"a": "b"},
+            "ttl": "PT90.500000S",
+            "payload": {"n": 1},
+        }
+    ]
+
+
+def test_a_new_message_is_written_with_all_that_is_given_and_nothing_else(writer: Writer, messages: Kept) -> None:
+    writer.write(
+        NewMessage(
+            message_id="m1",
+            stream_name="order-1",
+            correlation_id="saga-1",
+            sequence_id="batch-1",
+            sequence_number=2,
+            sequence_size=3,
+            headers={"a": "b"},
+            payload="text",
+            ttl_seconds=90.5,
+            content_type="text/plain",
+            time=datetime(2026, 1, 5, 13, tzinfo=timezone(timedelta(hours=1))),
+        )
     )
 
     assert written(writer, messages) == [
@@ -166,7 +185,7 @@ def test_bytes_that_would_not_come_back_the_same_go_as_base64(writer: Writer, me
 def test_any_bytes_make_one_line_that_holds_them(payload: bytes) -> None:
     messages = Kept()
     writer = Writer(messages)
-    writer.store_received("m1", payload=payload, stream_name="a-1", content_type="text/plain")
+    writer.write(NewMessage(message_id="m1", stream_name="a-1", payload=payload, content_type="text/plain"))
 
     (record,) = written(writer, messages)
     assert b"\n" not in messages.lines()[0]
@@ -188,7 +207,7 @@ def test_what_the_store_would_set_aside_is_refused(writer: Writer, messages: Kep
     with pytest.raises(RecordError, match="sequenceNumber is 0, allowed are 1 to"):
         writer.store_received("m1", sequence_no=0, stream_name="order-1")
     with pytest.raises(RecordError, match="time has no time zone"):
-        writer.store_received("m1", stream_name="order-1", time=datetime(2026, 1, 1))
+        writer.write(NewMessage(message_id="m1", stream_name="order-1", time=datetime(2026, 1, 1)))
     with pytest.raises(RecordError, match="ttl is negative"):
         writer.store_received("m1", stream_name="order-1", ttl_seconds=-1)
     assert written(writer, messages) == []
