@@ -48,13 +48,18 @@ def list_objects(uri: str, filesystem: fs.FileSystem, path: str) -> Iterator[pa.
         path: of the folder in it.
 
     Raises:
-        OSError: the folder is an object, or a name is one that Hadoop gives another form.
+        OSError: the bucket is missing, the folder is an object, or a name is one that Hadoop gives another form.
     """
     return _portions(_objects(uri.partition("://")[0], filesystem, path))
 
 
 def _objects(scheme: str, filesystem: fs.FileSystem, path: str) -> Iterator[tuple[str, int, int]]:
-    for info in filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True)):
+    listed = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
+    bucket = path.split("/", maxsplit=1)[0]
+    # pyarrow lists a missing bucket as an empty one.
+    if not listed and filesystem.get_file_info(bucket).type == fs.FileType.NotFound:
+        raise FileNotFoundError(f"there is no bucket {bucket}")
+    for info in listed:
         if info.type != fs.FileType.File or _is_hidden(info.path[len(path) :].split("/")):
             continue
         if "//" in info.path:

@@ -164,6 +164,15 @@ def test_an_ingest_with_nothing_new_reports_the_same_without_spark(
     assert check_for_work(document(task), lambda: AT) == IdleCheck(bytes=10 * TIMES_PACKED)
 
 
+def test_a_source_whose_bucket_is_gone_is_not_one_with_nothing_new(
+    run: Run, document: Callable[..., RunDocument], object_store: ObjectStore, buckets: dict[str, str]
+) -> None:
+    outcome(run(arrive(object_store, buckets)))
+    gone = IngestTask(source_id="s", source=FilesSource(uri="s3a://no-such-landing/orders"))
+    again = document(gone, landing=object_store.entry("no-such-landing"))
+    assert check_for_work(again, lambda: AT) == IdleCheck()
+
+
 def test_ingest_purge_with_archive_and_replay(run: Run, object_store: ObjectStore, buckets: dict[str, str]) -> None:
     task = arrive(object_store, buckets)
     ingested = outcome(run(task))
