@@ -106,8 +106,7 @@ class LocalSpark:
 def holds_little(resources: Iterable[Resource]) -> bool:
     """Whether the resources name only folders of this machine, with a few megabytes in all."""
     # Imported late, as a run with invalid manifests doesn't need it.
-    from messagestore_jobs.driver.execute import LITTLE_BYTES
-    from messagestore_jobs.driver.idle_check import LITTLE_FILES
+    from messagestore_jobs.driver.idle_check import is_little
 
     uris = set[str]()
     for resource in resources:
@@ -121,7 +120,7 @@ def holds_little(resources: Iterable[Resource]) -> bool:
         # A file that vanishes in the meantime doesn't matter.
         with suppress(OSError):
             size += path.stat().st_size
-        if size > LITTLE_BYTES or number > LITTLE_FILES:
+        if not is_little(size, number):
             return False
     return True
 

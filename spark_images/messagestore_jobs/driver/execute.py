@@ -28,7 +28,7 @@ from messagestore_jobs.delete import check_deletion, run_delete
 from messagestore_jobs.driver.control import Maintenance, RunControl, Steps
 from messagestore_jobs.driver.failures import error_of, is_panic
 from messagestore_jobs.driver.folders import check_reachable, granted_tables, storage_uris, written_tables
-from messagestore_jobs.driver.idle_check import PendingWork, find_work
+from messagestore_jobs.driver.idle_check import PendingWork, find_work, is_little
 from messagestore_jobs.lock import erasing, replaying, writing
 
 # What imports Spark is imported in the functions that run once Spark has started.
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from messagestore_jobs.context import Run
 
 _log = logging.getLogger(__name__)
-
-
-LITTLE_BYTES = 8 << 20
-"""The most bytes that a session for little data reads."""
 
 
 class IdleCheck(NamedTuple):
@@ -54,7 +50,7 @@ class IdleCheck(NamedTuple):
     @property
     def little(self) -> bool:
         """Whether a session for little data will do."""
-        return self.bytes is not None and self.bytes <= LITTLE_BYTES
+        return self.bytes is not None and is_little(self.bytes)
 
 
 def check_for_work(document: RunDocument, clock: Callable[[], datetime]) -> IdleCheck:

@@ -40,8 +40,8 @@ from messagestore_jobs.lock import writing
 from messagestore_jobs.source.local_files import list_local_files, list_objects
 from messagestore_jobs.source.plan import TIMES_PACKED
 
-LITTLE_FILES = 10_000
-"""The most files of a source that count as little to read."""
+LITTLE_BYTES, LITTLE_FILES = 8 << 20, 10_000
+"""The most that counts as little to read."""
 MOST_FILES = 200_000
 """A source on object storage is listed only if the store has read at most so many of its files, as pages of a list take
 time; the run would list it again."""
@@ -86,7 +86,7 @@ def find_work(document: RunDocument, storage: Storage) -> PendingWork:
         if any(unread):
             # An update rewrites files of any size.
             updates = task.lifecycle is not None or note.updates != UpdateCounts()
-            few = not updates and all(map(_is_plain, unread)) and _index_is_near(store)
+            few = not updates and all(map(_is_plain, unread)) and index_is_near(store)
             return PendingWork(bytes=sum(one.bytes for one in unread) if few else None)
         return PendingWork(_outcome(store, document, task, note, begun=unread[0].begun))
 
@@ -164,10 +164,15 @@ def _strange(path: str, why: str = "its name is not UTF-8") -> None:
 
 def _is_plain(unread: _Unread) -> bool:
     """Whether only some files are to be read."""
-    return not unread.broke_off and unread.files <= LITTLE_FILES
+    return not unread.broke_off and is_little(files=unread.files)
 
 
-def _index_is_near(store: Store) -> bool:
+def is_little(size: int = 0, files: int = 0) -> bool:
+    """Whether so many bytes in so many files are little to read."""
+    return size <= LITTLE_BYTES and files <= LITTLE_FILES
+
+
+def index_is_near(store: Store) -> bool:
     """Whether the run need not first read many ids by Spark: the index lacks few changes, or there are few ids."""
     remembers = store.remember_purged is not None
     if count_rows(store, "messages") + (count_rows(store, REMEMBERED) if remembers else 0) <= _FEW_MESSAGES:

@@ -20,7 +20,6 @@ from messagestore_core.store.fence import HeldStore, holding
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.driver import execute as run
 from messagestore_jobs.driver import idle_check
 from messagestore_jobs.driver.execute import check_for_work, execute
 from messagestore_jobs.index import changes
@@ -221,7 +220,7 @@ def test_little_is_left_where_few_bytes_in_few_files_are_unread(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = stream.document()
-    monkeypatch.setattr(run, "LITTLE_BYTES", 100)
+    monkeypatch.setattr(idle_check, "LITTLE_BYTES", 100)
     monkeypatch.setattr(idle_check, "LITTLE_FILES", 2)
     stream.arrive("b.jsonl", b"x" * 60)
     assert has_little(document)

@@ -29,7 +29,7 @@ from messagestore_core.contract.run_report import (
     TableState,
 )
 from messagestore_core.contract.stores import Owner, Table
-from messagestore_jobs.driver import execute
+from messagestore_jobs.driver import idle_check
 from messagestore_jobs.driver.execute import IdleCheck
 from messagestore_jobs.driver.folders import written_tables
 from messagestore_operator.cli.options import memory, moment, seconds
@@ -146,7 +146,7 @@ def test_what_a_look_says_counts_where_a_stream_is_the_only_resource(
         (tmp_path / f"{number}.json").write_text(json.dumps(stream))
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "a.jsonl").write_bytes(b"x")
-    monkeypatch.setattr(execute, "LITTLE_BYTES", 0)
+    monkeypatch.setattr(idle_check, "LITTLE_BYTES", 0)
     monkeypatch.setattr(run, "check_for_work", lambda *_: IdleCheck(bytes=0))
     report = RunReport(run="r", sequence=1, state="Failed", started_at=datetime.now(UTC))
     monkeypatch.setattr(run, "execute", lambda *_: report)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_jobs.driver import execute, idle_check
+from messagestore_jobs.driver import idle_check
 from messagestore_operator.api.kinds import parse_resource
 from messagestore_operator.local.spark import holds_little
 from support.local_runs import replay, stream
@@ -16,7 +16,7 @@ LANDING = "landing/2026/monday.jsonl"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(execute, "LITTLE_BYTES", 1000)
+    monkeypatch.setattr(idle_check, "LITTLE_BYTES", 1000)
     monkeypatch.setattr(idle_check, "LITTLE_FILES", 3)
     return tmp_path
 
