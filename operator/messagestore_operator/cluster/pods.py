@@ -12,7 +12,6 @@ from typing import Any
 from messagestore_operator.cluster.backend import Launch
 from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.cluster.reports import DOCUMENT
-from messagestore_operator.settings import SparkSettings
 from messagestore_operator.translate import CertificateMount, SecretVariable
 
 DRIVER = "spark-kubernetes-driver"
@@ -35,9 +34,10 @@ _USER = 185
 _WRITABLE = {"tmp": "/tmp", "work-dir": "/opt/spark/work-dir", "spark-local-dir-1": "/var/data/spark"}
 
 
-def _executors_from(spark: SparkSettings) -> int:
+def _executors_from(launch: Launch) -> int:
     """From how many bytes a run has executors: a batch scheduler reserves them for each run."""
-    return 0 if spark.batch_scheduler else spark.executors_from.bytes
+    always = launch.run.always_executors or launch.spark.batch_scheduler
+    return 0 if always else launch.spark.executors_from.bytes
 
 
 def driver_template(launch: Launch) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def driver_template(launch: Launch) -> dict[str, Any]:
         {"name": DOCUMENT_VARIABLE, "value": DOCUMENT_FILE},
         {"name": CONFIG_MAP_VARIABLE, "value": f"{run.namespace}/{run.name}"},
         {"name": GRACE_VARIABLE, "value": str(GRACE_SECONDS)},
-        {"name": EXECUTORS_FROM_VARIABLE, "value": str(_executors_from(launch.spark))},
+        {"name": EXECUTORS_FROM_VARIABLE, "value": str(_executors_from(launch))},
         *([{"name": LOG_FORMAT_VARIABLE, "value": launch.log_format}] if launch.log_format != "text" else []),
     ]
     container = {

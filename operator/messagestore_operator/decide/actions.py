@@ -79,6 +79,8 @@ class CreateRun:
     variables: tuple[SecretVariable, ...] = ()
     """Other Secrets that its pods need, such as a scrub key."""
     spark: Spark | None = None
+    always_executors: bool = False
+    """Whether it has executors for little work too."""
     slot: RunSlot | None = None
     """Its slot in the run queue."""
 

@@ -15,11 +15,12 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.stores import FormerOwner, Table
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
-from messagestore_operator.api.status import CurrentRun
+from messagestore_operator.api.status import CurrentRun, FinishedRun
 from messagestore_operator.decide.actions import CreateRun
 from messagestore_operator.decide.maintenance import oldest_replay
 from messagestore_operator.decide.run_lifecycle import run_ref
 from messagestore_operator.decide.snapshot import DriverControl, StreamSnapshot, TableKey
+from messagestore_operator.status.runs import ran_out_of_memory
 from messagestore_operator.tenancy.adoption import former_owners
 from messagestore_operator.translate import (
     erase_document,
@@ -66,6 +67,7 @@ def stream_run(snapshot: StreamSnapshot, current: CurrentRun, epochs: Epochs) ->
         control=DriverControl(),
         access=access,
         spark=stream.spec.spark,
+        always_executors=_needs_executors(current, stream.status.last_run if stream.status else None),
     )
 
 
@@ -78,6 +80,8 @@ def policy_run(policy: RetentionPolicy, stream: MessageStream, current: CurrentR
     make = erase_document if current.kind == "erase" else purge_document
     document = make(policy, stream, current.name, None)
     hashes = isinstance(document.task, PurgeTask)
+    entries = policy.status.streams if policy.status else ()
+    last = next((entry.last_run for entry in entries if entry.name == stream.metadata.name), None)
     return CreateRun(
         run=run_ref(policy, current, stream=stream.metadata.name),
         document=_with_epochs(document, epochs),
@@ -85,6 +89,7 @@ def policy_run(policy: RetentionPolicy, stream: MessageStream, current: CurrentR
         access=purge_access(policy, stream),
         variables=tuple(scrub_keys(policy)) if hashes else (),
         spark=policy.spec.spark,
+        always_executors=_needs_executors(current, last),
     )
 
 
@@ -103,12 +108,18 @@ def replay_run(
         control=DriverControl(messages_per_second=rate(job)),
         access=replay_access(job, stream, target),
         spark=job.spec.spark,
+        always_executors=_needs_executors(current, job.status.last_run if job.status else None),
     )
 
 
 def rate(job: ReplayJob) -> float | None:
     """How many messages per second a replay may send; None: no limit."""
     return float(job.spec.rate_limit.messages_per_second) if job.spec.rate_limit else None
+
+
+def _needs_executors(current: CurrentRun, last: FinishedRun | None) -> bool:
+    """Whether a run has executors for little work too: before, its driver may have had no memory for that work."""
+    return current.attempt > 1 or ran_out_of_memory(last)
 
 
 def _former(snapshot: StreamSnapshot) -> tuple[FormerOwner, ...]:

@@ -83,6 +83,11 @@ def broke_off_as_it_is(run: api.FinishedRun | None, resource: Resource) -> bool:
     return run is not None and broke_off(run) and run.generation == generation(resource)
 
 
+def ran_out_of_memory(run: api.FinishedRun | None) -> bool:
+    """Whether the last run failed for lack of memory."""
+    return run is not None and run.error is not None and run.error.reason == Reason.OUT_OF_MEMORY
+
+
 def is_final(run: api.FinishedRun, resource: Resource) -> bool:
     """Whether no retry helps unless the resource changes."""
     if run.error is None or run.error.reason not in TERMINAL:

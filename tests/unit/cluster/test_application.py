@@ -123,6 +123,12 @@ def test_a_driver_knows_how_much_it_does_without_executors_unless_they_are_reser
     assert environment[EXECUTORS_FROM] == str(bytes_)
 
 
+def test_a_run_that_needs_executors_has_them_for_the_least_work() -> None:
+    needs = replace(launch(), run=replace(launch().run, always_executors=True))
+    environment = {one["name"]: one.get("value") for one in _container(application(needs)["spec"], "driver")["env"]}
+    assert environment[EXECUTORS_FROM] == "0"
+
+
 def test_secrets_are_named_and_never_held() -> None:
     spec = _spec()
     for role in ("driver", "executor"):

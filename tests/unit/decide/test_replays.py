@@ -331,6 +331,8 @@ def test_a_lost_driver_is_tried_again(world: World) -> None:
     world.reconcile()
     assert world.status(key).error.reason == "OutOfMemory"
     world.wait(minutes=1)
+    world.reconcile()
+    assert world.only_run().create.always_executors
     run_once(world)
     assert world.status(key).phase == "Succeeded"
     assert world.status(key).attempts == 2

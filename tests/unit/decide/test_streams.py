@@ -274,6 +274,30 @@ def test_an_executor_that_ran_out_of_memory_is_told_from_the_driver(world: World
     assert "spec.spark.executor.memory" in world.status(stream).last_run.error.message
 
 
+@pytest.mark.parametrize("lasted", [{"minutes": 1}, {"days": 1}])
+def test_a_run_that_ran_out_of_memory_has_executors_when_it_is_tried_again(
+    world: World, lasted: dict[str, float]
+) -> None:
+    orders(world)
+    world.reconcile()
+    first = world.only_run()
+    world.start(first)
+    world.reconcile()
+    world.wait(**lasted)
+    world.die(first, exit_code=137)
+    world.reconcile()
+    world.wait(hours=1)
+    world.reconcile()
+    again = world.only_run()
+    assert [run.create.always_executors for run in (first, again)] == [False, True]
+    world.start(again)
+    world.finish(again)
+    world.reconcile()
+    world.wait(hours=1)
+    world.reconcile()
+    assert not world.only_run().create.always_executors
+
+
 ENDS: list[tuple[dict[str, Any], str, str]] = [
     ({"termination_reason": "OOMKilled", "exit_code": 137}, "OutOfMemory", "ran out of memory"),
     ({"exit_code": 137}, "OutOfMemory", "ran out of memory"),
