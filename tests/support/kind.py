@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from hack import install, kind, programs
+from hack.machine import run
 from kubernetes import client, config
 from pyarrow.fs import FileInfo, FileSelector, FileType, S3FileSystem
 
@@ -181,3 +182,14 @@ def install_operator() -> None:
     # Its progress goes to this process's standard error, as creating a cluster takes minutes.
     command = [sys.executable, "-m", "hack.cluster", "up", "--values", str(VALUES)]
     subprocess.run(command, cwd=REPOSITORY, env=dict(os.environ), check=True)
+
+
+@contextmanager
+def without_operator() -> Iterator[None]:
+    """Uninstall the operator's release, and install it again afterwards."""
+    helm = [programs.program("helm"), "--kubeconfig", kind.kubeconfig(), "--namespace", install.OPERATOR_NAMESPACE]
+    run([*helm, "uninstall", install.OPERATOR_RELEASE, "--wait"])
+    try:
+        yield
+    finally:
+        install_operator()
