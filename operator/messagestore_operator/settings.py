@@ -58,8 +58,9 @@ class SparkSettings(Model):
     )
     executors_from: Quantity = Field(
         default=Quantity("64Mi"),
-        description="An ingest that reads less from files, unpacked, starts no executors: its driver does the work. "
-        "With a batch scheduler all runs have executors.",
+        description="A run that reads less starts no executors: its driver does the work. For an ingest the bytes of "
+        "its files count, unpacked; for a purge or replay those of the store's files that it may need. With a batch "
+        "scheduler all runs have executors.",
     )
     conf: Texts = Field(default={}, description="Spark settings of all runs. No allow list applies to them.")
     node_selector: Texts = Field(default={}, description="Labels of the nodes that may run the pods.")

@@ -46,6 +46,16 @@ def scan(
     return scan_files(dataset, columns or dataset.schema.names, where, **how)
 
 
+def may_match(table: DeltaTable, where: pc.Expression) -> pa.Table:
+    """The add actions, flattened, of the files that may have a row that matches, by the table's log."""
+    files = files_of(table)
+    if not files.num_rows:
+        return files
+    dataset = _with_own_bounds(table.to_pyarrow_dataset(), files, str(where))
+    left = [fragment.path for fragment in dataset.get_fragments(filter=where)]
+    return files.filter(pc.is_in(files["path"], pa.array(left, pa.string())))
+
+
 def scan_files(
     dataset: ds.FileSystemDataset, columns: Sequence[str], where: pc.Expression | None = None, **how: Any
 ) -> pa.RecordBatchReader:

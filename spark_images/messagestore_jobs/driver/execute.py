@@ -45,7 +45,7 @@ class IdleCheck(NamedTuple):
 
     report: RunReport | None = None
     bytes: int | None = None
-    """After decompression; None: not known, or the run may have other work."""
+    """Of records after decompression, or of the store's files; None: not known, or the run may have other work."""
 
     @property
     def little(self) -> bool:
@@ -123,7 +123,13 @@ def _report(
 
 def _find_work(document: RunDocument) -> PendingWork:
     with reaching(document.storage) as storage:
-        return find_work(document, storage)
+        match document.task:
+            case PurgeTask() | ReplayTask():
+                from messagestore_jobs.driver.reads import bytes_to_read
+
+                return PendingWork(bytes=bytes_to_read(document, storage))
+            case _:
+                return find_work(document, storage)
 
 
 def _check_reachable(document: RunDocument) -> None:

@@ -13,7 +13,7 @@ from messagestore_core.predicate import MESSAGE_COLUMNS, ColumnSet, Predicate, P
 from messagestore_core.predicate.spark import condition, failure
 from messagestore_core.store.errors import RunFailedError
 
-_LISTS = {
+LISTS = {
     "stream_names": "stream_name",
     "categories": "category",
     "types": "type",
@@ -22,6 +22,7 @@ _LISTS = {
     "sequence_ids": "sequence_id",
     "message_ids": "message_id",
 }
+"""The columns in which a match lists values, by its fields."""
 
 
 def compiled(where: str, columns: ColumnSet = MESSAGE_COLUMNS, field: str = "match.where") -> Predicate:
@@ -74,7 +75,7 @@ def all_of(conditions: Iterable[Column]) -> Column:
 
 
 def _field_conditions(match: Match) -> list[Column]:
-    lists = [F.col(column).isin(*values) for name, column in _LISTS.items() if (values := getattr(match, name))]
+    lists = [F.col(column).isin(*values) for name, column in LISTS.items() if (values := getattr(match, name))]
     return [*lists, *has_headers(match.headers)]
 
 

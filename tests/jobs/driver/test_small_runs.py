@@ -6,8 +6,16 @@ import sys
 from pathlib import Path
 
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
-from messagestore_core.contract.run_report import IngestOutcome, RunReport
+from messagestore_core.contract.run_document import (
+    FilesDestination,
+    IngestTask,
+    PurgeTask,
+    ReplayTask,
+    Resource,
+    Rule,
+    RunDocument,
+)
+from messagestore_core.contract.run_report import IngestOutcome, Outcome, PurgeOutcome, ReplayOutcome, RunReport
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_jobs.session import jars_folder
 from support.ingests import lines, record
@@ -24,11 +32,18 @@ class Driver:
         self.landing = folder / "landing"
         self.landing.mkdir()
 
-    def run(self, properties: str, **environment: str) -> tuple[IngestOutcome, str]:
-        """The outcome, and what the driver wrote on standard error."""
+    def ingest(self, properties: str, **environment: str) -> IngestOutcome:
+        """The outcome of an ingest of what has arrived."""
+        task = IngestTask(source_id="landing", source=FilesSource(uri=f"file://{self.landing}"))
+        outcome = self.run(task, properties, **environment)
+        assert isinstance(outcome, IngestOutcome)
+        return outcome
+
+    def run(self, task: IngestTask | PurgeTask | ReplayTask, properties: str, **environment: str) -> Outcome:
+        """The outcome of a run."""
         self._epoch += 1
         run, log, settings = (self.folder / name for name in ("run.json", "log", "spark.properties"))
-        run.write_text(self._document().model_dump_json(by_alias=True))
+        run.write_text(self._document(task).model_dump_json(by_alias=True))
         log.touch()
         settings.write_text(f"{properties}spark.driver.extraClassPath={jars_folder()}/*\nspark.app.name=orders\n")
         pod = {
@@ -45,31 +60,41 @@ class Driver:
         )
         report = RunReport.model_validate_json(log.read_text())
         assert (done.returncode, report.error) == (0, None), done.stderr[-4000:]
-        assert isinstance(report.outcome, IngestOutcome)
-        return report.outcome, done.stderr
+        assert report.outcome is not None
+        return report.outcome
 
-    def _document(self) -> RunDocument:
+    def _document(self, task: IngestTask | PurgeTask | ReplayTask) -> RunDocument:
         return RunDocument(
             run=f"orders-{self._epoch}",
             resource=Resource(kind="MessageStream", namespace="default", name="orders"),
             table=Table(
                 uri=f"file://{self.folder}/store",
                 owner=Owner(namespace="default", name="orders"),
-                epoch=self._epoch,
+                # A replay to files is granted no table.
+                epoch=None if isinstance(task, ReplayTask) else self._epoch,
             ),
-            task=IngestTask(source_id="landing", source=FilesSource(uri=f"file://{self.landing}")),
+            task=task,
         )
 
 
 def test_a_run_starts_only_what_its_work_needs(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
     (driver.landing / "1.jsonl").write_bytes(lines(record("m1"), record("m2")))
-    first, _ = driver.run("spark.master=local[1]\n")
+    first = driver.ingest("spark.master=local[1]\n")
     assert first.counts.stored == 2
 
-    nothing, _ = driver.run(NO_CLUSTER, PATH="", JAVA_HOME="/nowhere")
+    nothing = driver.ingest(NO_CLUSTER, PATH="", JAVA_HOME="/nowhere")
     assert (nothing.counts.received, nothing.table) == (0, first.table)
 
     (driver.landing / "2.jsonl").write_bytes(lines(record("m2"), record("m3")))
-    little, _ = driver.run(NO_CLUSTER)
+    little = driver.ingest(NO_CLUSTER)
     assert (little.counts.stored, little.counts.duplicates, little.table.messages) == (1, 1, 3)
+
+    again = FilesDestination(uri=f"file://{tmp_path}/again")
+    replay = driver.run(ReplayTask(job_id="again", destination=again), NO_CLUSTER)
+    assert isinstance(replay, ReplayOutcome)
+    assert replay.progress.replayed == 3
+
+    purge = driver.run(PurgeTask(mode="Enforce", rules=(Rule(name="all", statuses=("RECEIVED",)),)), NO_CLUSTER)
+    assert isinstance(purge, PurgeOutcome)
+    assert (purge.preview.messages, purge.table.messages) == (3, 0)
