@@ -29,13 +29,21 @@ apply() {
      credentialsSecretRef: {name: \"lake-credentials\"}} as \$storage |
     .metadata.namespace = \"demo\" | $2" | "$kubectl" apply -f -
 }
-# Wait for a resource, and show the resources of all three kinds meanwhile.
+# Wait for a resource, and show the resources of all three kinds meanwhile. Give up five minutes after anything has
+# changed: resources, runs with their reports, and pods; at the latest after half an hour.
 follow() {
-  "$kubectl" -n demo wait "$@" --timeout=300s &
-  while sleep 5 && kill -0 $! 2>/dev/null; do
+  local said objects known="" begun=$SECONDS changed=$SECONDS
+  until said=$("$kubectl" -n demo wait "$@" --timeout=5s 2>&1); do
     run -n demo get messagestore -o wide
+    objects=$("$kubectl" -n demo get messagestore,sparkapplications,configmaps,pods \
+      -o 'jsonpath={.items[*].metadata.resourceVersion}')
+    if [[ $objects != "$known" ]]; then known=$objects changed=$SECONDS; fi
+    if ((SECONDS - changed >= 300 || SECONDS - begun >= 1800)); then
+      echo "$said" >&2
+      return 1
+    fi
   done
-  wait $!
+  echo "$said"
   run -n demo get messagestore -o wide
 }
 

@@ -101,7 +101,7 @@ class Cluster:
     def wait_for(
         self, kind: str, name: str, namespace: str, true: Callable[[Resource], bool], seconds: float = WAIT_SECONDS
     ) -> Resource:
-        """The resource as soon as `true` accepts it; after `seconds` fails with the last state."""
+        """The resource as soon as `true` accepts it; `seconds` after its last change fails with that state."""
         found: Resource | None = None
 
         def look() -> Resource | None:
@@ -112,7 +112,7 @@ class Cluster:
         def status() -> str:
             return f"{kind} {name} as hoped for; its status: {json.dumps((found or {}).get('status'), indent=1)}"
 
-        return wait_until(look, seconds, status, beat=1)
+        return wait_until(look, seconds, status, progress=lambda: found, beat=1)
 
     @functools.cached_property
     def api(self) -> client.ApiClient:

@@ -124,4 +124,10 @@ def start_operator(
 
 def eventually(check: Callable[[], Any], seconds: float = 20, of: Operator | None = None) -> Any:
     """Wait until a check returns something true, and return that; on failure, show the operator's log."""
-    return wait_until(check, seconds, lambda: f"last: {check()!r}\n{of.text if of else ''}", beat=0.05)
+    return wait_until(
+        check,
+        seconds,
+        lambda: f"last: {check()!r}\n{of.text if of else ''}",
+        progress=lambda: of.log.stat().st_size if of else None,
+        beat=0.05,
+    )

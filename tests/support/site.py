@@ -112,7 +112,7 @@ class Site:
             last = self.status(kind, name)
             return bool(last) and bool(true(last))
 
-        self.until(look, f"{kind} {name}: {what}", seconds)
+        self.until(look, f"{kind} {name}: {what}", seconds, lambda: last)
         return last
 
     def condition(
@@ -126,9 +126,15 @@ class Site:
 
         return str(condition_of(self.wait(kind, name, true, f"{of}={status} {reason or ''}", seconds), of)["message"])
 
-    def until(self, true: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> Any:
+    def until(
+        self,
+        true: Callable[[], Any],
+        what: str,
+        seconds: float = WAIT_SECONDS,
+        progress: Callable[[], Any] = lambda: None,
+    ) -> Any:
         """The result of a check as soon as it is true; on failure, shows the namespace's state."""
-        return wait_until(true, seconds, lambda: f"{what}\n{self.story()}", beat=_BEAT_SECONDS)
+        return wait_until(true, seconds, lambda: f"{what}\n{self.story()}", progress=progress, beat=_BEAT_SECONDS)
 
     def ran(self, kind: str, name: str, seconds: float = WAIT_SECONDS) -> Row:
         """The status after a run has ended and no other is in progress; fails unless it succeeded."""

@@ -11,6 +11,8 @@ _LOOPS_SECONDS = 0.05
 """The time on the machine for which the tests' seconds were chosen."""
 _MOST = 5.0
 """The maximum factor, so that a test that hangs still fails."""
+_TURNS = 3
+"""So many times as long a wait may last while there is progress."""
 
 
 def wait_until(
@@ -19,24 +21,30 @@ def wait_until(
     failure: Callable[[], str],
     *,
     alive: Callable[[], bool] = lambda: True,
+    progress: Callable[[], Any] = lambda: None,
     beat: float = 0.1,
 ) -> Any:
     """The result of a check as soon as it is true.
 
     Args:
         true: the check.
-        seconds: how long it may take on an idle machine.
+        seconds: how long it may take on an idle machine; while there is progress, three times as long.
         failure: describes the state on failure.
         alive: whether there is still something to wait for.
+        progress: anything that changes while what is awaited is on its way.
         beat: seconds between two checks.
 
     Raises:
         AssertionError: it took longer, or nothing is alive.
     """
-    began = time.monotonic()
+    began = last_change = time.monotonic()
+    reached = progress()
     while not (found := true()):
-        if not alive() or time.monotonic() - began > scaled(seconds):
-            raise AssertionError(f"not within {scaled(seconds):.0f} s: {failure()}")
+        now, most = time.monotonic(), scaled(seconds)
+        if (changed := progress()) != reached:
+            reached, last_change = changed, now
+        if not alive() or now - last_change > most or now - began > _TURNS * most:
+            raise AssertionError(f"not within {now - began:.0f} s: {failure()}")
         time.sleep(beat)
     return found
 

@@ -1,5 +1,7 @@
 """A test's wait ends with a result, or with an error that says what there was instead."""
 
+from itertools import count
+
 import pytest
 
 from support.waiting import scaled, wait_until
@@ -18,6 +20,18 @@ def test_what_does_not_come_is_told_with_what_there_was_instead() -> None:
 def test_nobody_waits_for_what_has_died() -> None:
     with pytest.raises(AssertionError, match="the server listens"):
         wait_until(lambda: False, 3600, lambda: "the server listens", alive=lambda: False)
+
+
+def test_a_wait_lasts_longer_while_there_is_progress_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = count()
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("support.waiting.scaled", lambda seconds: seconds)
+    looks, steps = count(), count()
+    assert wait_until(lambda: next(looks) == 8, 5, str, progress=lambda: next(steps) // 3, beat=0)
+    with pytest.raises(AssertionError, match="not within 6 s"):
+        wait_until(lambda: False, 5, str, progress=lambda: "rests", beat=0)
+    with pytest.raises(AssertionError, match="not within 16 s"):
+        wait_until(lambda: False, 5, str, progress=lambda: next(steps), beat=0)
 
 
 def test_a_busy_machine_has_more_time_and_one_that_hangs_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
