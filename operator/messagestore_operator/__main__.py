@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 
 
 def main() -> None:
     """Print the version at once, as that needs no parser, or run the command line."""
     if sys.argv[1:] == ["--version"]:
+        from importlib.metadata import version
+
         sys.stdout.write(f"messagestore {version('message-store-operator')}\n")
         return
     from messagestore_operator.cli.main import app

@@ -1,10 +1,17 @@
 """The operator's image has no Spark and no JVM, and a deletion needs none: their code must not import them."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
+from messagestore_operator.api import API_VERSION
+from support.stores import make_store, message
 
 REPOSITORY = Path(__file__).parents[2]
 ONLY_IN_THE_JOBS_IMAGE = ("delta", "deltalake", "numpy", "py4j", "pyarrow", "pyspark")
@@ -64,15 +71,21 @@ def _pins(lock: str) -> dict[str, str]:
 
 LOADED = """
 import sys
-from messagestore_operator.__main__ import main
+from {module} import main
 try:
-    main()
-except SystemExit:
-    pass
-print(*sorted({name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)), file=sys.stderr)
+    code = main()
+except SystemExit as end:
+    code = end.code
+print(*sorted({{name.partition(".")[0] for name in sys.modules}} - set(sys.stdlib_module_names)), file=sys.stderr)
+sys.exit(code)
 """
-TYPER = {"annotated_doc", "attr", "linkify_it", "markdown_it", "mdurl", "pygments", "rich", "shellingham", "typer"}
-MODELS = {"annotated_types", "croniter", "dateutil", "isodate", "pydantic", "pydantic_core", "ruamel"}
+COMMAND, DRIVER = (
+    LOADED.format(module="messagestore_operator.__main__"),
+    LOADED.format(module="messagestore_jobs.driver.main"),
+)
+TYPER = {"annotated_doc", "shellingham", "typer"}
+RICH = {"attr", "linkify_it", "markdown_it", "mdurl", "pygments", "rich"}
+MODELS = {"annotated_types", "isodate", "pydantic", "pydantic_core", "ruamel"}
 TABLES = {"_cython_3_3_0", "cython_runtime", "annotated_types", "arro3", "dateutil", "deltalake", "numpy", "pyarrow"}
 TABLES |= {"pydantic", "pydantic_core"}
 TYPING = {"_sysconfigdata__linux_x86_64-linux-gnu", "typing_extensions", "typing_inspection"}
@@ -82,14 +95,44 @@ TYPING = {"_sysconfigdata__linux_x86_64-linux-gnu", "typing_extensions", "typing
     ("arguments", "libraries"),
     [
         (["--version"], set()),
-        (["--help"], TYPER),
+        (["--help"], TYPER | RICH),
         (["validate", "-f", "examples/retries"], TYPER | MODELS | TYPING),
         (["get", "file:///nowhere"], TYPER | TABLES | TYPING),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_a_command_loads_only_the_libraries_that_it_needs(arguments: list[str], libraries: set[str]) -> None:
-    done = subprocess.run([sys.executable, "-c", LOADED, *arguments], capture_output=True, text=True, check=True)
+    assert _loaded(COMMAND, *arguments) <= libraries
 
-    loaded = set(done.stderr.splitlines()[-1].split())
-    assert {name for name in loaded if not name.startswith(("__", "messagestore"))} <= libraries
+
+def test_a_run_with_nothing_new_loads_no_spark(tmp_path: Path) -> None:
+    table, landing = make_store(tmp_path / "store", [message(1)]), f"file://{tmp_path}/landing"
+    (tmp_path / "landing").mkdir()
+    source, trigger = {"files": {"uri": landing}}, {"manual": {}}
+    spec = {"table": {"uri": table.uri}, "source": source, "trigger": trigger}
+    document = {"apiVersion": API_VERSION, "kind": "MessageStream", "metadata": {"name": "orders"}, "spec": spec}
+    (tmp_path / "stream.json").write_text(json.dumps(document))
+    loaded = _loaded(COMMAND, "run", "-f", f"{tmp_path}/stream.json", "-o", "json")
+    assert loaded <= TYPER | MODELS | TABLES | TYPING
+
+
+def test_a_driver_with_nothing_new_loads_no_spark(tmp_path: Path) -> None:
+    table, landing = make_store(tmp_path / "store", [message(1)]), f"file://{tmp_path}/landing"
+    (tmp_path / "landing").mkdir()
+    resource = Resource(kind="MessageStream", namespace="default", name="orders")
+    task = IngestTask(source_id="landing", source=FilesSource(uri=landing))
+    document = RunDocument(run="orders-1", resource=resource, table=table, task=task)
+    (tmp_path / "run.json").write_text(document.model_dump_json(by_alias=True))
+    files = {"RUN_DOCUMENT": f"{tmp_path}/run.json", "TERMINATION_LOG": f"{tmp_path}/log"}
+    loaded = _loaded(DRIVER, **{f"MESSAGESTORE_{name}": path for name, path in files.items()})
+    assert loaded <= TABLES | TYPING
+
+
+def _loaded(code: str, *arguments: str, **environment: str) -> set[str]:
+    """The libraries that a process has loaded at its end, besides Python's and ours."""
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+    # Two of these processes look for what is not there.
+    assert done.returncode in (0, 1), done.stderr
+    loaded = done.stderr.splitlines()[-1].split()
+    return {name for name in loaded if not name.startswith(("__", "messagestore"))}

@@ -14,7 +14,10 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 class ContractModel(BaseModel):
     """A part of a run document or run report: camelCase JSON, no unknown fields, immutable."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+    # A process needs the validators of few models.
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, defer_build=True
+    )
 
 
 MAX_COUNT = 2**53

@@ -31,7 +31,9 @@ BROKEN = object()
 class Model(BaseModel):
     """A part of a resource: snake_case in Python, camelCase in manifests, immutable, unknown fields refused."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, defer_build=True
+    )
 
     validations: ClassVar[tuple[ValidationRule, ...]] = ()
     transitions: ClassVar[tuple[TransitionRule, ...]] = ()

@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
-
-from rich.console import Console as RichConsole
-from rich.progress import BarColumn, SpinnerColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as RichProgress
+from typing import TYPE_CHECKING, TextIO
 
 from messagestore_core.progress import ProgressListener
 from messagestore_core.text import printable
 from messagestore_operator.local import Console
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 
 def console() -> Console:
@@ -55,6 +54,9 @@ class TerminalConsole:
     """Shows one bar for each step."""
 
     def __init__(self, stream: TextIO) -> None:
+        # Imported late, as all of this library: a log needs none of it.
+        from rich.console import Console as RichConsole
+
         self._rich = RichConsole(file=stream, highlight=False, soft_wrap=True)
 
     def say(self, text: str) -> None:
@@ -64,6 +66,8 @@ class TerminalConsole:
     @contextmanager
     def progress(self, run: str) -> Iterator[ProgressListener]:
         """One bar below the other; each stays when it is full."""
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
         columns = (
             SpinnerColumn(finished_text="✓"),
             TextColumn("{task.description}", markup=False),
@@ -71,14 +75,14 @@ class TerminalConsole:
             TaskProgressColumn(),
             TimeElapsedColumn(),
         )
-        with RichProgress(*columns, console=self._rich) as bars:
+        with Progress(*columns, console=self._rich) as bars:
             shown = _Bars(bars, run)
             yield shown
             shown.end()
 
 
 class _Bars:
-    def __init__(self, bars: RichProgress, run: str) -> None:
+    def __init__(self, bars: Progress, run: str) -> None:
         self._bars, self._run = bars, run
         self._task: TaskID | None = None
         self._total: int | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version as installed_version
 from typing import Annotated
 
 import typer
@@ -50,6 +49,8 @@ app.command()(operator)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version as installed_version
+
         typer.echo(f"messagestore {installed_version('message-store-operator')}")
         raise typer.Exit
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import logging
 import os
@@ -55,6 +54,8 @@ def operator(
 
 def _serve(settings: Settings) -> int:
     # Only this command needs kopf and a client, and they take a second to load.
+    import asyncio
+
     from messagestore_operator.decide.decision import decide
     from messagestore_operator.service import ServiceError, run
 

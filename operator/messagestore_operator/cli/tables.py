@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from messagestore_core.text import clipped, printable
 
@@ -29,6 +26,11 @@ class Column:
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]], *, header: bool = True) -> None:
     """Print rows; on a terminal long cells are cut to fit."""
+    # Imported late: most commands that could print a table don't.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     terminal = sys.stdout.isatty()
     table = Table(box=None, pad_edge=False, show_header=header, header_style="bold", padding=(0, 3, 0, 0))
     for column in columns:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from croniter import croniter
-
 from messagestore_core.clock import shifted
 from messagestore_operator.api.common import Schedule
 
@@ -34,6 +32,9 @@ def is_too_late(schedule: Schedule, time: datetime, now: datetime) -> bool:
 
 def _step(schedule: Schedule, local: datetime, *, forward: bool) -> datetime:
     """The next scheduled time after ``local``, or the last one before it."""
+    # Imported late: local runs have no schedules.
+    from croniter import croniter
+
     times = croniter(schedule.cron, local)
     step = times.get_next if forward else times.get_prev
     time: datetime = step(datetime)
