@@ -1,9 +1,9 @@
-"""Runs in pods: what a run each minute costs on S3, and what more executors change.
+"""Runs in pods: what one with nothing new costs, what a run each minute asks of S3, and what more executors change.
 
-``python -m tests.perf.on_kind [--keep FOLDER] [minutes] [executors]`` needs the cluster of ``make cluster``, and prints
-a table for each measurement. It switches on Spark's event log and the S3 server's access log, and both off again. The
-access log has all requests, but not the bytes of an object that the server sends: those are counted at the network
-interface of its pod, with the protocol's own bytes. What other pods receive and send is counted at theirs.
+``python -m tests.perf.on_kind [--keep FOLDER] [nothing] [minutes] [executors]`` needs the cluster of ``make cluster``,
+and prints a table for each measurement. It switches on Spark's event log and the S3 server's access log, and both off
+again. The access log has all requests, but not the bytes of an object that the server sends: those are counted at the
+network interface of its pod, with the protocol's own bytes. What other pods receive and send is counted at theirs.
 """
 
 import argparse
@@ -55,7 +55,7 @@ _EVENT_LOG = {
 }
 _REQUEST = re.compile(r"^\S+ \S+ \[([^ ]+) \S+ (\S+) \S+ \S+ s3_(\w+) (\S+) ")
 _LIBRARIES = {"object_store": "delta-rs", "Hadoop": "Hadoop", "aws-sdk-cpp": "pyarrow"}
-_LINE = re.compile(r"^(\S+ \S+),(\d+) INFO \S+ (open|ingest)$", re.MULTILINE)
+_LINE = re.compile(r"^(\S+) INFO \S+ (open|ingest)$", re.MULTILINE)
 
 # Links event logs, which otherwise end with their pods, and prints what the S3 server's pod has sent.
 _WATCH = f"""
@@ -67,6 +67,7 @@ while true; do
 done 2>/dev/null
 rm -rf {_EVENTS}
 """
+_SUBMITTING = "awk '{ print ($14 + $15 + $16 + $17) / 100 }' /proc/$(pgrep -xo spark-operator)/stat"
 _COUNTERS = "while true; do grep eth0 /proc/net/dev; cat /sys/fs/cgroup/cpuacct/cpuacct.usage; sleep 1; done"
 
 
@@ -135,15 +136,14 @@ class Run:
     def _container(self) -> Any:
         return self.driver["status"]["containerStatuses"][0]["state"]["terminated"]
 
-    def first(self, event: str, key: str, after: float = 0.0) -> float:
-        """The time of the first event of a kind."""
+    def first(self, event: str, key: str, after: float = 0.0) -> float | None:
+        """The time of the first event of a kind; None: there was none."""
         times = (one[key] / 1000 for one in self.events if one["Event"] == f"SparkListener{event}")
-        return next(at for at in times if at >= after)
+        return next((at for at in times if at >= after), None)
 
     def steps(self) -> dict[str, float]:
         """When the log says that a step began."""
-        found = _LINE.findall(self.log)
-        return {step: _time(f"{at}.{millis}".replace(" ", "T")) for at, millis, step in reversed(found)}
+        return {step: _time(at) for at, step in reversed(_LINE.findall(self.log))}
 
     def tasks(self) -> list[dict[str, Any]]:
         """The tasks that ended."""
@@ -183,6 +183,10 @@ class Watch:
             time.sleep(1.5)
         raise AssertionError(f"no run ended\n{self.site.story()}")
 
+    def submitting(self) -> float:
+        """CPU-seconds that the Spark operator's controller and what it has started have taken."""
+        return float(self._machine.run("exec", kind.NODE, "bash", "-c", _SUBMITTING))
+
     def _follow(self, pod: Resource, pods: dict[str, Pod]) -> None:
         name, labels, status = pod["metadata"]["name"], pod["metadata"]["labels"], pod["status"]
         container = f"spark-kubernetes-{labels.get('spark-role')}"
@@ -200,7 +204,8 @@ class Watch:
 
     def _read(self, name: str, driver: Resource, pods: dict[str, Pod]) -> Run:
         uid = driver["metadata"]["uid"]
-        events = self._machine.run("exec", kind.NODE, "cat", f"{_EVENTS}/{uid}")
+        # A run without Spark has no events.
+        events = self._machine.run("exec", kind.NODE, "bash", "-c", f"cat {_EVENTS}/{uid} || true")
         application = self.site.find("sparkapplication", name)
         config_map = self.site.find("configmap", name)
         log = self.site.kubectl("logs", f"{name}-driver")
@@ -320,9 +325,9 @@ def spans(run: Run, commits: list[float]) -> dict[str, float]:
         "last report": _time(run.report["finishedAt"]),
         "container ended": run.ended,
     }
-    found = {f"{later}": moments[later] - moments[earlier] for earlier, later in pairwise(moments)}
+    reached = {name: at for name, at in moments.items() if at is not None}
     return {
-        **found,
+        **{later: reached[later] - reached[earlier] for earlier, later in pairwise(reached)},
         "from driver start to commit": commit - run.begun,
         "from application created to container ended": run.ended - run.created,
         "Spark jobs": sum(one["Event"] == "SparkListenerJobStart" for one in run.events),
@@ -378,6 +383,39 @@ def minutes(watch: Watch) -> None:
     Console(width=160).print(table)
 
 
+def nothing(watch: Watch) -> None:
+    """Runs with nothing new, after one that has stored records; with the CPU that submitting them takes."""
+    site, name = watch.site, "nothing"
+    site.land(f"{name}/1.jsonl", data.records(NEW, 300_000_000, 0).read_bytes())
+    fields = {one: {"path": path} for one, path in ingest_sides.PATHS.items()}
+    site.apply(site.stream(name, envelope={"format": "Custom", "fields": fields}))
+    watch.next_run(name)
+    runs, submitted = [], []
+    for number in range(RUNS + 1):
+        site.kubectl("annotate", STREAM, name, "--overwrite", f"messagestore.dev/run-requested=again-{number}")
+        before = watch.submitting()
+        run = watch.next_run(name)
+        if number:
+            runs.append(run)
+            submitted.append(watch.submitting() - before)
+    watch.complete(runs)
+    figures = [
+        {
+            "driver's container, s": run.ended - run.begun,
+            "from application created to container ended, s": run.ended - run.created,
+            "CPU-seconds of the driver's container": run.report["usage"]["driverCpuSeconds"],
+            "CPU-seconds of the Spark operator, which submits it": cpu,
+            "pods": len(run.pods),
+            **asked(run),
+        }
+        for run, cpu in zip(runs, submitted, strict=True)
+    ]
+    table = Table("nothing new", f"median of {len(runs)}; minimum to maximum")
+    for row in dict.fromkeys(row for one in figures for row in one):
+        table.add_row(row, _spread([one.get(row, 0) for one in figures]))
+    Console(width=160).print(table)
+
+
 def _spread(figures: list[float]) -> str:
     return f"{statistics.median(figures):,.2f}; {min(figures):,.2f} to {max(figures):,.2f}"
 
@@ -420,7 +458,7 @@ def placed(run: Run) -> dict[str, str]:
     metrics = [one["Task Metrics"] for one in tasks if one.get("Task Metrics")]
     (driver,) = (found for name, found in run.pods.items() if name.endswith("-driver"))
     others = [found for name, found in run.pods.items() if not name.endswith("-driver")]
-    first = run.first("ApplicationStart", "Timestamp")
+    first = run.first("ApplicationStart", "Timestamp") or run.begun
     return {
         "driver's container, s": f"{run.ended - run.begun:.0f}",
         "from Spark's context to the last report, s": f"{_time(run.report['finishedAt']) - first:.1f}",
@@ -471,7 +509,7 @@ def _serve(args: list[str]) -> None:
 
 def main() -> None:
     """Run the command line."""
-    measurements = {"minutes": minutes, "executors": executors}
+    measurements = {"nothing": nothing, "minutes": minutes, "executors": executors}
     parser = argparse.ArgumentParser(prog="python -m tests.perf.on_kind", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("what", nargs="*", help=", ".join(measurements))
     parser.add_argument("--keep", type=Path, help="a folder for logs")
