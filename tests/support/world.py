@@ -511,6 +511,10 @@ class World:
         self.apps[action.namespace, action.name].control = action.control
 
     @do.register
+    def _(self, action: act.LogRun, key: Key) -> None:
+        """Nothing in the cluster changes."""
+
+    @do.register
     def _(self, action: act.EmitEvent, key: Key) -> None:
         self.events.append((key, action))
 

@@ -71,9 +71,9 @@ class Applier:
         for action in wanted:
             await self._do(action, resource)
 
-    async def finish(self, run: ObservedRun) -> None:
+    def finish(self, run: ObservedRun) -> None:
         """Finish the launch of a run that a killed operator left half done."""
-        await self._launcher.finish(run)
+        self._launcher.finish(run)
 
     @singledispatchmethod
     async def _do(self, action: actions.Action, resource: Resource) -> None:
@@ -134,7 +134,7 @@ class Applier:
                 return
         with suppress(ConflictError):
             if config_map:
-                # The run was never launched, so no application owns its ConfigMap.
+                # Its application is gone, or an earlier release made none, and no application owns its ConfigMap.
                 await self._client.delete(CONFIG_MAPS.path(*key), config_map)
 
     @_do.register
@@ -148,10 +148,13 @@ class Applier:
             return
 
     @_do.register
+    async def _(self, action: actions.LogRun, resource: Resource) -> None:
+        log_run(resource, action.ended)
+
+    @_do.register
     async def _(self, action: actions.EmitEvent, resource: Resource) -> None:
-        if action.ended is not None:
-            log_run(resource, action.ended)
-        await self._events.record(object_reference(resource), NewEvent(action.type, str(action.reason), action.message))
+        event = NewEvent(action.type, str(action.reason), action.message, action.routine)
+        await self._events.record(object_reference(resource), event)
 
     @_do.register
     async def _(self, action: actions.AddFinalizer, resource: Resource) -> None:

@@ -192,7 +192,7 @@ class Cache(ObjectCache):
         Some runs of each resource are kept for people; the only decision left is which of them are deleted.
         """
         if run := self._runs.get(key):
-            run.trim(self._application_kind)
+            run.trim()
 
     # Updates.
 
@@ -339,7 +339,7 @@ class Cache(ObjectCache):
         run.put(kind, document)
         if self._is_past(key, run):
             # At its start an operator finds thousands of these: reduce them before their resources are reconciled.
-            run.trim(self._application_kind)
+            run.trim()
         return self._owner(key, document)
 
     def _is_past(self, key: RunKey, run: RunObjects) -> bool:

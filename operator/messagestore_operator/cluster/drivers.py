@@ -31,7 +31,7 @@ from messagestore_operator.settings import DriverSettings
 _log = logging.getLogger(__name__)
 _FRESH_SECONDS = 300.0
 """How often the objects that a namespace's drivers need are checked."""
-_TOGETHER_SECONDS = 0.5
+_TOGETHER_SECONDS = 2.0
 """How long a write waits for other runs of the namespace, to include them."""
 
 

@@ -39,7 +39,16 @@ from messagestore_operator.decide.snapshot import (
 from messagestore_operator.decide.tables import current_runs, former_tables, reader, table_key, tables_of
 from messagestore_operator.kube.client import ForbiddenError
 from messagestore_operator.kube.events import last_warning
-from messagestore_operator.kube.objects import CONFIG_MAPS, LEASES, PODS, ApiObject, ResourceKey, at, time_of
+from messagestore_operator.kube.objects import (
+    CONFIG_MAPS,
+    LEASES,
+    PODS,
+    ApiObject,
+    ResourceKey,
+    at,
+    created_at,
+    time_of,
+)
 from messagestore_operator.status.replay import has_ended
 from messagestore_operator.translate.annotations import PAUSED
 
@@ -278,9 +287,12 @@ class Gatherer:
             self._put(PODS.name, await self._client.find(PODS.path(namespace, self._cluster.backend.driver_name(name))))
 
     def _is_report_due(self, key: RunKey) -> bool:
-        """Whether to read a report that has changed: a driver writes every few seconds, a status shows less."""
-        read = self._read_at.get(key)
-        return self._cache.is_unread(key) and (read is None or self._has_passed(read))
+        """Whether to read a report that has changed: a driver writes every few seconds, a status shows less.
+
+        Of a run that has just begun nothing is read: most end before there is anything to tell.
+        """
+        since = self._read_at.get(key) or created_at(self._cache.run(key).application)
+        return self._cache.is_unread(key) and (since is None or self._has_passed(since))
 
     def _has_passed(self, read: datetime) -> bool:
         return self._cluster.now() - read >= self._defaults.status_interval

@@ -60,11 +60,6 @@ def owner_reference(resource: Resource) -> dict[str, Any]:
     }
 
 
-def belongs_to(document: ApiObject, kind: str) -> bool:
-    """Whether an object's owner is of a kind."""
-    return bool(at(document, "metadata", "ownerReferences", 0, "kind") == kind)
-
-
 def owner_uids(document: ApiObject) -> frozenset[str]:
     """The uids of an object's owners."""
     owners = metadata(document).get("ownerReferences") or ()

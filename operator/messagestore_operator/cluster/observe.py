@@ -11,7 +11,7 @@ from messagestore_operator.cluster.labels import run_ref
 from messagestore_operator.cluster.pods import DRIVER, DRIVER_ENDING
 from messagestore_operator.cluster.reports import CONTROL, newest, read_report
 from messagestore_operator.decide.snapshot import CREATING, AppState, DriverControl, DriverPod, ObservedRun, Waiting
-from messagestore_operator.kube.objects import ApiObject, at, created_at, name_of
+from messagestore_operator.kube.objects import ApiObject, at, created_at, name_of, time_of
 
 _ENDED = {"COMPLETED": AppState.SUCCEEDED, "SUBMISSION_FAILED": AppState.SUBMISSION_FAILED}
 _UNDER_WAY = {"RUNNING", "SUCCEEDING", "FAILING", "UNKNOWN"}
@@ -82,6 +82,7 @@ def driver_of(pod: ApiObject) -> DriverPod:
         termination_message=terminated.get("message") or None,
         deleting=at(pod, "metadata", "deletionTimestamp") is not None,
         created_at=created_at(pod),
+        started_at=time_of(terminated.get("startedAt") or at(container, "state", "running", "startedAt")),
     )
 
 

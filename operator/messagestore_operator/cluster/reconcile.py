@@ -103,7 +103,7 @@ class Reconciler:
         decision = self._decide(snapshot)
         self._admission.let_start(decision)
         for run in snapshot.runs:
-            await self._applier.finish(run)
+            self._applier.finish(run)
         await self._applier.carry_out(resource, decision.actions)
         if decision.requeue_at is not None:
             self._queue.add(key, (decision.requeue_at - datetime.now(UTC)).total_seconds())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
-from messagestore_operator.cluster.labels import IDENTITY, RUN, belongs_to, owner_uids
+from messagestore_operator.cluster.labels import IDENTITY, RUN, owner_uids
 from messagestore_operator.cluster.observe import ENDED_BY, MAX_TEXT, app_state, driver_of, loss_of
 from messagestore_operator.cluster.pods import DRIVER_ENDING
 from messagestore_operator.cluster.reports import CONTROL, MAX_BYTES, REPORT
@@ -131,16 +131,13 @@ class RunObjects:
             return False
         return self.driver is None or driver_of(self.driver).gone
 
-    def trim(self, application_kind: str) -> None:
-        """Reduce the objects to their names, times and end, once the application owns the ConfigMap.
-
-        An interrupted launch is finished first.
-        """
-        if self.trimmed or (self.application and self.config_map and not belongs_to(self.config_map, application_kind)):
+    def trim(self) -> None:
+        """Reduce the objects to their names, times and end."""
+        if self.trimmed:
             return
         like = self.application or self.config_map or self.driver or {}
         self.application = _trimmed(self.application, like)
-        self.config_map = _trimmed(self.config_map, like, _alike({"ownerReferences": [{"kind": application_kind}]}))
+        self.config_map = _trimmed(self.config_map, like)
         self.driver = _trimmed(self.driver, like)
         self.executors = {name: _trimmed(pod, like) or pod for name, pod in self.executors.items()}
         self.lost_executors = {}
@@ -214,7 +211,7 @@ def shared(value: Any) -> Any:
     return value
 
 
-def _trimmed(document: ApiObject | None, like: ApiObject, more: ApiObject | None = None) -> ApiObject | None:
+def _trimmed(document: ApiObject | None, like: ApiObject) -> ApiObject | None:
     """An object of a trimmed run, reduced to its name, its times, and how it ended.
 
     Labels and annotations identify the run; all objects of a run share those of one.
@@ -223,7 +220,6 @@ def _trimmed(document: ApiObject | None, like: ApiObject, more: ApiObject | None
         return None
     kept = {key: value for key, value in metadata(document).items() if key in _TRIMMED_METADATA}
     kept |= {"labels": labels_of(like), "annotations": _alike(metadata(like).get("annotations") or {})}
-    kept |= more or {}
     status = {key: value for key, value in (document.get("status") or {}).items() if key in _TRIMMED_STATUS}
     return {"metadata": kept, "status": _alike(status)} if status else {"metadata": kept}
 

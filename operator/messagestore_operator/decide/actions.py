@@ -7,7 +7,7 @@ action is idempotent, so an operator that was killed between two of them continu
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -66,7 +66,7 @@ class ReleaseLease:
 
 @dataclass(frozen=True)
 class CreateRun:
-    """Create a run's ConfigMap, Role, RoleBinding and application, each named ``run.name``; existing objects stay.
+    """Create a run's application and ConfigMap, each named ``run.name``; existing objects stay.
 
     An existing application is the same run, created before the operator was killed: that is success.
     """
@@ -111,12 +111,20 @@ class SetControl:
 
 @dataclass(frozen=True)
 class EmitEvent:
-    """Send an Event. ``reason`` is one of ``reasons.Reason``; ``ended`` is the run whose end it tells, for the log."""
+    """Send an Event. ``reason`` is one of ``reasons.Reason``."""
 
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
-    ended: EndedRun | None = field(default=None, compare=False, repr=False)
+    routine: bool = False
+    """Whether it tells what all well resources do again and again: it is sent seldom, with a count."""
+
+
+@dataclass(frozen=True)
+class LogRun:
+    """Write a line to the log about how a run ended."""
+
+    ended: EndedRun
 
 
 @dataclass(frozen=True)
@@ -140,6 +148,7 @@ Action = (
     AddFinalizer
     | WriteStatus
     | AwaitRoom
+    | LogRun
     | EmitEvent
     | ReleaseLease
     | SetControl

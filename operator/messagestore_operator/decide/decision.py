@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.decide.actions import Decision, EmitEvent, Status, WriteStatus, need_newest_status
 from messagestore_operator.decide.blockers import awaits_secrets
 from messagestore_operator.decide.policy import decide_policy
@@ -17,21 +18,53 @@ from messagestore_operator.status.reasons import Reason
 
 _FIGURES = ("lag", "lastBatchTime", "lifecycle", "progress", "sequences", "table", "totals")
 _NOT_WATCHED_AGAIN = timedelta(seconds=30)
+_SHORT = timedelta(seconds=15)
+"""A run that ends sooner is shown when it has ended. Less than the time for which its slot is counted without that."""
+_BEGINNING = (Reason.PENDING, Reason.RUNNING)
+"""Reasons while a stream's first run is being started, and then runs."""
 
 
 def sparing(snapshot: Snapshot, before: Status | None, wanted: Decision) -> Decision:
-    """The decision, without a status write that has only new figures and follows the last one too soon.
+    """The decision, without a status write that can wait: it has only new figures, or only that a run has begun.
 
-    Events about these figures wait for the write.
+    Events about these wait for the write.
     """
-    if snapshot.status_written is None or before is None or _essence(before) != _essence(wanted.status):
+    if snapshot.status_written is None or before is None:
         return wanted
-    due = snapshot.status_written + snapshot.defaults.status_interval
+    due = _begins(snapshot, before, wanted.status)
+    if due is None:
+        if _essence(before) != _essence(wanted.status):
+            return wanted
+        due = snapshot.status_written + snapshot.defaults.status_interval
     writes = any(isinstance(action, WriteStatus) for action in wanted.actions)
     if need_newest_status(wanted.actions) or not writes or due <= snapshot.now:
         return wanted
     left = tuple(action for action in wanted.actions if not isinstance(action, WriteStatus | EmitEvent))
     return replace(wanted, actions=left, requeue_at=min(due, wanted.requeue_at or due))
+
+
+def _begins(snapshot: Snapshot, before: Status, after: Status) -> datetime | None:
+    """When to write that a stream's run was launched or has started, if that is the only news; None if it is not.
+
+    Most runs of most streams are short: their beginning is written with their end.
+    """
+    if not (isinstance(before, MessageStreamStatus) and isinstance(after, MessageStreamStatus)):
+        return None
+    reserved, begun = before.current_run, after.current_run
+    if reserved is None or reserved.launched_at is not None or begun is None or begun.requested_at is None:
+        return None
+    if after.phase != "Running" or _before_it_began(before) != _before_it_began(after):
+        return None
+    return begun.requested_at.datetime + min(_SHORT, snapshot.defaults.status_interval / 4)
+
+
+def _before_it_began(status: MessageStreamStatus) -> dict[str, Any]:
+    """A status' essence without what the beginning of its current run changes."""
+    compared = _essence(status)
+    compared["phase"] = None
+    compared["currentRun"] = {"name": compared["currentRun"]["name"]}
+    compared["conditions"] = [one for one in compared["conditions"] if one["reason"] not in _BEGINNING]
+    return compared
 
 
 def _essence(status: Status) -> dict[str, Any]:

@@ -6,12 +6,11 @@ Their texts contain no run's name and no counts, which the status has: so Kubern
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import LifecycleStatus
-from messagestore_operator.api.status import BaseStatus, CurrentRun
-from messagestore_operator.decide.actions import EmitEvent
+from messagestore_operator.api.status import BaseStatus, CurrentRun, FinishedRun
+from messagestore_operator.decide.actions import EmitEvent, LogRun
 from messagestore_operator.decide.run_lifecycle import EndedRun, RunStage
 from messagestore_operator.status.conditions import condition_of
 from messagestore_operator.status.reasons import Reason
@@ -40,17 +39,30 @@ _EVENT_REASONS: dict[str, bool] = {
 """Reasons of condition Ready that cause an Event when they are new, with its type."""
 
 
-def run_events(before: CurrentRun | None, stage: RunStage) -> Iterator[EmitEvent]:
-    """An Event when a run starts, is asked to stop, or ends."""
+def run_events(
+    before: CurrentRun | None, stage: RunStage, last: FinishedRun | None = None
+) -> Iterator[EmitEvent | LogRun]:
+    """An Event when a run starts, is asked to stop, or ends, and a line of the log about its end.
+
+    An ingest that succeeds after none that failed is no news: streams have most of the runs, and the status tells it.
+
+    Args:
+        last: the run before, of an ingest.
+    """
     run = stage.current or (stage.ended.run if stage.ended else None)
     if run is None:
         return
-    if run.launched_at is not None and (before is None or before.launched_at is None):
-        yield EmitEvent("Normal", Reason.RUN_STARTED, f"{run.kind} run started")
+    routine = run.kind == "ingest"
+    launched = run.launched_at is not None and (before is None or before.launched_at is None)
+    # The end of a short ingest says enough.
+    if launched and not (routine and stage.ended):
+        yield EmitEvent("Normal", Reason.RUN_STARTED, f"{run.kind} run started", routine)
     if run.stop_requested_at is not None and (before is None or before.stop_requested_at is None):
         yield EmitEvent("Normal", Reason.RUN_STOPPED, f"{run.kind} run stops after its batch")
     if stage.ended is not None:
-        yield replace(_ending(stage.ended), ended=stage.ended)
+        yield LogRun(stage.ended)
+        if not routine or stage.ended.state != "Succeeded" or (last is not None and last.state != "Succeeded"):
+            yield _ending(stage.ended)
 
 
 def condition_events(before: BaseStatus | None, after: BaseStatus) -> Iterator[EmitEvent]:

@@ -136,6 +136,9 @@ def follow(snapshot: Snapshot, current: CurrentRun | None, desired: DesiredRun) 
         if current.launched_at is None:
             return RunStage(current)
         return RunStage(ended=_ended(snapshot, current, run))
+    if current.launched_at is None and not run.config_map and not run.state.ended and run.state is not AppState.MISSING:
+        # The operator was killed between the application and its ConfigMap, without which no driver starts.
+        return RunStage(current)
     seen = _seen(snapshot, current, run)
     if run.over:
         return RunStage(ended=_ended(snapshot, seen, run))
@@ -208,8 +211,10 @@ def _seen(snapshot: Snapshot, current: CurrentRun, run: ObservedRun) -> CurrentR
         if run.state is not AppState.SUBMISSION_FAILED:
             changes["launched_at"] = clock_time(run.created_at or snapshot.now)
     works = run.state is AppState.RUNNING or (run.driver is not None and run.driver.phase == "Running")
-    if works and current.started_at is None:
-        changes |= {"started_at": clock_time(snapshot.now), "state": "Running"}
+    begun = run.driver.started_at if run.driver else None
+    if (works or begun is not None) and current.started_at is None:
+        # A short run may be seen only after its end.
+        changes |= {"started_at": clock_time(min(begun or snapshot.now, snapshot.now)), "state": "Running"}
     return current.model_copy(update=changes)
 
 

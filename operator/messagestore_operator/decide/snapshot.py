@@ -74,6 +74,8 @@ class DriverPod:
     termination_message: str | None = None
     deleting: bool = False
     created_at: datetime | None = None
+    started_at: datetime | None = None
+    """When its container started, by its node's clock."""
 
     @property
     def gone(self) -> bool:

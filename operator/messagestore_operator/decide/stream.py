@@ -74,7 +74,7 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
     outlook = Outlook(blocker, stage.trouble, wait, snapshot.paused, _has_batches(stage), lasts.error)
     status = with_view(stream, before, status, outlook, snapshot.now)
     events = [
-        *run_events(before.current_run, watched),
+        *run_events(before.current_run, watched, before.last_run),
         *stream_events(before, status),
         *condition_events(before, status),
     ]

@@ -32,6 +32,8 @@ V = TypeVar("V")
 _log = logging.getLogger(__name__)
 _QUIET_SECONDS = 60.0
 """The minimum time between two sends of the same Event."""
+_ROUTINE_SECONDS = 1800.0
+"""The same for a routine Event; the API server keeps an Event for an hour after it was last sent."""
 _AT_ONCE = 25
 _A_SECOND = 1 / 300
 _REMEMBERED = 10_000
@@ -46,15 +48,17 @@ class NewEvent:
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
+    routine: bool = False
+    """Whether it may be told late, as it says that all is as always."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Series:
     """One Event and its repetitions: how many there were, how many of them the Event counts, and when it was sent."""
 
     count: int = 0
     sent: int = 0
-    at: float = -_QUIET_SECONDS
+    at: float = -_ROUTINE_SECONDS
 
 
 class Events:
@@ -69,11 +73,12 @@ class Events:
         """By uid and type, so that Normal Events leave room for Warnings."""
 
     async def record(self, about: ObjectReference, event: NewEvent) -> None:
-        """Send an Event about an object, unless the same was sent less than a minute ago, or the budget is used up."""
+        """Send an Event about an object, unless the same was sent a moment ago, or the budget is used up."""
         name, now = _name(about, event), self._clock()
         series = _kept(self._series, name, _Series)
         series.count += 1
-        if now - series.at < _QUIET_SECONDS or not self._budget(about, event).take():
+        quiet = _ROUTINE_SECONDS if event.routine else _QUIET_SECONDS
+        if now - series.at < quiet or not self._budget(about, event).take():
             return
         series.at = now
         try:

@@ -137,8 +137,8 @@ class Reason(StrEnum):
         "Messages failed and have no retry left.",
         "Look at their `error`. An update RETRY gives a message [one more retry](lifecycle.md#once-more).",
     )
-    RUN_FINISHED = ("RunFinished", "A run succeeded.")
-    RUN_STARTED = ("RunStarted", "The driver of a run has started.")
+    RUN_FINISHED = ("RunFinished", "A run succeeded; an ingest, after one that did not.")
+    RUN_STARTED = ("RunStarted", "A run has started. Ingests that follow each other share an Event.")
     RUN_STOPPED = (
         "RunStopped",
         "The operator, or the end of its pod, stopped a run early.",

@@ -113,7 +113,9 @@ class Fakes:
         if (namespace, name) in self._names:
             self.record.problems.append(f"{name} was launched twice")
         self._names.add((namespace, name))
-        config_map = await self._ask("GET", _core(namespace, "configmaps", name))
+        # A pod waits for its ConfigMap, which comes after the application.
+        while "data" not in (config_map := await self._ask("GET", _core(namespace, "configmaps", name), fine=(404,))):
+            await asyncio.sleep(0.1)
         document = json.loads(config_map["data"]["run.json"])
         kind, table = document["task"]["kind"], document["table"]["uri"]
         _count(self.record.started, kind)

@@ -460,7 +460,6 @@ def test_little_is_kept_of_a_run_that_was_over_when_it_was_found(cache: Cache, o
         (_ended_run(), 1),
         (_ended_run(phase="Running"), 2),
         (_ended_run(state="RUNNING"), 2),
-        (_ended_run(owner="MessageStream"), 2),
         (_ended_run()[::2], 2),
         (_ended_run(), 0),
     ],
@@ -468,7 +467,6 @@ def test_little_is_kept_of_a_run_that_was_over_when_it_was_found(cache: Cache, o
         "current",
         "driver-runs",
         "goes-on",
-        "half-made",
         "config-map-not-seen",
         "status-is-old",
     ],
@@ -483,21 +481,6 @@ def test_all_is_kept_of_a_run_that_may_not_be_over_for_its_resource(
     for seen in found:
         cache.put(seen)
     assert (cache.run(RUN).trimmed, "xxx" in str(cache.run(RUN))) == (False, True)
-
-
-@pytest.mark.parametrize(("owner", "trimmed"), [("SparkApplication", True), ("MessageStream", False)])
-def test_a_half_made_run_of_a_killed_operator_is_trimmed_once_it_is_whole(
-    cache: Cache, owner: str, trimmed: bool
-) -> None:
-    cache.put(_stream())
-    for seen in (_config_map(owner), _application(state="COMPLETED"), _pod(DRIVER, "driver", phase="Succeeded")):
-        cache.put(seen)
-    cache.trim(RUN)
-    cache.put(_pod(DRIVER, "driver", version=2, phase="Succeeded"))
-    run = cache.run(RUN)
-    assert run.application is not None
-    assert ("apiVersion" in run.application) is not trimmed
-    assert at(run.config_map, "metadata", "ownerReferences", 0, "kind") == owner
 
 
 def test_changes_of_a_trimmed_run_affect_its_resource_as_those_of_any_other(cache: Cache) -> None:

@@ -22,32 +22,40 @@ from support.launches import launch
 class _Client:
     """An API server that records which kinds of objects were created, and which were changed."""
 
-    def __init__(self, refusal: ApiError | None = None, late: bool = False) -> None:
-        self._refusal, self._late = refusal, late
+    def __init__(self, refusal: ApiError | None = None, late: bool = False, of: str = "SparkApplication") -> None:
+        self._refusal, self._late, self._of = refusal, late, of
+        self.deleted: list[str] = []
         self.made: list[str] = []
         self.patched: list[str] = []
         self.sent: list[dict[str, Any]] = []
-        self._objects: dict[str, dict[str, Any]] = {}
+        self.objects: dict[str, dict[str, Any]] = {}
 
     async def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        if self._refusal is not None and body["kind"] == "SparkApplication":
+        if self._refusal is not None and body["kind"] == self._of:
             raise self._refusal
         self.made.append(body["kind"])
         place = f"{path}/{body['metadata']['name']}"
-        if body["kind"] == "ServiceAccount" and place in self._objects:
+        if body["kind"] in ("ServiceAccount", "SparkApplication", "ConfigMap") and place in self.objects:
             raise AlreadyExistsError("POST", place, 409, "AlreadyExists", "it is there")
         version = {"uid": f"{body['kind']}-{len(self.made)}", "resourceVersion": str(len(self.made))}
         made = {**body, "metadata": {**body["metadata"], **version}}
-        self._objects[place] = made
+        self.objects[place] = made
         return made
 
     async def find(self, path: str) -> dict[str, Any] | None:
-        return {} if self._late else self._objects.get(path)
+        return {} if self._late else self.objects.get(path)
+
+    async def get(self, path: str) -> dict[str, Any]:
+        return self.objects[path]
+
+    async def delete(self, path: str, uid: str) -> bool:
+        self.deleted.append(uid)
+        return True
 
     async def merge_patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         self.patched.append(path)
         self.sent.append(body)
-        known = self._objects[path]
+        known = self.objects[path]
         return {**known, "metadata": {**known["metadata"], "resourceVersion": str(100 + len(self.patched))}}
 
 
@@ -100,6 +108,44 @@ LOST = ApiError("POST", "sparkapplications", 0, "Unreachable", "TimeoutError")
 BUSY = ApiError("POST", "sparkapplications", 429, "TooManyRequests", "later")
 
 
+def test_the_application_is_made_first_and_owns_the_config_map_from_its_beginning() -> None:
+    client: Any = _Client()
+    asyncio.run(_launcher(client)[0].launch(WANTED))
+    assert client.made[-2:] == ["SparkApplication", "ConfigMap"]
+    (config_map,) = (one for one in client.objects.values() if one["kind"] == "ConfigMap")
+    (application,) = (one for one in client.objects.values() if one["kind"] == "SparkApplication")
+    (owner,) = config_map["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"]) == ("SparkApplication", application["metadata"]["uid"])
+    assert [path for path in client.patched if "configmaps" in path] == []
+
+
+@pytest.mark.parametrize("theirs", [{"data": {"run.json": "{}"}}, {}, None], ids=["another-document", "none", "quota"])
+def test_without_a_config_map_of_its_own_no_application_stays(theirs: dict[str, Any] | None) -> None:
+    client: Any = _Client(QUOTA if theirs is None else None, of="ConfigMap")
+    launcher, cache = _launcher(client)
+    name = WANTED.run.run.name
+    if theirs is not None:
+        # Who guesses the uid of the application still can't guess the document.
+        owners = [{"kind": "SparkApplication", "uid": "SparkApplication-5"}]
+        found = {"kind": "ConfigMap", "metadata": {"name": name, "namespace": "default", "ownerReferences": owners}}
+        client.objects[f"/api/v1/namespaces/default/configmaps/{name}"] = {**found, **theirs}
+    with pytest.raises(LaunchRefusedError):
+        asyncio.run(launcher.launch(WANTED))
+    assert client.deleted == [cache.uid("SparkApplication", ("default", name))] == ["SparkApplication-5"]
+
+
+def test_a_launch_that_was_interrupted_between_application_and_config_map_goes_on() -> None:
+    lost = ApiError("POST", "configmaps", 0, "Unreachable", "TimeoutError")
+    client: Any = _Client(lost, of="ConfigMap")
+    launcher, cache = _launcher(client)
+    with pytest.raises(ApiError):
+        asyncio.run(launcher.launch(WANTED))
+    assert client.deleted == []
+    client._refusal = None
+    asyncio.run(launcher.launch(WANTED))
+    assert cache.run(("default", WANTED.run.run.name)).config_map is not None
+
+
 @pytest.mark.parametrize(
     ("answer", "late", "raised"),
     [
@@ -131,7 +177,7 @@ def test_a_run_whose_right_to_report_was_not_written_gets_it_from_the_next_opera
         launcher, cache = _launcher(client)
         await launcher.launch(WANTED)
         drivers = Drivers(client, launcher._backend, cache, WANTED.driver)
-        await Launcher(client, launcher._backend, cache, drivers).finish(ObservedRun(WANTED.run.run, AppState.PENDING))
+        Launcher(client, launcher._backend, cache, drivers).finish(ObservedRun(WANTED.run.run, AppState.PENDING))
         await drivers.write("default")
         return sum(1 for path in client.patched if "roles/" in path)
 

@@ -217,6 +217,12 @@ def test_a_started_run_keeps_its_start_time_and_shows_its_progress() -> None:
     assert (found.started_at, found.progress) == (RUNNING["started_at"], "batch 3")
 
 
+def test_a_run_that_has_an_application_and_no_config_map_yet_is_still_to_be_launched() -> None:
+    half = seen(AppState.PENDING, config_map=False)
+    assert stage(current(launched_at=None), half).unlaunched
+    assert not stage(current(), half).unlaunched
+
+
 ONE, TWO, FORMER = (TableKey("default", "", f"s3a://lake/{name}") for name in ("one", "two", "former"))
 RESERVED = current(launched_at=None)
 OWNER = launches.stream()

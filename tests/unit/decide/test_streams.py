@@ -84,8 +84,21 @@ def test_an_interval_counts_from_start_to_start(world: World) -> None:
     world.wait(minutes=1)
     second = run_once(world)
     assert world.launched == [first, second]
-    assert world.reasons(stream) == ["RunStarted", "RunFinished", "RunStarted", "RunFinished"]
-    assert {event.message for _, event in world.events} == {"ingest run started", "ingest run succeeded"}
+    assert world.reasons(stream) == ["RunStarted", "RunStarted"]
+    assert {(event.message, event.routine) for _, event in world.events} == {("ingest run started", True)}
+
+
+def test_a_run_that_succeeds_is_news_only_after_one_that_did_not(world: World) -> None:
+    stream = orders(world)
+    run_once(world)
+    world.wait(minutes=5)
+    run_once(world, error=DENIED)
+    world.wait(minutes=5)
+    run_once(world)
+    world.wait(minutes=5)
+    run_once(world)
+    told = [reason for reason in world.reasons(stream) if reason != "RunStarted"]
+    assert told == ["StorageDenied", "RunFinished"]
 
 
 @pytest.mark.parametrize("trigger", [INTERVAL, CONTINUOUS], ids=["interval", "continuous"])
@@ -596,6 +609,52 @@ def test_the_figures_of_a_continuous_stream_are_written_once_in_a_while(world: W
     assert world.status(stream).totals.stored == 1800
 
 
+def begun(world: World, **trigger: Any) -> tuple[Key, App]:
+    """A stream whose second run was just launched, in an operator that writes each minute."""
+    world.defaults = replace(world.defaults, status_interval=timedelta(minutes=1))
+    stream = orders(world, **trigger)
+    run_once(world)
+    world.wait(minutes=5)
+    world.reconcile()
+    return stream, world.only_run()
+
+
+def test_a_short_run_is_shown_when_it_has_ended_with_the_start_that_its_pod_tells(world: World) -> None:
+    stream, app = begun(world)
+    reserved = world.status(stream).current_run
+    assert (reserved.name, reserved.launched_at) == (app.name, None)
+    world.wait(seconds=4)
+    world.start(app)
+    world.reconcile()
+    assert world.status(stream).current_run == reserved
+    app.driver = replace(app.driver, started_at=world.now)
+    world.wait(seconds=6)
+    world.finish(app)
+    app.driver = replace(app.driver, started_at=world.now - timedelta(seconds=6))
+    world.reconcile()
+    last = world.status(stream).last_run
+    assert (last.name, last.finished_at.datetime - last.started_at.datetime) == (app.name, timedelta(seconds=6))
+    assert world.reasons(stream) == []
+
+
+def test_a_run_that_lasts_is_shown_after_a_moment_and_its_trouble_at_once(world: World) -> None:
+    stream, app = begun(world)
+    world.start(app)
+    world.reconcile()
+    assert world.requeue_at[stream] == world.now + timedelta(seconds=5)
+    world.wait(seconds=15)
+    world.reconcile()
+    assert (world.status(stream).phase, world.status(stream).current_run.state) == ("Running", "Running")
+    assert world.reasons(stream) == ["RunStarted"]
+    world.finish(app)
+    world.wait(minutes=5)
+    world.reconcile()
+    after = world.only_run()
+    after.driver = DriverPod("Pending", Waiting("ImagePullBackOff", "no such image"))
+    world.reconcile()
+    assert world.ready(stream)[1] == "ImagePullFailed"
+
+
 def test_between_two_writings_of_figures_all_else_is_written_at_once(world: World) -> None:
     stream, app = written_each_minute(world)
     for reported in range(2):
@@ -822,7 +881,11 @@ def test_what_came_of_a_run_is_written_down_before_it_is_removed(world: World) -
     world.start(app)
     world.reconcile()
     world.finish(app)
-    kinds = [type(action) for action in world.reconcile_once(stream).actions if not isinstance(action, act.EmitEvent)]
+    kinds = [
+        type(action)
+        for action in world.reconcile_once(stream).actions
+        if not isinstance(action, act.LogRun | act.EmitEvent)
+    ]
     assert kinds == [act.WriteStatus, act.ReleaseLease, act.DeleteRun]
     assert world.status(stream).last_run.name == app.name
     assert world.status(stream).recent_runs == ()
