@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import cast
@@ -15,10 +15,10 @@ from pydantic import ValidationError
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.kinds import KINDS
-from messagestore_operator.api.status import BaseStatus
-from messagestore_operator.cluster.labels import has_numbered, owner_key, run_ref
+from messagestore_operator.cluster.labels import has_numbered, has_recorded, owner_key, run_ref
 from messagestore_operator.cluster.lease import TABLE, holder_of
-from messagestore_operator.cluster.references import References, matters, refers_to, streams_named
+from messagestore_operator.cluster.packed import PackedResources
+from messagestore_operator.cluster.references import References, matters, refers_to, selects, streams_named
 from messagestore_operator.cluster.resources import read
 from messagestore_operator.cluster.run_objects import RunKey, RunObjects, reduced, run_key, shared
 from messagestore_operator.decide.run_queue import RunSlot
@@ -53,13 +53,14 @@ class Cache(ObjectCache):
     def __init__(self, application_kind: str, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(clock)
         self._application_kind = application_kind
-        self._resources: dict[ResourceKey, Resource] = {}
+        self._resources = PackedResources()
         self._problems: dict[ResourceKey, str | None] = {}
         self._written: dict[ResourceKey, datetime] = {}
         self._slots: dict[ResourceKey, tuple[RunSlot, ...]] = {}
         self._named: dict[RunKey, ResourceKey] = {}
         """The current runs of all statuses."""
-        self._streams: dict[str, dict[str, MessageStream]] = defaultdict(dict)
+        self._streams: dict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
+        """The labels of all streams, by namespace and name."""
         self._references = References()
         self._runs: dict[RunKey, RunObjects] = {}
         self._runs_by_uid: dict[str, set[RunKey]] = defaultdict(set)
@@ -74,8 +75,8 @@ class Cache(ObjectCache):
         return self._resources.get(key)
 
     def resources(self) -> Iterator[Resource]:
-        """All resources."""
-        yield from list(self._resources.values())
+        """All resources, for any thread."""
+        yield from self._resources.each()
 
     def keys(self) -> set[ResourceKey]:
         """Kind, namespace and name of all resources."""
@@ -96,11 +97,12 @@ class Cache(ObjectCache):
 
     def streams_of(self, resource: Resource) -> tuple[MessageStream, ...]:
         """The existing streams of its namespace that a resource refers to; for a stream, itself."""
-        known = self._streams[resource.metadata.namespace]
-        names = streams_named(resource)
+        namespace, names = resource.metadata.namespace, streams_named(resource)
+        known = self._streams[namespace]
         if names is None:
-            return tuple(stream for stream in known.values() if refers_to(resource, stream))
-        return tuple(known[name] for name in sorted(names) if name in known)
+            names = {name for name, labels in known.items() if selects(resource, labels)}
+        streams = [self._resources["MessageStream", namespace, name] for name in sorted(names & known.keys())]
+        return cast(tuple[MessageStream, ...], tuple(streams))
 
     def sharing(self, stream: MessageStream) -> tuple[MessageStream, ...]:
         """Other streams, of any namespace, with the same table folder."""
@@ -142,11 +144,10 @@ class Cache(ObjectCache):
         streams = self._references.streams_of(table)
         keys = set(streams)
         for _, namespace, name in streams:
-            stream = self._streams[namespace].get(name)
-            if stream is not None:
+            if (labels := self._streams[namespace].get(name)) is not None:
                 selecting = self._references.selecting(namespace)
                 keys |= self._references.naming(namespace, name)
-                keys |= {key for key in selecting if refers_to(self._resources[key], stream)}
+                keys |= {key for key in selecting if selects(self._resources[key], labels)}
         return keys
 
     def run(self, key: RunKey) -> RunObjects:
@@ -260,7 +261,7 @@ class Cache(ObjectCache):
             self._references.remove(before)
         self._references.add(resource)
         if isinstance(resource, MessageStream):
-            self._streams[key[1]][key[2]] = resource
+            self._streams[key[1]][key[2]] = resource.metadata.labels
         self._slots.pop(key, None)
         if slots := tuple(slots_of(resource, self.streams_of(resource))):
             self._slots[key] = slots
@@ -353,10 +354,7 @@ class Cache(ObjectCache):
         ref = run_ref(run.application, key[1])
         if resource is None or resource.metadata.uid != run.uid or ref is None:
             return False
-        status: BaseStatus | None = getattr(resource, "status", None)
-        if status is None or (status.run_number or 0) < ref.number:
-            return False
-        return all(current.name != key[1] for current, _ in current_runs(resource))
+        return has_recorded(resource, ref)
 
     def _remove_part(self, kind: str, document: ApiObject) -> set[ResourceKey]:
         key = run_key(kind, document)

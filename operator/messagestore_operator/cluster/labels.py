@@ -7,6 +7,7 @@ from typing import Any, get_args
 from messagestore_operator.api.resource import GROUP, Resource
 from messagestore_operator.api.status import BaseStatus
 from messagestore_operator.decide.snapshot import RunKind, RunRef
+from messagestore_operator.decide.tables import current_runs
 from messagestore_operator.kube.objects import (
     MANAGED_BY,
     MANAGER,
@@ -136,6 +137,14 @@ def owner_key(document: ApiObject) -> tuple[str, str, str] | None:
         if name := labels.get(RESOURCE_LABELS[kind]):
             return kind, namespace_of(document), name
     return None
+
+
+def has_recorded(resource: Resource, run: RunRef) -> bool:
+    """Whether the status of a resource knows one of its runs, and not as a current one."""
+    status: BaseStatus | None = getattr(resource, "status", None)
+    if status is None or (status.run_number or 0) < run.number:
+        return False
+    return all(current.name != run.name for current, _ in current_runs(resource))
 
 
 def has_numbered(resource: Resource, run: RunRef | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
@@ -53,8 +53,9 @@ class References:
 
     def add(self, resource: Resource) -> None:
         """Add a resource's references."""
+        identity = resource.identity
         for index, of in self._entries(resource):
-            index[of].add(resource.identity)
+            index[of].add(identity)
 
     def remove(self, resource: Resource) -> None:
         """Remove a resource's references."""
@@ -95,9 +96,14 @@ def refers_to(resource: Resource, stream: MessageStream) -> bool:
     """Whether a resource refers to a stream of its namespace."""
     if stream.metadata.namespace != resource.metadata.namespace:
         return False
-    if isinstance(resource, RetentionPolicy) and resource.spec.stream_selector is not None:
-        return resource.spec.stream_selector.match_labels.items() <= stream.metadata.labels.items()
-    return stream.metadata.name in (streams_named(resource) or ())
+    names = streams_named(resource)
+    return selects(resource, stream.metadata.labels) if names is None else stream.metadata.name in names
+
+
+def selects(resource: Resource, labels: Mapping[str, str]) -> bool:
+    """Whether a resource selects the streams of its namespace that have these labels."""
+    selector = resource.spec.stream_selector if isinstance(resource, RetentionPolicy) else None
+    return selector is not None and selector.match_labels.items() <= labels.items()
 
 
 def streams_named(resource: Resource) -> set[str] | None:

@@ -161,7 +161,7 @@ class LeaseRequest:
     """When it was reserved: its order in the queue."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, slots=True)
 class TableKey:
     """A table of one namespace in a normal form: all its resources that name the folder have the same key.
 

@@ -18,7 +18,7 @@ HEAD_START = 60.0
 """How many seconds earlier first keys count as due; other keys wait for them no longer than that."""
 
 
-@dataclass(order=True)
+@dataclass(order=True, slots=True)
 class _Due(Generic[K]):
     rank: float
     when: float

@@ -18,6 +18,8 @@ class TokenBucket:
         clock: seconds, for tests.
     """
 
+    __slots__ = ("_clock", "_due", "_interval", "_slack")
+
     def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._interval = 1 / rate
         self._slack = (burst - 1) * self._interval

@@ -1,0 +1,37 @@
+"""Resources in little memory."""
+
+import pytest
+
+from messagestore_operator.cluster.packed import PackedResources
+from support.launches import stream
+
+
+def named(number: int, version: str = "1") -> tuple[tuple[str, str, str], object]:
+    made = stream(f"orders-{number}")
+    about = made.metadata.model_copy(update={"resource_version": version})
+    return made.identity, made.model_copy(update={"metadata": about})
+
+
+def test_what_was_not_used_last_is_packed_and_is_the_same_again() -> None:
+    packed, given = PackedResources(live=2), dict(map(named, range(5)))
+    packed.update(given)  # type: ignore[arg-type]
+    assert sum(one is not None for one in packed._packed.values()) == 3
+    assert dict(packed) == given
+    assert (len(packed), len(packed._live)) == (5, 2)
+    # All of them, without a change of those that were used last.
+    last = list(packed._live)
+    assert sorted(one.metadata.name for one in packed.each()) == [f"orders-{number}" for number in range(5)]
+    assert list(packed._live) == last
+
+
+def test_a_newer_version_replaces_a_packed_one_and_a_removed_one_is_gone() -> None:
+    packed = PackedResources(live=1)
+    packed.update(dict(map(named, range(3))))  # type: ignore[arg-type]
+    key, newer = named(0, version="2")
+    packed[key] = newer  # type: ignore[assignment]
+    _ = packed[named(1)[0]]
+    assert packed[key] == newer
+    del packed[key]
+    assert (key in packed, len(packed)) == (False, 2)
+    with pytest.raises(KeyError):
+        packed[key]
