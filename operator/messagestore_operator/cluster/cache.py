@@ -257,9 +257,7 @@ class Cache(ObjectCache):
         self._resources[key] = resource
         self._note_named(key, before, resource)
         self._problems[key] = problem
-        if before is not None:
-            self._references.remove(before)
-        self._references.add(resource)
+        self._references.replace(before, resource)
         if isinstance(resource, MessageStream):
             self._streams[key[1]][key[2]] = resource.metadata.labels
         self._slots.pop(key, None)

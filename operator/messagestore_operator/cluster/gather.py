@@ -22,6 +22,7 @@ from messagestore_operator.cluster.run_objects import RunKey, RunObjects
 from messagestore_operator.cluster.surroundings import Secrets
 from messagestore_operator.decide.blockers import secrets_of
 from messagestore_operator.decide.leases import first_epoch, with_requests
+from messagestore_operator.decide.run_queue import RunQueue
 from messagestore_operator.decide.snapshot import (
     AppState,
     Defaults,
@@ -114,7 +115,8 @@ class Gatherer:
             "defaults": self._defaults,
             "overlapping": self._cache.overlapping(resource),
             "paused": self._paused(resource.metadata.namespace),
-            "run_queue": self._cluster.admission.run_queue(),
+            # It has all runs of all resources, and matters only where one may start.
+            "run_queue": RunQueue() if self._goes_on(resource) else self._cluster.admission.run_queue(),
             # Last, so that nothing in the snapshot is newer than its clock.
             "now": self._cluster.now(),
         }

@@ -64,7 +64,8 @@ class Reconciler:
                 self._metrics.reconciled.labels(key[0]).observe(perf_counter() - started)
                 self._queue.done(key, failed=failed)
                 for other in self._admission.next():
-                    self._queue.add(other)
+                    # Its turn has come, however many changes of other runs wait.
+                    self._queue.add(other, first=True)
 
     async def _try(self, key: ResourceKey) -> bool:
         """Reconcile a resource, log an error, and return whether it succeeded."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
@@ -57,6 +58,14 @@ class References:
         for index, of in self._entries(resource):
             index[of].add(identity)
 
+    def replace(self, before: Resource | None, resource: Resource) -> None:
+        """Replace the references of a resource's earlier version; a new status changes none."""
+        if before is not None:
+            if _spec(before) is _spec(resource):
+                return
+            self.remove(before)
+        self.add(resource)
+
     def remove(self, resource: Resource) -> None:
         """Remove a resource's references."""
         for index, of in self._entries(resource):
@@ -84,7 +93,13 @@ class References:
 
 def _folder_keys(resource: Resource) -> set[tuple[str, ...]]:
     """The folders of a resource: its namespace, then their segments."""
-    return {(resource.metadata.namespace, *segments(folder.uri)) for folder in folders(resource)}
+    return {
+        tuple(map(sys.intern, (resource.metadata.namespace, *segments(folder.uri)))) for folder in folders(resource)
+    }
+
+
+def _spec(resource: Resource) -> Any:
+    return getattr(resource, "spec")  # noqa: B009 - all kinds have one, each its own
 
 
 def _folder(stream: MessageStream) -> tuple[str, str]:
