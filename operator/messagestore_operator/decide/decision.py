@@ -20,6 +20,7 @@ _FIGURES = ("lag", "lastBatchTime", "lifecycle", "progress", "sequences", "table
 _NOT_WATCHED_AGAIN = timedelta(seconds=30)
 _SHORT = timedelta(seconds=15)
 """A run that ends sooner is shown when it has ended. Less than the time for which its slot is counted without that."""
+_BEGUN = ("launchedAt", "startedAt", "state")
 _BEGINNING = (Reason.PENDING, Reason.RUNNING)
 """Reasons while a stream's first run is being started, and then runs."""
 
@@ -62,7 +63,7 @@ def _before_it_began(status: MessageStreamStatus) -> dict[str, Any]:
     """A status' essence without what the beginning of its current run changes."""
     compared = _essence(status)
     compared["phase"] = None
-    compared["currentRun"] = {"name": compared["currentRun"]["name"]}
+    compared["currentRun"] = {name: value for name, value in compared["currentRun"].items() if name not in _BEGUN}
     compared["conditions"] = [one for one in compared["conditions"] if one["reason"] not in _BEGINNING]
     return compared
 
