@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import cast
@@ -18,12 +18,12 @@ from messagestore_operator.api.kinds import KINDS
 from messagestore_operator.cluster.labels import has_numbered, has_recorded, owner_key, run_ref
 from messagestore_operator.cluster.lease import TABLE, holder_of
 from messagestore_operator.cluster.packed import PackedResources
-from messagestore_operator.cluster.references import References, matters, refers_to, selects, streams_named
+from messagestore_operator.cluster.references import References, matters, refers_to
 from messagestore_operator.cluster.resources import read
 from messagestore_operator.cluster.run_objects import RunKey, RunObjects, reduced, run_key, shared
 from messagestore_operator.decide.run_queue import RunSlot
 from messagestore_operator.decide.snapshot import AppState, LeaseRequest, ObservedRun, RunRef, TableKey
-from messagestore_operator.decide.tables import current_runs, lease_requests_of, slots_of, table_key
+from messagestore_operator.decide.tables import current_runs, lease_requests_of, slots_of
 from messagestore_operator.kube.cache import DELETED_SECONDS, ObjectCache, Versions
 from messagestore_operator.kube.objects import (
     CONFIG_MAPS,
@@ -59,8 +59,6 @@ class Cache(ObjectCache):
         self._slots: dict[ResourceKey, tuple[RunSlot, ...]] = {}
         self._named: dict[RunKey, ResourceKey] = {}
         """The current runs of all statuses."""
-        self._streams: dict[str, dict[str, Mapping[str, str]]] = defaultdict(dict)
-        """The labels of all streams, by namespace and name."""
         self._references = References()
         self._runs: dict[RunKey, RunObjects] = {}
         self._runs_by_uid: dict[str, set[RunKey]] = defaultdict(set)
@@ -95,13 +93,14 @@ class Cache(ObjectCache):
         """When this process last wrote a resource's status; None: never."""
         return self._written.get(key)
 
-    def streams_of(self, resource: Resource) -> tuple[MessageStream, ...]:
-        """The existing streams of its namespace that a resource refers to; for a stream, itself."""
-        namespace, names = resource.metadata.namespace, streams_named(resource)
-        known = self._streams[namespace]
-        if names is None:
-            names = {name for name, labels in known.items() if selects(resource, labels)}
-        streams = [self._resources["MessageStream", namespace, name] for name in sorted(names & known.keys())]
+    def streams_of(self, resource: Resource, among: Iterable[str] | None = None) -> tuple[MessageStream, ...]:
+        """The existing streams of its namespace that a resource refers to; for a stream, itself.
+
+        Args:
+            among: names that alone matter, as a policy may select thousands; None: all.
+        """
+        names = self._references.streams_named(resource, among)
+        streams = (self._resources["MessageStream", resource.metadata.namespace, name] for name in names)
         return cast(tuple[MessageStream, ...], tuple(streams))
 
     def sharing(self, stream: MessageStream) -> tuple[MessageStream, ...]:
@@ -128,9 +127,11 @@ class Cache(ObjectCache):
 
     def lease_requests(self, table: TableKey) -> Iterator[tuple[LeaseRequest, bool]]:
         """The requests of all current runs for a table, each with whether it waits."""
+        of_table = {name for _, _, name in self._references.streams_of(table)}
         for key in sorted(self.interested(table)):
             resource = self._resources[key]
-            for requested, request, waits in lease_requests_of(resource, self.streams_of(resource)):
+            among = of_table if isinstance(resource, RetentionPolicy) else None
+            for requested, request, waits in lease_requests_of(resource, self.streams_of(resource, among)):
                 if requested == table:
                     yield request, waits
 
@@ -141,14 +142,7 @@ class Cache(ObjectCache):
 
     def interested(self, table: TableKey) -> set[ResourceKey]:
         """Resources whose runs may write to a table."""
-        streams = self._references.streams_of(table)
-        keys = set(streams)
-        for _, namespace, name in streams:
-            if (labels := self._streams[namespace].get(name)) is not None:
-                selecting = self._references.selecting(namespace)
-                keys |= self._references.naming(namespace, name)
-                keys |= {key for key in selecting if selects(self._resources[key], labels)}
-        return keys
+        return self._references.interested(table, self._resources)
 
     def run(self, key: RunKey) -> RunObjects:
         """The objects of a run."""
@@ -258,10 +252,9 @@ class Cache(ObjectCache):
         self._note_named(key, before, resource)
         self._problems[key] = problem
         self._references.replace(before, resource)
-        if isinstance(resource, MessageStream):
-            self._streams[key[1]][key[2]] = resource.metadata.labels
         self._slots.pop(key, None)
-        if slots := tuple(slots_of(resource, self.streams_of(resource))):
+        named = None if isinstance(resource, ReplayJob) else {name or key[2] for _, name in current_runs(resource)}
+        if slots := tuple(slots_of(resource, self.streams_of(resource, named))):
             self._slots[key] = slots
         return affected | (self._dependents(resource) if changed else set())
 
@@ -275,8 +268,6 @@ class Cache(ObjectCache):
         del self._problems[key]
         self._written.pop(key, None)
         self._slots.pop(key, None)
-        if isinstance(resource, MessageStream):
-            self._streams[key[1]].pop(key[2], None)
         self._references.remove(resource)
         return affected
 
@@ -289,8 +280,8 @@ class Cache(ObjectCache):
     def _dependents(self, resource: Resource) -> set[ResourceKey]:
         """The resources whose decisions depend on a resource."""
         keys = set(self._references.overlapping(resource))
-        for stream in self.streams_of(resource):
-            keys |= self.interested(table_key(stream))
+        for table in self._references.tables_of(resource):
+            keys |= self.interested(table)
         return keys - {resource.identity}
 
     # Runs.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Set
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any, NamedTuple
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.decide.snapshot import TableKey
@@ -14,10 +14,19 @@ from messagestore_operator.kube.objects import ResourceKey
 from messagestore_operator.translate.folders import folders, segments
 
 
+class _Stream(NamedTuple):
+    """What is known of a stream without its resource."""
+
+    labels: Mapping[str, str]
+    table: TableKey
+
+
 class References:
     """Indexes from streams and tables to the resources that refer to them."""
 
     def __init__(self) -> None:
+        self._streams: dict[str, dict[str, _Stream]] = defaultdict(dict)
+        """By namespace and name."""
         self._of_table: dict[TableKey, set[ResourceKey]] = defaultdict(set)
         self._of_folder: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
         self._of_stream: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
@@ -35,6 +44,36 @@ class References:
             for length in range(2, len(folder) + 1):
                 keys |= self._with_folder.get(folder[:length], set())
         return keys - {resource.identity}
+
+    def streams_named(self, resource: Resource, among: Iterable[str] | None = None) -> list[str]:
+        """The existing streams of its namespace that a resource refers to; for a stream, itself.
+
+        Args:
+            among: names that alone matter; None: all.
+        """
+        names, known = streams_named(resource), self._streams[resource.metadata.namespace]
+        if names is None:
+            found = known if among is None else known.keys() & among
+            return sorted(name for name in found if selects(resource, known[name].labels))
+        return sorted(names & known.keys() if among is None else names & known.keys() & set(among))
+
+    def tables_of(self, resource: Resource) -> set[TableKey]:
+        """The tables of the streams that a resource refers to."""
+        known = self._streams[resource.metadata.namespace]
+        return {known[name].table for name in self.streams_named(resource)}
+
+    def interested(self, table: TableKey, policies: Mapping[ResourceKey, Resource]) -> set[ResourceKey]:
+        """Resources whose runs may write to a table.
+
+        Args:
+            policies: finds the policies that select streams.
+        """
+        keys = set(self.streams_of(table))
+        for _, namespace, name in self.streams_of(table):
+            labels = self._streams[namespace][name].labels
+            keys |= self.naming(namespace, name)
+            keys |= {key for key in self.selecting(namespace) if selects(policies[key], labels)}
+        return keys
 
     def streams_of(self, table: TableKey) -> Set[ResourceKey]:
         """The streams of a table, all of one namespace."""
@@ -54,6 +93,9 @@ class References:
 
     def add(self, resource: Resource) -> None:
         """Add a resource's references."""
+        if isinstance(resource, MessageStream):
+            known = _Stream(resource.metadata.labels, table_key(resource))
+            self._streams[resource.metadata.namespace][resource.metadata.name] = known
         identity = resource.identity
         for index, of in self._entries(resource):
             index[of].add(identity)
@@ -61,13 +103,15 @@ class References:
     def replace(self, before: Resource | None, resource: Resource) -> None:
         """Replace the references of a resource's earlier version; a new status changes none."""
         if before is not None:
-            if _spec(before) is _spec(resource):
+            if _spec(before) is _spec(resource) and before.metadata.labels == resource.metadata.labels:
                 return
             self.remove(before)
         self.add(resource)
 
     def remove(self, resource: Resource) -> None:
         """Remove a resource's references."""
+        if isinstance(resource, MessageStream):
+            del self._streams[resource.metadata.namespace][resource.metadata.name]
         for index, of in self._entries(resource):
             index[of].discard(resource.identity)
             if not index[of]:
