@@ -36,10 +36,11 @@ class DeadLetterReason(StrEnum):
     INVALID_FIELD = (
         "InvalidField",
         "A field is not of its type or form: an id that is empty, an object, or longer than 1024 bytes; a time that "
-        "is no RFC 3339 time of the years 1 to 9999; a `ttl` that is no ISO 8601 duration in weeks or smaller; half a "
-        "surrogate pair. Of a CloudEvent: a `specversion` other than 1.0; an empty attribute of the standard; an "
-        "attribute that is no string, boolean or whole number of 32 bits, or has control characters; `id` and `source` "
-        "longer than 1024 bytes together; an attribute's name that is `data` or not of small letters and digits alone. "
+        "is no RFC 3339 time of the years 1 to 9999, or with `unit` no number for one; a `ttl` that is no ISO 8601 "
+        "duration in weeks or smaller; half a surrogate pair. Of a CloudEvent: a `specversion` other than 1.0; an "
+        "empty attribute of the standard; an attribute that is no string, boolean or whole number of 32 bits, or has "
+        "control characters; `id` and `source` longer than 1024 bytes together; an attribute's name that is `data` or "
+        "not of small letters and digits alone. "
         "Where `envelope.unknownFields` is Refuse: a field that no Native record has.",
         "Correct the sender, or `envelope`.",
     )

@@ -26,6 +26,7 @@ from support.resources import (
     smallest_stream,
     stream_from_files,
     stream_from_kafka,
+    stream_of_shapes,
     stream_of_text,
 )
 
@@ -184,6 +185,16 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
         (stream_from_files(), f"spec.envelope.fields.{name}", mapping)
         for name in sorted(stream_from_files()["spec"]["envelope"]["fields"])
         for mapping in ({"path": "$.a", "value": "b"}, {"value": "b", "default": "c"})
+    ),
+    *(
+        (stream_of_shapes(), f"spec.envelope.fields.{name}", {"value": "1", "unit": "Seconds"})
+        for name in ("time", "expiresAt")
+    ),
+    *(
+        (stream_of_shapes(), f"spec.{source}.files.{globs}.0", glob)
+        for source in ("source", "lifecycle.source")
+        for globs in ("include", "exclude")
+        for glob in ("../*.json", "/a")
     ),
     (stream_of_text(), "spec.envelope", {"format": "Native"}),
     (stream_from_files(), "spec.spark.conf", {"spark.driver.extraJavaOptions": "-Dx=y"}),

@@ -33,7 +33,10 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Row = dict[str, Any]
 
-_OF_SOURCE = ("format", "max_files_per_batch", "after_ingest", "archive_uri", "last_line_after")
+_OF_SOURCE = (
+    *("format", "max_files_per_batch", "after_ingest", "archive_uri", "last_line_after"),
+    *("include", "exclude"),
+)
 
 
 @dataclass

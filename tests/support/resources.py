@@ -195,6 +195,7 @@ def _stream_status() -> Document:
             "oldestPendingTime": TIME,
             "summary": "3 files",
             "sourceFound": True,
+            "skippedFiles": 2,
         },
         "lifecycle": {
             "received": 9,
@@ -259,6 +260,25 @@ def stream_of_text() -> Document:
         "envelope": {"format": "Custom", "fields": {"category": {"value": "line"}, "payload": {"path": "$"}}},
     }
     return resource("MessageStream", "lines", spec)
+
+
+def stream_of_shapes() -> Document:
+    """A stream with the fields for files and records that others write in their own way."""
+    files = {"include": ["dt=*/**/*.json", "now/?.json"], "exclude": ["**/_*", "**/*.manifest.json"]}
+    fields: Document = {
+        "messageId": {"path": "$.id"},
+        "category": {"value": "change"},
+        "time": {"path": "$.ts_ms", "unit": "Milliseconds", "default": "0"},
+        "expiresAt": {"path": "$.until", "unit": "Seconds"},
+    }
+    spec: Document = {
+        "table": {"uri": "s3a://lake/changes"},
+        "source": {"files": {"uri": "s3a://landing/changes", "format": "JSON", **files}},
+        "trigger": {"manual": {}},
+        "envelope": {"format": "Custom", "fields": fields},
+        "lifecycle": {"source": {"files": {"uri": "s3a://landing/outcomes", **files}}, "timeUnit": "Nanoseconds"},
+    }
+    return resource("MessageStream", "changes", spec)
 
 
 def smallest_stream() -> Document:
@@ -499,6 +519,7 @@ def all_resources() -> list[Document]:
         stream_from_files(),
         stream_from_kafka(),
         stream_of_text(),
+        stream_of_shapes(),
         smallest_stream(),
         deleting_policy(),
         scrubbing_policy(),

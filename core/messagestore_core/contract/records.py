@@ -10,11 +10,12 @@ from messagestore_core.contract.base import ContractModel, JsonPath, MessagePath
 FileFormat = Literal["JSONLines", "JSON", "Text"]
 AfterIngest = Literal["Keep", "Delete", "Archive"]
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+TimeUnit = Literal["Seconds", "Milliseconds", "Microseconds", "Nanoseconds"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
-class FieldMapping(ContractModel):
-    """Where one canonical field comes from: a path in the record, a part of a Kafka record, or a constant."""
+class ValueMapping(ContractModel):
+    """Where a value comes from: a path in the record, a part of a Kafka record, or a constant."""
 
     path: JsonPath | None = Field(default=None, description="Path in the record.")
     header: Annotated[str, Field(strict=True, min_length=1, max_length=249)] | None = Field(
@@ -26,6 +27,17 @@ class FieldMapping(ContractModel):
     )
     default: Value | None = Field(default=None, description="Default if the value is absent or null.")
     value: Value | None = Field(default=None, description="A constant, the same for every record.")
+
+
+class FieldMapping(ValueMapping):
+    """Where one canonical field comes from."""
+
+    unit: TimeUnit | None = Field(
+        default=None,
+        exclude_if=lambda unit: unit is None,
+        description="Unit of a time that is a number since 1970, or a string of one; default has it too. If absent, "
+        "the time is text by RFC 3339.",
+    )
 
 
 class Envelope(ContractModel):
@@ -94,6 +106,10 @@ class FilesSource(_UnderPrefix):
     """What happens to a file once all of its records are committed."""
     archive_uri: str | None = None
     """With Archive: the folder that files are copied into. They keep their path below ``uri``."""
+    include: tuple[str, ...] = Field(default=(), exclude_if=lambda globs: not globs)
+    """Only files whose path below ``uri`` matches one of these globs are read; empty: all."""
+    exclude: tuple[str, ...] = Field(default=(), exclude_if=lambda globs: not globs)
+    """Files that match one of these are not read, whatever ``include`` says."""
     last_line_after: timedelta | None = None
     """For how long a file must not have changed until a last line without an end is read; None: it is read at once."""
 

@@ -30,6 +30,7 @@ from messagestore_core.contract.records import (
     KafkaCluster,
     KafkaSource,
     RecordsSource,
+    TimeUnit,
     Translator,
 )
 from messagestore_core.contract.stores import StorageEntry, Table
@@ -87,6 +88,8 @@ class Lifecycle(ContractModel):
     """How long an update waits for its message."""
     processing_timeout: timedelta | None = None
     """How long a message may be PROCESSING before that attempt counts as failed; None: for ever."""
+    time_unit: TimeUnit | None = Field(default=None, exclude_if=lambda unit: unit is None)
+    """The unit of an update's time that is a number since 1970; None: it is text by RFC 3339."""
 
 
 class Match(ContractModel):

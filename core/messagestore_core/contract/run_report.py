@@ -104,6 +104,8 @@ class Lag(ContractModel):
     oldest_pending_time: datetime | None = None
     source_found: bool | None = None
     """Whether a source of files has, or has had, a file; absent for a topic and in reports of earlier releases."""
+    skipped_files: int | None = None
+    """Files that ``include`` and ``exclude`` left out of the last listing; absent where the source has neither."""
 
 
 class LifecycleOutcome(ContractModel):

@@ -15,14 +15,25 @@ from messagestore_operator.api.model import Model
 from messagestore_operator.api.scalars import UniqueNames
 
 
-class FieldMapping(records.FieldMapping, Model):
+class FieldMapping(records.ValueMapping, Model):
     """Where one canonical field comes from: a path in the record, a part of a Kafka record, or a constant."""
 
     validations = rules.FIELD_MAPPING
 
 
+class TimeMapping(records.FieldMapping, Model):
+    """Where a time comes from."""
+
+    validations = rules.TIME_MAPPING
+
+
 def _mapping(description: str) -> FieldMapping | None:
     field: FieldMapping | None = Field(default=None, description=description)
+    return field
+
+
+def _time_mapping(description: str) -> TimeMapping | None:
+    field: TimeMapping | None = Field(default=None, description=description)
     return field
 
 
@@ -55,9 +66,9 @@ class EnvelopeFields(Model):
     content_type: FieldMapping | None = _mapping("Media type of the payload.")
     payload_encoding: FieldMapping | None = _mapping("Serialization of the payload, as the producer names it.")
     schema_version: FieldMapping | None = _mapping("Version of the envelope.")
-    time: FieldMapping | None = _mapping("When the message was created.")
+    time: TimeMapping | None = _time_mapping("When the message was created.")
     ttl: FieldMapping | None = _mapping("How long the message is of use, an ISO 8601 duration.")
-    expires_at: FieldMapping | None = _mapping("Until when the message is of use.")
+    expires_at: TimeMapping | None = _time_mapping("Until when the message is of use.")
     expected_version: FieldMapping | None = _mapping("Position that the stream's last message must have.")
     status: FieldMapping | None = _mapping("Status of the message's processing.")
     result: FieldMapping | None = _mapping("Result of the message's processing.")

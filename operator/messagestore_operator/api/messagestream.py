@@ -164,6 +164,11 @@ class Lifecycle(Model):
         default=None,
         description="A message that stays PROCESSING longer becomes FAILED and may be retried. If absent, no timeout.",
     )
+    time_unit: records.TimeUnit | None = Field(
+        default=None,
+        description="Unit of an update's time that is a number since 1970, or a string of one. If absent, the time is "
+        "text by RFC 3339.",
+    )
 
 
 class Sequences(Model):

@@ -67,6 +67,9 @@ class Lag(StatusModel):
     source_found: Flag | None = Field(
         default=None, description="Whether the folder of a source has, or has had, a file."
     )
+    skipped_files: Count | None = Field(
+        default=None, description="Files that include and exclude leave out. Absent if the source has neither."
+    )
 
 
 class SequencesStatus(StatusModel):

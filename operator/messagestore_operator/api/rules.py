@@ -183,6 +183,14 @@ FIELD_MAPPING = (
         holds=lambda mapping: mapping.default is None or mapping.value is None,
     ),
 )
+TIME_MAPPING = (
+    *FIELD_MAPPING,
+    ValidationRule(
+        message="unit goes with path or header: beside record or value no number would have it",
+        cel="!has(self.unit) || has(self.path) || has(self.header)",
+        holds=lambda mapping: mapping.unit is None or mapping.path is not None or mapping.header is not None,
+    ),
+)
 ENVELOPE_FIELDS = ValidationRule(
     message="give streamName or category: without either a message belongs to no stream",
     cel="has(self.streamName) || has(self.category)",

@@ -189,6 +189,18 @@ class SourceUri(RuledText):
     __slots__ = ()
 
 
+class Glob(RuledText):
+    """A pattern for paths of files below a folder."""
+
+    pattern = r"^((\*\*|\*|\*?([^*/\x00-\x1f\x7f]\*?)+)/)*(\*\*|\*|\*?([^*/\x00-\x1f\x7f]\*?)+)$"
+    max_length = 256
+    worded = True
+    expected = "a path below the folder, with * and ? for parts of a name and ** for any folders, such as **/*.json"
+    validations = (rules.NO_DOTS,)
+
+    __slots__ = ()
+
+
 class Endpoint(CheckedText):
     """The address of a server with the S3 protocol."""
 

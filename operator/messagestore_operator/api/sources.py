@@ -11,10 +11,11 @@ from messagestore_core.contract.records import AfterIngest, FileFormat
 from messagestore_operator.api import rules
 from messagestore_operator.api.common import KafkaSecurity, Storage
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.scalars import BootstrapServers, Duration, Quantity, SourceUri, StoreUri, Topic
+from messagestore_operator.api.scalars import BootstrapServers, Duration, Glob, Quantity, SourceUri, StoreUri, Topic
 
 DEFAULT_FILES_PER_BATCH = 1000
 BatchSize = Annotated[Integer, Field(ge=1, le=100_000_000)]
+Globs = Annotated[tuple[Glob, ...], Field(max_length=32)]
 
 
 class FilesSource(Model):
@@ -52,6 +53,14 @@ class FilesSource(Model):
         default=None,
         description="For how long a file must not have changed until a last line is read that has no line end and, "
         "with JSONLines, is no whole object. If absent, PT1M for a file: URI; on object storage it is read at once.",
+    )
+    include: Globs = Field(
+        default=(),
+        description="Globs for paths below uri, such as dt=*/**/*.json; only files that match one are read. If empty, "
+        "all. Names that begin with . or _ are always skipped.",
+    )
+    exclude: Globs = Field(
+        default=(), description="Globs for paths below uri; files that match one are skipped, whatever include says."
     )
     storage: Storage | None = Field(
         default=None, description="How to reach the folder, if that differs from the table's storage."

@@ -37,7 +37,7 @@ from messagestore_core.versions.rules import is_declared
 from messagestore_jobs.index.changes import changes_between
 from messagestore_jobs.index.manifest import read_manifest, usable
 from messagestore_jobs.lock import writing
-from messagestore_jobs.source.local_files import list_local_files, list_objects
+from messagestore_jobs.source.local_files import Chosen, list_local_files, list_objects
 from messagestore_jobs.source.plan import TIMES_PACKED
 
 LITTLE_BYTES, LITTLE_FILES = 8 << 20, 10_000
@@ -88,7 +88,7 @@ def find_work(document: RunDocument, storage: Storage) -> PendingWork:
             updates = task.lifecycle is not None or note.updates != UpdateCounts()
             few = not updates and all(map(_is_plain, unread)) and index_is_near(store)
             return PendingWork(bytes=sum(one.bytes for one in unread) if few else None)
-        return PendingWork(_outcome(store, document, task, note, begun=unread[0].begun))
+        return PendingWork(_outcome(store, document, task, note, unread))
 
 
 def _sources(task: IngestTask) -> list[tuple[str, _Files]] | None:
@@ -134,6 +134,8 @@ class _Unread(NamedTuple):
     """About how many after decompression."""
     broke_off: bool
     begun: bool
+    skipped: int | None
+    """How many files its ``include`` and ``exclude`` leave out."""
 
     def __bool__(self) -> bool:
         return self.broke_off or self.files > 0
@@ -142,13 +144,14 @@ class _Unread(NamedTuple):
 def _unread(store: Store, source_id: str, source: _Files, own: set[str]) -> _Unread:
     read = ReadFiles(store, source_id)
     files = size = 0
-    for portion in _listed(store, source.uri):
+    chosen = Chosen(source)
+    for portion in chosen.of(_listed(store, source.uri)):
         sizes, ends = portion["size"].to_numpy(), read.ends.of(portion)
         files += int((ends < sizes).sum())
         times = np.where(pc.ends_with(portion["uri"], ".gz").to_numpy(), TIMES_PACKED, 1)
         size += int((np.maximum(sizes - np.maximum(ends, 0), 0) * times).sum())
     broke_off = read.last_batch > read.committed() or bool(read.left_behind(own))
-    return _Unread(files, size, broke_off, read.has_begun())
+    return _Unread(files, size, broke_off, read.has_begun() or bool(chosen.skipped), chosen.skipped)
 
 
 def _listed(store: Store, uri: str) -> Iterator[pa.Table]:
@@ -185,16 +188,19 @@ def index_is_near(store: Store) -> bool:
     return all(one is not None and one.few for one in changes)
 
 
-def _outcome(store: Store, document: RunDocument, task: IngestTask, note: CommitNote, *, begun: bool) -> IngestOutcome:
-    lag = Lag(as_of=now(document), files=0, source_found=begun)
+def _outcome(
+    store: Store, document: RunDocument, task: IngestTask, note: CommitNote, unread: list[_Unread]
+) -> IngestOutcome:
+    at = now(document)
+    lags = [Lag(as_of=at, files=0, source_found=one.begun, skipped_files=one.skipped) for one in unread]
     lifecycle = None
     if task.lifecycle is not None or note.updates != UpdateCounts():
-        lifecycle = LifecycleOutcome(totals=note.updates, lag=lag if task.lifecycle else None)
+        lifecycle = LifecycleOutcome(totals=note.updates, lag=lags[1] if task.lifecycle else None)
     return IngestOutcome(
         counts=IngestCounts(),
         totals=note.totals,
         batches=0,
         table=table_state(store, note),
-        lag=lag,
+        lag=lags[0],
         lifecycle=lifecycle,
     )

@@ -11,7 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_core.bounds import LARGEST_VERSION, LAST_MOMENT, LONGEST_ERROR, LONGEST_TEXT
-from messagestore_core.contract.records import Envelope, FieldMapping, FileFormat
+from messagestore_core.contract.records import Envelope, FieldMapping, FileFormat, TimeUnit
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.envelope import MAPPED
 from messagestore_core.paths import steps
@@ -23,6 +23,7 @@ from messagestore_jobs.source.columns import (
     Projections,
     duration_microseconds,
     json_envelope,
+    no_time,
     time_of,
     true_or_false,
     whole_number,
@@ -113,10 +114,10 @@ def field_columns(task: IngestTask, at: Column) -> Projections:
     return (
         (
             *(_text(field.name).alias(field.column) for field in _AS_GIVEN),
-            time_of(_text("time")).alias("own_time"),
+            _time(task.envelope, "time").alias("own_time"),
             _stream_name().alias("stream_name"),
             F.when(_text("ttl").isNotNull(), duration_microseconds(_text("ttl"))).alias("ttl_microseconds"),
-            F.when(_text("expiresAt").isNotNull(), time_of(_text("expiresAt"))).alias("own_expires_at"),
+            F.when(_text("expiresAt").isNotNull(), _time(task.envelope, "expiresAt")).alias("own_expires_at"),
         ),
         (
             F.substring_index("stream_name", "-", 1).alias("category"),
@@ -139,12 +140,12 @@ def field_columns(task: IngestTask, at: Column) -> Projections:
     )
 
 
-def problems() -> list[tuple[Column, str]]:
+def problems(envelope: Envelope) -> list[tuple[Column, str]]:
     """All rules for values of fields: the condition of a violation, over ``field_columns``, and its text."""
     return [
         (_text("messageId") == "", "messageId is empty"),
-        (_wrong("time", F.col("own_time")), "time is no RFC 3339 time in the years 1 to 9999"),
-        (_wrong("expiresAt", F.col("own_expires_at")), "expiresAt is no RFC 3339 time in the years 1 to 9999"),
+        (_wrong("time", F.col("own_time")), f"time {no_time(_unit(envelope, 'time'))}"),
+        (_wrong("expiresAt", F.col("own_expires_at")), f"expiresAt {no_time(_unit(envelope, 'expiresAt'))}"),
         (_wrong("ttl", F.col("ttl_microseconds")), "ttl is no ISO 8601 duration in weeks or smaller"),
         (_wrong("ttl", F.col("expires_at")), "time + ttl lies behind the year 9999"),
         (_wrong("sequenceNumber", _from(1, "sequence_number")), "sequenceNumber is no whole number from 1"),
@@ -224,6 +225,14 @@ def _with_default(name: str, own: Column, mapping: FieldMapping) -> Column:
 
 def _text(name: str) -> Column:
     return F.col(wire(name))
+
+
+def _time(envelope: Envelope, name: str) -> Column:
+    return time_of(_text(name), _unit(envelope, name))
+
+
+def _unit(envelope: Envelope, name: str) -> TimeUnit | None:
+    return envelope.fields[name].unit if name in envelope.fields else None
 
 
 def _whole(name: str) -> Column:

@@ -39,7 +39,7 @@ def verdict_columns(task: IngestTask) -> Projections:
         *_unreadable(),
         *_missing(task.envelope),
         *_of_event(task.envelope),
-        *(_Violation(met, Reason.INVALID_FIELD, F.lit(words)) for met, words in problems()),
+        *(_Violation(met, Reason.INVALID_FIELD, F.lit(words)) for met, words in problems(task.envelope)),
         *_unknown(task.envelope),
         *_bad_stream_name(),
         *_too_large(task.max_payload_bytes),

@@ -83,6 +83,7 @@ class LifecycleWork:
         self._pending_for = task.lifecycle.pending_for if task.lifecycle else _PENDING_FOR
         self._processing_timeout = task.lifecycle.processing_timeout if task.lifecycle else None
         self._arrivals, self._task = arrivals, updates_task(task)
+        self._time_unit = task.lifecycle.time_unit if task.lifecycle else None
         self._unfinished: dict[str, int] | None = None
         self._counted_at = first
 
@@ -148,7 +149,8 @@ class LifecycleWork:
         assert self._arrivals is not None
         assert self._task is not None
         try:
-            records = read_updates(read_planned(self._context.spark, self._task, due.batch)[0]).toArrow()
+            planned, _ = read_planned(self._context.spark, self._task, due.batch)
+            records = read_updates(planned, self._time_unit).toArrow()
         except (PySparkException, Py4JJavaError) as error:
             # The source of updates that an earlier try let wait may be gone; the next try writes those that are left.
             self._forget_waiting(due.batch)

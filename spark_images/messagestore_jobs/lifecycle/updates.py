@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.bounds import LONGEST_ERROR, MOST_ATTEMPTS
+from messagestore_core.contract.records import TimeUnit
 from messagestore_core.reasons import DeadLetterReason as Reason
 from messagestore_core.store.dead_letters import (
     NAME_COLUMNS,
@@ -18,7 +19,14 @@ from messagestore_core.store.dead_letters import (
 )
 from messagestore_core.store.fence import HeldStore
 from messagestore_jobs.lifecycle.transitions import UPDATES
-from messagestore_jobs.source.columns import Projections, json_envelope, time_of, whole_number, with_projections
+from messagestore_jobs.source.columns import (
+    Projections,
+    json_envelope,
+    no_time,
+    time_of,
+    whole_number,
+    with_projections,
+)
 
 KIND = "lifecycle"
 """The kind of an update's source in tables."""
@@ -27,13 +35,17 @@ _NARROW = ("part", "row", "kind", "uri", "partition", "offset", "raw", "cut")
 _FIELDS = ("message_id", "status", "result", "error", "time", "attempt", "reason", "detail")
 
 
-def read_updates(records: DataFrame) -> DataFrame:
+def read_updates(records: DataFrame, time_unit: TimeUnit | None) -> DataFrame:
     """The records of ``read_records`` as updates, or with the reason why they are none.
 
     Columns: part, row, kind, uri, partition, offset, raw binary (the record), cut; message_id, status, result binary,
     error, time timestamp, attempt long; reason and detail string, null where the record is an update.
+
+    Args:
+        records: of a batch.
+        time_unit: of an update's time that is a number; None: it is text.
     """
-    validated = with_projections(records.where("row >= 0"), _columns())
+    validated = with_projections(records.where("row >= 0"), _columns(time_unit))
     return validated.drop("time").withColumnRenamed("own_time", "time").select(*_NARROW, *_FIELDS)
 
 
@@ -65,7 +77,7 @@ def set_aside_once(store: HeldStore, dead_letters: pa.Table, batch: str, read_be
     return sum(one is None or one == batch for one in by)
 
 
-def _columns() -> Projections:
+def _columns(time_unit: TimeUnit | None) -> Projections:
     spec = {
         "paths": {name: [name] for name in (*_TEXTS.values(), "result")},
         "contentType": "application/json",
@@ -81,20 +93,20 @@ def _columns() -> Projections:
             F.col("record.result").alias("result"),
         ),
         (
-            F.when(F.col("time").isNotNull(), time_of(F.col("time"))).alias("own_time"),
+            F.when(F.col("time").isNotNull(), time_of(F.col("time"), time_unit)).alias("own_time"),
             whole_number(F.col("attempt_text")).alias("attempt"),
         ),
-        (_first(0).alias("reason"), _first(1).alias("detail")),
+        (_first(0, time_unit).alias("reason"), _first(1, time_unit).alias("detail")),
     )
 
 
-def _first(part: int) -> Column:
+def _first(part: int, time_unit: TimeUnit | None) -> Column:
     """Reason (0) or detail (1) of the first violation; null without one."""
     none = F.lit(None).cast("string")
-    return reduce(lambda rest, v: F.when(v[0], v[1][part]).otherwise(rest), reversed(_violations()), none)
+    return reduce(lambda rest, v: F.when(v[0], v[1][part]).otherwise(rest), reversed(_violations(time_unit)), none)
 
 
-def _violations() -> list[tuple[Column, tuple[Column, Column]]]:
+def _violations(time_unit: TimeUnit | None) -> list[tuple[Column, tuple[Column, Column]]]:
     unparseable = F.lit(str(Reason.UNPARSEABLE))
     record_reason = F.col("record.reason")
     return [
@@ -102,7 +114,7 @@ def _violations() -> list[tuple[Column, tuple[Column, Column]]]:
         (F.col("fault").isNotNull(), (unparseable, F.col("fault"))),
         (record_reason.isNotNull(), (record_reason, F.col("record.detail"))),
         *((condition, _said(Reason.MISSING_FIELD, words)) for condition, words in _missing()),
-        *((condition, _said(Reason.INVALID_FIELD, words)) for condition, words in _invalid()),
+        *((condition, _said(Reason.INVALID_FIELD, words)) for condition, words in _invalid(time_unit)),
     ]
 
 
@@ -117,16 +129,13 @@ def _missing() -> list[tuple[Column, str]]:
     ]
 
 
-def _invalid() -> list[tuple[Column, str]]:
+def _invalid(time_unit: TimeUnit | None) -> list[tuple[Column, str]]:
     in_range = F.coalesce(F.col("attempt").between(1, MOST_ATTEMPTS), F.lit(False))
     given = F.col("attempt_text").isNotNull() & (F.col("attempt_text") != "null")
     return [
         (F.col("message_id") == "", "messageId is empty"),
         (~F.col("status").isin(*UPDATES), f"status is none of {', '.join(UPDATES)}"),
-        (
-            F.col("time").isNotNull() & F.col("own_time").isNull(),
-            "time is no RFC 3339 time in the years 1 to 9999",
-        ),
+        (F.col("time").isNotNull() & F.col("own_time").isNull(), f"time {no_time(time_unit)}"),
         (given & ~in_range, f"attempt is no whole number from 1 to {MOST_ATTEMPTS}"),
         (F.length("error") > LONGEST_ERROR, f"error is longer than {LONGEST_ERROR} characters"),
     ]

@@ -12,11 +12,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from messagestore_core.bounds import FIRST_MOMENT, LAST_MOMENT
+from messagestore_core.clock import microseconds
+from messagestore_core.contract.records import TimeUnit
+
 Projections = tuple[tuple[Column, ...], ...]
 _TTL = (
     r"^P(?!$)(?:(\d{1,6})W)?(?:(\d{1,7})D)?"
     r"(?:T(?!$)(?:(\d{1,8})H)?(?:(\d{1,9})M)?(?:(\d{1,10})(?:\.(\d{1,6}))?S)?)?\z"
 )
+_NUMBER = r"^-?\d{1,30}(\.\d{1,30})?([eE][+-]?\d{1,2})?\z"
+"""With a longer exponent, a decimal of some bytes would take all memory."""
+_MICROSECONDS = {"Seconds": "1000000", "Milliseconds": "1000", "Microseconds": "1", "Nanoseconds": "0.001"}
+_FIRST, _LAST = microseconds(FIRST_MOMENT), microseconds(LAST_MOMENT)
 _TTL_MICROSECONDS = {1: 7 * 86_400_000_000, 2: 86_400_000_000, 3: 3_600_000_000, 4: 60_000_000, 5: 1_000_000}
 
 
@@ -36,9 +44,24 @@ def json_envelope(spec: Mapping[str, Any], texts: Sequence[str]) -> Column:
     return F.call_function("messagestore.envelope", F.col("value"), F.lit(json.dumps(spec)), named)
 
 
-def time_of(text: Column) -> Column:
-    """An RFC 3339 time of the years 1 to 9999; null if the text is none."""
-    return F.call_function("messagestore.time", text)
+def time_of(text: Column, unit: TimeUnit | None = None) -> Column:
+    """A time of the years 1 to 9999, to the microsecond; null if the text is none.
+
+    Args:
+        text: by RFC 3339; with a unit, a number of that unit since 1970.
+        unit: of the number.
+    """
+    if unit is None:
+        return F.call_function("messagestore.time", text)
+    number = F.when(text.rlike(_NUMBER), text.try_cast("decimal(36, 12)"))
+    moment = F.floor(number * F.lit(_MICROSECONDS[unit]).cast("decimal(10, 3)"))
+    return F.when(moment.between(_FIRST, _LAST), F.timestamp_micros(moment.try_cast("bigint")))
+
+
+def no_time(unit: TimeUnit | None = None) -> str:
+    """What a text that is no time of ``time_of`` is not, in words that follow its field's name."""
+    form = "RFC 3339 time" if unit is None else f"number of {unit.lower()} since 1970"
+    return f"is no {form} in the years 1 to 9999"
 
 
 def duration_microseconds(text: Column) -> Column:

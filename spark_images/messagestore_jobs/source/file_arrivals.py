@@ -27,7 +27,7 @@ from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.after_ingest import AfterIngest
 from messagestore_jobs.source.arrivals import REPLACED, Arrivals, Due
 from messagestore_jobs.source.contents import Contents, LastLines
-from messagestore_jobs.source.local_files import list_local_files
+from messagestore_jobs.source.local_files import Chosen, list_local_files
 from messagestore_jobs.source.plan import (
     held_at_once,
     limits_of_files,
@@ -61,11 +61,12 @@ class FileArrivals(Arrivals):
         self._record_bytes = _RECORD_BYTES
         self._reported: set[str] = set()
         self._nameless: str | None = None
+        self._chosen = Chosen(source)
 
     def list_source(self) -> None:
         """List the files, and put away those that were committed whole."""
         self._nameless = None
-        waiting = pending_files(self._put_away(self._listed()), self._read.ends)
+        waiting = pending_files(self._put_away(self._chosen.of(self._listed())), self._read.ends)
         waiting = self._contents.going_on(waiting) if self._contents else waiting
         if self._last_lines:
             # Files are written by other clocks than the run's.
@@ -225,8 +226,14 @@ class FileArrivals(Arrivals):
         """Counted in files."""
         left = {r.file for r in (*self._waiting, *self._open_lines)}
         oldest = min((file.modified_at for file in left), default=None)
-        exists = bool(left) or self._read.has_begun()
-        return Lag(as_of=now(self._document), files=len(left), oldest_pending_time=oldest, source_found=exists)
+        skipped = self._chosen.skipped
+        return Lag(
+            as_of=now(self._document),
+            files=len(left),
+            oldest_pending_time=oldest,
+            source_found=bool(left) or bool(skipped) or self._read.has_begun(),
+            skipped_files=skipped,
+        )
 
 
 def shown(path: str) -> str:

@@ -1,23 +1,74 @@
-"""The files below a folder, of this machine or on object storage, listed without a JVM."""
+"""The files below a folder, of this machine or on object storage, listed without a JVM, and which of them count."""
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 
 from messagestore_core.bounds import FIRST_MOMENT, LAST_MOMENT
 from messagestore_core.clock import microseconds
-from messagestore_core.store.objects import local_path
+from messagestore_core.contract.records import FilesSource, RecordsSource
+from messagestore_core.store.objects import LOCAL, is_local, local_path
 from messagestore_core.store.schemas import FILES
 
 _AT_ONCE = 16_384
 """How many files a portion has."""
 _HIDDEN = (".", "_")
 _FIRST, _LAST = microseconds(FIRST_MOMENT), microseconds(LAST_MOMENT)
+
+
+class Chosen:
+    """Which of the listed files a source reads, by its ``include`` and ``exclude``."""
+
+    def __init__(self, source: FilesSource | RecordsSource) -> None:
+        self._include, self._exclude = "", ""
+        if isinstance(source, FilesSource):
+            self._include, self._exclude = _regex(source.include), _regex(source.exclude)
+        folder = f"{LOCAL}{local_path(source.uri)}" if is_local(source.uri) else source.uri
+        self._above = len(folder.rstrip("/")) + 1
+        self.skipped: int | None = 0 if self._include or self._exclude else None
+        """How many files of the last listing are not read; None where the source reads all."""
+
+    def of(self, listed: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The files that are read, in portions.
+
+        Args:
+            listed: all files below the source's folder, with column ``uri``.
+        """
+        if self.skipped is None:
+            yield from listed
+            return
+        self.skipped = 0
+        for files in listed:
+            paths = pc.utf8_slice_codeunits(files["uri"], self._above)
+            read = pc.match_substring_regex(paths, self._include)
+            if self._exclude:
+                read = pc.and_not(read, pc.match_substring_regex(paths, self._exclude))
+            chosen = files.filter(read)
+            self.skipped += files.num_rows - chosen.num_rows
+            yield chosen
+
+
+def _regex(globs: Iterable[str]) -> str:
+    """An expression of RE2, which takes linear time, for the paths that match a glob; empty without one."""
+    either = "|".join(map(_path_regex, globs))
+    return f"^(?:{either})$" if either else ""
+
+
+def _path_regex(glob: str) -> str:
+    *folders, name = glob.split("/")
+    above = "".join("(?:[^/]+/)*" if folder == "**" else f"{_name_regex(folder)}/" for folder in folders)
+    return above + ("(?s:.+)" if name == "**" else _name_regex(name))
+
+
+def _name_regex(glob: str) -> str:
+    return "".join({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)) for char in glob)
 
 
 def list_local_files(

@@ -66,6 +66,8 @@ def verdict_digest(spark: SparkSession, task: IngestTask) -> str:
     """A digest of all that verdicts depend on besides the records and the store."""
     said = task.model_dump(mode="json", exclude=_NOT_IN_VERDICTS)
     said["source"] = task.source.model_dump(mode="json", include=_IN_VERDICTS)
+    if task.lifecycle is not None and task.lifecycle.time_unit is not None:
+        said["time_unit"] = task.lifecycle.time_unit
     text = json.dumps([_RULES, too_many_bytes(spark), said], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -183,6 +183,20 @@ def test_messages_count_apart_from_updates(stream: Updated) -> None:
     assert last_note(Store(stream.table.uri)).totals == outcome.totals
 
 
+def test_the_time_of_an_update_may_be_a_number(stream: Updated) -> None:
+    due = START + HOUR
+    stream.arrive("b.jsonl", lines(*(record(f"e{n}", expiresAt=due.isoformat()) for n in range(2))))
+    stream.run()
+    before, then = (round(at.timestamp() * 1000) for at in (START, due))
+    stream.tell(update("e0", "COMPLETED", time=before), update("e1", "COMPLETED", time=str(then)))
+    stream.tell(update("e1", "COMPLETED", time="soon"))
+    report = stream.told(due, lifecycle=stream.lifecycle().model_copy(update={"time_unit": "Milliseconds"}))
+    assert report.counts == UpdateCounts(received=3, applied=1, stale=1, dead_lettered=1, expired=1)
+    assert (stream.states()["e0"][0], stream.states()["e1"][0]) == ("COMPLETED", "EXPIRED")
+    (letter,) = stream.dead_letters()
+    assert letter["detail"] == "of a status update, time is no number of milliseconds since 1970 in the years 1 to 9999"
+
+
 def test_a_message_that_is_open_when_its_time_has_passed_expires(stream: Updated) -> None:
     due = (START + HOUR).isoformat()
     stream.arrive("b.jsonl", lines(*(record(f"e{n}", expiresAt=due) for n in range(5))))

@@ -4,9 +4,11 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from messagestore_jobs.source.local_files import list_local_files, modified_at
+from messagestore_core.contract.records import FilesSource
+from messagestore_jobs.source.local_files import Chosen, list_local_files, modified_at
 
 
 @pytest.fixture
@@ -94,3 +96,42 @@ def test_a_name_that_is_not_utf8_is_told(root: Path) -> None:
     files, _, unreadable = listed(root)
     assert files == {"a.jsonl", "day/größe.jsonl"}
     assert [os.fsencode(path) for path in unreadable] == [os.fsencode(root) + b"/\xff.jsonl"]
+
+
+PATHS = ("a", "a.json", "b/a.json", "b/c/a.json", "b/c/d/a.json", "dt=1/x", "ä/b.json", "b.json/a", "b/a.json\nx", "(a")
+
+
+@pytest.mark.parametrize(
+    "folder", ["s3a://bucket/in/", "s3a://bucket", "file:///in", "file:/in", "/in", "abfss://a@b/ü"]
+)
+@pytest.mark.parametrize(
+    ("include", "exclude", "chosen"),
+    [
+        ((), ("**",), ()),
+        (("**",), (), PATHS),
+        (("*",), (), ("a", "a.json", "(a")),
+        (("*.json",), (), ("a.json",)),
+        (("**/*.json",), (), ("a.json", "b/a.json", "b/c/a.json", "b/c/d/a.json", "ä/b.json")),
+        (("b/**/a.json",), (), ("b/a.json", "b/c/a.json", "b/c/d/a.json")),
+        (("b/**",), ("**/c/*",), ("b/a.json", "b/c/d/a.json", "b/a.json\nx")),
+        (("?/*", "(?"), (), ("b/a.json", "ä/b.json", "b/a.json\nx", "(a")),
+        (("dt=*/*", "a"), (), ("a", "dt=1/x")),
+        ((), ("*", "b*/**"), ("dt=1/x", "ä/b.json")),
+    ],
+)
+def test_globs_choose_files_by_their_path_below_the_folder(
+    folder: str, include: tuple[str, ...], exclude: tuple[str, ...], chosen: tuple[str, ...]
+) -> None:
+    choice = Chosen(FilesSource(uri=folder, include=include, exclude=exclude))
+    prefix = folder.rstrip("/") if "//" in folder else f"file://{folder.removeprefix('file:')}"
+    listed = [pa.table({"uri": [f"{prefix}/{path}" for path in paths]}) for paths in (PATHS[:3], PATHS[3:])]
+    for _ in range(2):
+        read = [uri for portion in choice.of(listed) for uri in portion["uri"].to_pylist()]
+        assert read == [f"{prefix}/{path}" for path in PATHS if path in chosen]
+        assert choice.skipped == len(PATHS) - len(chosen)
+
+
+def test_a_source_without_globs_reads_all_and_counts_nothing() -> None:
+    choice = Chosen(FilesSource(uri="/in"))
+    listed = [pa.table({"uri": ["file:///in/a"]})]
+    assert (list(choice.of(listed)), choice.skipped) == (listed, None)

@@ -1,0 +1,29 @@
+"""Files as other systems write them: each example of examples/sources stores what its files have."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from support.local_runs import EXAMPLES, LocalRuns, render
+from support.stores import Row, stored
+
+
+def test_sources(local_run: LocalRuns, tmp_path: Path) -> None:
+    manifests = sorted(path.name for path in (EXAMPLES / "sources").glob("*.yaml"))
+    text = "\n---\n".join(render(f"sources/{name}", tmp_path) for name in manifests)
+    done = local_run.run_text(text, "--at", "2026-04-01T00:00:00Z")
+    assert done.exit_code == 0, done.stderr
+
+    def counts(name: str) -> tuple[int, int, int]:
+        totals = done.status(f"MessageStream/{name}")["totals"]
+        return totals["received"], totals["stored"], totals["deadLettered"]
+
+    def rows(name: str) -> list[Row]:
+        return stored(f"file://{tmp_path}/sources/{name}")
+
+    assert counts("changes") == (4, 3, 1)
+    assert done.status("MessageStream/changes")["lag"]["skippedFiles"] == 1
+    assert [(row["message_id"], row["stream_name"], row["type"], row["time"]) for row in rows("changes")] == [
+        ("24023128", "order-4711", "c", datetime(2026, 3, 2, 8, 45, 0, 123_000, UTC)),
+        ("24023440", "order-4712", "c", datetime(2026, 3, 2, 8, 45, 1, 7_000, UTC)),
+        ("24023992", "order-4711", "u", datetime(2026, 3, 2, 9, 45, tzinfo=UTC)),
+    ]

@@ -1,0 +1,119 @@
+"""Files and records as others write them."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_core.contract.records import Envelope, FieldMapping, TimeUnit
+from messagestore_core.contract.run_report import IngestCounts
+from messagestore_jobs.driver.execute import check_for_work
+from support.ingests import START, Stream, adds_up, lines, record
+
+pytestmark = pytest.mark.usefixtures("compiled")
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Stream]:
+    """A stream whose counts must add up after each test."""
+    stream = Stream(spark, tmp_path)
+    yield stream
+    totals = stream.run().totals
+    assert adds_up(totals)
+    assert totals.stored == len(stream.messages())
+    assert totals.dead_lettered == len(stream.dead_letters())
+
+
+NUMBERS = {
+    "0": "1970-01-01T00:00:00",
+    "1772441100.1234567": "2026-03-02T08:45:00.123456",
+    '"1772441100.5"': "2026-03-02T08:45:00.500000",
+    "1.7724411E9": "2026-03-02T08:45:00",
+    "-1": "1969-12-31T23:59:59",
+    "-0.0000001": "1969-12-31T23:59:59.999999",
+    "1e-99": "1970-01-01T00:00:00",
+    "-62135596800": "0001-01-01T00:00:00",
+    "253402300799.999999": "9999-12-31T23:59:59.999999",
+}
+"""Seconds, and the times that they are."""
+NO_NUMBERS = [
+    *("-62135596800.000001", "253402300800", "1e30", "1e99", "1e999999999", "1e-999999999", "9" * 1_000),
+    *('"2026-03-02T08:45:00Z"', '" 1"', '"+1"', '"1."', '"0x1"', '"NaN"', '""', "true"),
+]
+
+
+def of_time(unit: TimeUnit | None, **more: str) -> Envelope:
+    time = FieldMapping(path="$.at", unit=unit, **more)  # type: ignore[arg-type]
+    fields = {"messageId": FieldMapping(path="$.id"), "category": FieldMapping(value="c"), "time": time}
+    return Envelope(format="Custom", fields=fields | {"expiresAt": FieldMapping(path="$.until", unit="Milliseconds")})
+
+
+def test_a_number_since_1970_is_a_time_of_its_unit(stream: Stream) -> None:
+    timed = [b'{"id":"%d","at":%s}' % (n, at.encode()) for n, at in enumerate([*NUMBERS, *NO_NUMBERS, "[]"])]
+    stream.arrive("a.jsonl", lines(*timed))
+    given = len(NUMBERS)
+    counts = stream.run(envelope=of_time("Seconds")).counts
+    assert counts == IngestCounts(received=len(timed), stored=given, dead_lettered=len(timed) - given)
+    assert [row["time"] for row in stream.messages()] == [
+        datetime.fromisoformat(f"{at}+00:00") for at in NUMBERS.values()
+    ]
+    *numbers, array = stream.dead_letters()
+    assert {(row["reason"], row["detail"]) for row in numbers} == {
+        ("InvalidField", "time is no number of seconds since 1970 in the years 1 to 9999")
+    }
+    assert array["detail"] == "time is an array"
+
+
+def test_each_unit_counts_by_itself_and_a_default_has_it_too(stream: Stream) -> None:
+    second = Decimal("1772441100.123456")
+    sizes: dict[TimeUnit, int] = {"Seconds": 1, "Milliseconds": 10**3, "Microseconds": 10**6, "Nanoseconds": 10**9}
+    for unit, size in sizes.items():
+        text = f'{{"id":"{unit}","at":{second * size:f}}}\n{{"id":"{unit} none"}}'
+        stream.arrive(f"{unit}.jsonl", text.encode())
+        stream.run(envelope=of_time(unit, default=str(size)))
+    at = datetime(2026, 3, 2, 8, 45, 0, 123_456, UTC)
+    one_second = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+    assert [row["time"] for row in stream.messages()] == [at, one_second] * len(sizes)
+
+
+def test_an_expiration_may_be_a_number(stream: Stream) -> None:
+    until = (START + timedelta(days=1)).timestamp() * 1000
+    late = b'{"id":"late","at":"2026-01-05T11:00:00Z","until":1}'
+    stream.arrive("a.jsonl", lines(b'{"id":"a","at":"2026-01-05T11:00:00Z","until":%d}' % until, late))
+    assert stream.run(envelope=of_time(None)).counts == IngestCounts(received=2, stored=1, dead_lettered=1)
+    assert [row["expires_at"] for row in stream.messages()] == [START + timedelta(days=1)]
+    assert [row["reason"] for row in stream.dead_letters()] == ["ExpiredOnArrival"]
+
+
+def test_only_chosen_files_are_read_and_put_away_and_the_others_are_counted(stream: Stream) -> None:
+    stream.settings |= {"include": ("dt=*/**/*.jsonl", "?.jsonl"), "exclude": ("**/old/**",), "after_ingest": "Delete"}
+    read = ("a.jsonl", "dt=1/b.jsonl", "dt=1/of/c.jsonl")
+    left = ("aa.jsonl", "x/b.jsonl", "dt=1/b.json", "dt=1/old/b.jsonl", "dt=1/old/of/b.jsonl")
+    for name in (*read, *left, "_hidden.jsonl"):
+        stream.arrive(name, lines(record(name)))
+    outcome = stream.run()
+    assert (outcome.counts, outcome.lag.skipped_files) == (IngestCounts(received=3, stored=3), len(left))
+    assert stream.ids() == list(read)
+    stream.run()
+    there = {str(path.relative_to(stream.landing)) for path in stream.landing.rglob("*") if path.is_file()}
+    assert there == {*left, "_hidden.jsonl"}
+
+    stream.settings["exclude"] = ()
+    outcome = stream.run()
+    assert (outcome.counts, outcome.lag.skipped_files) == (IngestCounts(received=2, stored=2), 3)
+
+
+def test_a_look_before_the_run_counts_the_same_files(stream: Stream) -> None:
+    stream.arrive("a.jsonl", lines(record("a")))
+    stream.arrive("a.manifest", b"x")
+    stream.run(include=("*.jsonl",))
+    document = stream.document(include=("*.jsonl",))
+    idle = check_for_work(document, lambda: START).report
+    assert idle is not None
+    assert idle.outcome == stream.run(include=("*.jsonl",))
+    assert check_for_work(stream.document(), lambda: START).report is None
+    none = stream.run(exclude=("**",), source_id="another")
+    assert (none.counts.received, none.lag.skipped_files, none.lag.source_found) == (0, 2, True)
