@@ -24,13 +24,14 @@ class DeadLetterReason(StrEnum):
         "Unparseable",
         "The record is not UTF-8, or not one JSON object by RFC 8259 with nothing after it. Or it has a key twice, at "
         "any depth, or a NUL byte, is nested deeper than 1000, or has more than 100,000 keys in objects within one "
-        "another. Or a compressed file is cut short, or a record of Kafka has no value.",
+        "another. Or a compressed file is cut short, an array or document has no end, or a record of Kafka has no "
+        "value.",
         "Correct the sender, or the source's `format`.",
     )
     MISSING_FIELD = (
         "MissingField",
         "`messageId`, the stream's name or a field under `envelope.required` is absent or null; of a CloudEvent "
-        "`specversion`, `id`, `source` or `type`.",
+        "`specversion`, `id`, `source` or `type`. Or a document has none of the arrays of `recordsPath`.",
         "Correct the sender, or `envelope`.",
     )
     INVALID_FIELD = (

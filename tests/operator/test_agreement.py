@@ -196,6 +196,8 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
         for globs in ("include", "exclude")
         for glob in ("../*.json", "/a")
     ),
+    (stream_of_shapes(), "spec.source.files.format", "JSONLines"),
+    (stream_of_shapes(), "spec.lifecycle.source.files.format", "JSONLines"),
     (stream_of_text(), "spec.envelope", {"format": "Native"}),
     (stream_from_files(), "spec.spark.conf", {"spark.driver.extraJavaOptions": "-Dx=y"}),
     (deleting_policy(), "spec.spark.conf", {"spark.jars": "evil.jar"}),

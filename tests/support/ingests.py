@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -35,7 +36,7 @@ Row = dict[str, Any]
 
 _OF_SOURCE = (
     *("format", "max_files_per_batch", "after_ingest", "archive_uri", "last_line_after"),
-    *("include", "exclude"),
+    *("include", "exclude", "records_path"),
 )
 
 
@@ -143,10 +144,10 @@ def lines(*records: bytes) -> bytes:
 
 
 def received(content: bytes, *, name: str = "", file_format: FileFormat = "JSONLines") -> int:
-    """How many records a file's bytes contain: lines that are not blank, or a document's elements."""
+    """How many records a file's bytes contain: lines that are not blank, or documents and elements of arrays."""
     plain, broken = _unpacked(content) if name.endswith(".gz") else (content, False)
-    if file_format == "JSON" and not broken:
-        return _elements(plain.removeprefix(BYTE_ORDER_MARK))
+    if file_format == "JSON":
+        return _documents(plain.removeprefix(BYTE_ORDER_MARK), broken=broken)
     return len(_lines(plain, broken=broken))
 
 
@@ -197,28 +198,44 @@ def _before_damage(content: bytes) -> bytes:
     return bytes(plain)
 
 
-def _elements(content: bytes) -> int:
-    try:
-        document = json.loads(content.decode(), **_EXACTLY) if content.strip(b" \t\r\n") else []
-    except (ValueError, RecursionError):
-        return 1
-    return len(document) if isinstance(document, list) and _depth(document) <= 1_000 else 1
+_TOKEN = re.compile(
+    rb'"(?:[^"\\]|\\.)*(?P<end>"|\\?\Z)|[ \t\r\n]+|[^"{}\[\], \t\r\n\x1e]+|.',
+    re.DOTALL,
+)
 
 
-def _refused(constant: str) -> None:
-    raise ValueError(constant)
+def _documents(content: bytes, *, broken: bool) -> int:
+    """How many records a file of JSON has, by its tokens, with those that tell only of damage."""
+    if not content.lstrip(b" \t\r\n").startswith(b"\x1e"):
+        return _of_text(content, broken=broken)
+    *texts, last = content.split(b"\x1e")
+    return sum(_of_text(text, broken=False) for text in texts) + _of_text(last, broken=broken)
 
 
-_EXACTLY: dict[str, Any] = {"parse_constant": _refused, "parse_int": str}
-"""NaN is not JSON, and numbers may have any length."""
-
-
-def _depth(value: Any) -> int:
-    level, depth = [value], 0
-    while level := [one for one in level if isinstance(one, list | dict)]:
-        depth += 1
-        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
-    return depth
+def _of_text(text: bytes, *, broken: bool) -> int:
+    """The records where nothing ends a document but its own brackets."""
+    count = depth = 0
+    in_array = begun = due = False
+    closed = True
+    for found in _TOKEN.finditer(text):
+        token, closed = found[0], found["end"] in (None, b'"')
+        if depth:
+            depth += {b"{": 1, b"[": 1, b"}": -1, b"]": -1}.get(token, 0)
+        elif token.isspace() or (token == b"\x1e" and not in_array and not begun):
+            continue
+        elif in_array and token in (b",", b"]"):
+            count += not begun and (due or token == b",")
+            begun, due, in_array = False, token == b",", token == b","
+        elif in_array:
+            count += not begun
+            begun, depth = True, int(token in (b"{", b"["))
+        elif token in (b"{", b"["):
+            count += token == b"{"
+            begun, due, in_array, depth = False, False, token == b"[", int(token == b"{")
+        else:
+            count += not begun
+            begun = True
+    return count + (closed and not depth and (in_array or broken))
 
 
 def received_in(folder: Path, file_format: FileFormat = "JSONLines") -> int:

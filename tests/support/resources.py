@@ -264,7 +264,12 @@ def stream_of_text() -> Document:
 
 def stream_of_shapes() -> Document:
     """A stream with the fields for files and records that others write in their own way."""
-    files = {"include": ["dt=*/**/*.json", "now/?.json"], "exclude": ["**/_*", "**/*.manifest.json"]}
+    files = {
+        "format": "JSON",
+        "recordsPath": ["$.Records", "$['re cords']", "$"],
+        "include": ["dt=*/**/*.json", "now/?.json"],
+        "exclude": ["**/_*", "**/*.manifest.json"],
+    }
     fields: Document = {
         "messageId": {"path": "$.id"},
         "category": {"value": "change"},
@@ -273,10 +278,13 @@ def stream_of_shapes() -> Document:
     }
     spec: Document = {
         "table": {"uri": "s3a://lake/changes"},
-        "source": {"files": {"uri": "s3a://landing/changes", "format": "JSON", **files}},
+        "source": {"files": {"uri": "s3a://landing/changes", **files}},
         "trigger": {"manual": {}},
         "envelope": {"format": "Custom", "fields": fields},
-        "lifecycle": {"source": {"files": {"uri": "s3a://landing/outcomes", **files}}, "timeUnit": "Nanoseconds"},
+        "lifecycle": {
+            "source": {"files": {"uri": "s3a://landing/outcomes", **files}},
+            "timeUnit": "Nanoseconds",
+        },
     }
     return resource("MessageStream", "changes", spec)
 

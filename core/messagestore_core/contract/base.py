@@ -99,6 +99,15 @@ class JsonPath(CheckedText):
     __slots__ = ()
 
 
+class MemberPath(JsonPath):
+    """A path of names alone into a JSON document."""
+
+    pattern = r"^\$(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\])*$"
+    expected = "a path of $, .name and ['name'], such as $.Records; $ is the document itself"
+
+    __slots__ = ()
+
+
 class MessagePath(JsonPath):
     """A path into a message: one of its headers, or a place in its payload or metadata."""
 
@@ -111,4 +120,5 @@ class MessagePath(JsonPath):
     __slots__ = ()
 
 
+RecordsPaths = Annotated[tuple[MemberPath, ...], Field(max_length=4)]
 JsonPaths = Annotated[tuple[JsonPath, ...], Field(max_length=64)]

@@ -5,7 +5,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from messagestore_core.contract.base import ContractModel, JsonPath, MessagePath, MessageTypes, Predicate, Value
+from messagestore_core.contract.base import (
+    ContractModel,
+    JsonPath,
+    MessagePath,
+    MessageTypes,
+    Predicate,
+    RecordsPaths,
+    Value,
+)
 
 FileFormat = Literal["JSONLines", "JSON", "Text"]
 AfterIngest = Literal["Keep", "Delete", "Archive"]
@@ -110,6 +118,8 @@ class FilesSource(_UnderPrefix):
     """Only files whose path below ``uri`` matches one of these globs are read; empty: all."""
     exclude: tuple[str, ...] = Field(default=(), exclude_if=lambda globs: not globs)
     """Files that match one of these are not read, whatever ``include`` says."""
+    records_path: RecordsPaths = Field(default=(), exclude_if=lambda paths: not paths)
+    """Of format JSON: the records of a document are the elements of the array at the first of these that it has."""
     last_line_after: timedelta | None = None
     """For how long a file must not have changed until a last line without an end is read; None: it is read at once."""
 

@@ -144,6 +144,11 @@ FILES_SOURCE = (
         cel="self.format != 'JSON' || !has(self.lastLineAfter)",
         holds=lambda files: files.format != "JSON" or files.last_line_after is None,
     ),
+    ValidationRule(
+        message="recordsPath is for documents: set format JSON, or leave it out",
+        cel="self.format == 'JSON' || self.recordsPath.size() == 0",
+        holds=lambda files: files.format == "JSON" or len(files.records_path) == 0,
+    ),
 )
 TOPICS = ValidationRule(
     message="give exactly one of topics and topicPattern",

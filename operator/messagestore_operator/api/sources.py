@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from messagestore_core.contract.base import Integer
+from messagestore_core.contract.base import Integer, RecordsPaths
 from messagestore_core.contract.records import AfterIngest, FileFormat
 from messagestore_operator.api import rules
 from messagestore_operator.api.common import KafkaSecurity, Storage
@@ -29,7 +29,7 @@ class FilesSource(Model):
     )
     format: FileFormat = Field(
         default="JSONLines",
-        description="JSONLines: one object per line. JSON: one document per file, an object or an array of objects. "
+        description="JSONLines: one object per line. JSON: objects, or arrays of objects, one after the other. "
         "Text: one payload per line.",
     )
     max_files_per_batch: BatchSize | None = Field(
@@ -53,6 +53,12 @@ class FilesSource(Model):
         default=None,
         description="For how long a file must not have changed until a last line is read that has no line end and, "
         "with JSONLines, is no whole object. If absent, PT1M for a file: URI; on object storage it is read at once.",
+    )
+    records_path: RecordsPaths = Field(
+        default=(),
+        description="With format JSON, where a document has an array of records, such as $.Records: each element is a "
+        "record. Of several paths, the first that a document has counts. If empty, the document is a record, or each "
+        "element of it if it is an array.",
     )
     include: Globs = Field(
         default=(),

@@ -39,6 +39,7 @@ _READ_TEXTS = (*TEXT_FIELDS, "payloadBase64", *REPLAYED_FIELDS)
 _READ_FIELDS = ("reason", "detail", *DOCUMENT_FIELDS, "unknown", *_READ_TEXTS)
 """The fields of ``messagestore.envelope``, in order."""
 
+_AS_DOCUMENTS = "; source.files.format JSON reads documents one after the other, and the elements of arrays"
 _LONGEST_NAME = 8_192
 """Bytes. The longest id of a CloudEvent has half of them, each character of its parts escaped."""
 _COMPUTED = ("stream_name", "category", "content_type", "status")
@@ -68,7 +69,7 @@ def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: b
         # No field is read from the value, so it need not be JSON.
         read, mapped = F.struct(*(F.lit(None).cast("string").alias(name) for name in ("reason", "detail"))), frozenset()
     else:
-        read = _json_record(envelope)
+        read = _json_record(envelope, of_line=file_format == "JSONLines" and not of_kafka)
         mapped = frozenset(_paths(envelope))
     if envelope.format == "CloudEvents":
         mapped |= {"headers"}
@@ -172,13 +173,14 @@ def _absent(name: str) -> Column:
     return F.lit(None).cast(types.get(name, "string"))
 
 
-def _json_record(envelope: Envelope) -> Column:
+def _json_record(envelope: Envelope, *, of_line: bool) -> Column:
     content_type = envelope.fields.get("contentType")
     spec = {
         "paths": {name: steps(path) for name, path in _paths(envelope).items()},
         "contentType": (content_type and (content_type.value or content_type.default)) or default_content_type("JSON"),
         "restAsHeaders": envelope.format == "CloudEvents",
         "known": sorted(native.NAMES) if envelope.format == "Native" else [],
+        "otherwise": _AS_DOCUMENTS if of_line else "",
     }
     return json_envelope(spec, _READ_TEXTS)
 

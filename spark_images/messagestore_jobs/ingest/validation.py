@@ -73,10 +73,12 @@ def _first(violations: list[_Violation], then: Callable[[_Violation], Column]) -
 
 
 def _unreadable() -> list[_Violation]:
+    reason = F.col("fault_reason")
     return [
         _Violation(F.col("size").isNotNull(), Reason.RECORD_TOO_LARGE, F.col("fault")),
-        _Violation(F.col("fault").isNotNull(), Reason.UNPARSEABLE, F.col("fault")),
+        _Violation(F.col("fault").isNotNull() & reason.isNull(), Reason.UNPARSEABLE, F.col("fault")),
         _Violation(F.col(wire("reason")) == str(Reason.UNPARSEABLE), Reason.UNPARSEABLE, F.col(wire("detail"))),
+        *(_Violation(reason == str(one), one, F.col("fault")) for one in (Reason.MISSING_FIELD, Reason.INVALID_FIELD)),
         _Violation(F.col(wire("reason")).isNotNull(), Reason.INVALID_FIELD, F.col(wire("detail"))),
     ]
 

@@ -111,7 +111,9 @@ def _violations(time_unit: TimeUnit | None) -> list[tuple[Column, tuple[Column, 
     record_reason = F.col("record.reason")
     return [
         (F.col("size").isNotNull(), (F.lit(str(Reason.RECORD_TOO_LARGE)), F.col("fault"))),
-        (F.col("fault").isNotNull(), (unparseable, F.col("fault"))),
+        (F.col("fault").isNotNull() & F.col("fault_reason").isNull(), (unparseable, F.col("fault"))),
+        (record_reason == unparseable, (record_reason, F.col("record.detail"))),
+        (F.col("fault_reason").isNotNull(), (F.col("fault_reason"), F.col("fault"))),
         (record_reason.isNotNull(), (record_reason, F.col("record.detail"))),
         *((condition, _said(Reason.MISSING_FIELD, words)) for condition, words in _missing()),
         *((condition, _said(Reason.INVALID_FIELD, words)) for condition, words in _invalid(time_unit)),

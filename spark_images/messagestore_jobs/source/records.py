@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.records import FilesSource, KafkaSource, RecordsSource
@@ -31,8 +31,8 @@ _NOT_IN_VERDICTS = {
     *("compression", "memory", "messages_per_second", "batch_interval"),
 }
 """The fields of a task by which no record is judged; of its source, those below are."""
-_IN_VERDICTS = {"kind", "format", "of_kafka", "topics", "topic_pattern"}
-_RULES = 1
+_IN_VERDICTS = {"kind", "format", "records_path", "of_kafka", "topics", "topic_pattern"}
+_RULES = 2
 """Raised by a release that judges records otherwise than the one before."""
 
 _LEAST_PART = 5_000
@@ -79,8 +79,9 @@ def read_records(
 
     Columns: part int, row int (the record's place in the plan), kind and uri string, partition int, offset long (where
     the record comes from), value binary, fault string (why it is not complete, or null), size long (of a record that is
-    too large, whose start is in value; else null), cut boolean (whether value lacks bytes of the record). A row below 0
-    is no record but the end of a part of files; it is -1 minus the number of records in the part.
+    too large, whose start is in value; else null), cut boolean (whether value lacks bytes of the record), fault_reason
+    string (of a fault, if it is another than Unparseable; else null). A row below 0 is no record but the end of a part
+    of files; it is -1 minus the number of records in the part.
     """
     return _from_files(spark, parts, source) if source.kind == "files" else _set_aside(spark, parts)
 
@@ -88,7 +89,7 @@ def read_records(
 def _from_files(
     spark: SparkSession, parts: Sequence[Sequence[Range]], source: FilesSource | RecordsSource
 ) -> DataFrame:
-    plan = {
+    plan: dict[str, object] = {
         "format": "Documents" if source.format == "JSON" else "Lines",
         "maxRecordBytes": too_many_bytes(spark),
         "parts": [
@@ -99,11 +100,10 @@ def _from_files(
             for part in parts
         ],
     }
+    if isinstance(source, FilesSource) and source.records_path:
+        plan["recordsPaths"] = list(source.records_path)
     records = spark.read.format("dev.messagestore.spark.RecordSource").option("plan", json.dumps(plan)).load()
-    # A document that can't be parsed has a fault and all its bytes; of one that can't be unpacked there are none.
-    faulty = F.col("fault").isNotNull() & ((F.octet_length("value") == 0) | F.lit(source.format != "JSON"))
-    cut = (F.col("size").isNotNull() | faulty).alias("cut")
-    return records.select("*", cut, F.lit("files").alias("kind"), F.lit(None).cast("int").alias("partition"))
+    return records.select("*", F.lit("files").alias("kind"), F.lit(None).cast("int").alias("partition"))
 
 
 def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFrame:
@@ -131,6 +131,7 @@ def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFra
         fault,
         F.when(too_large, F.coalesce(F.octet_length("value"), F.lit(0)).cast("bigint")).alias("size"),
         fault.isNotNull().alias("cut"),
+        _no_reason(),
         *said_before(F.col("headers")),
     )
 
@@ -151,7 +152,11 @@ def read_kafka(spark: SparkSession, source: KafkaSource, batch: OffsetBatch, cor
     }
     records = spark.read.format("dev.messagestore.spark.KafkaRecordSource").option("plan", json.dumps(plan)).load()
     cut = F.col("fault").isNotNull().alias("cut")
-    return _with_generations(records, batch).select("*", cut, F.lit("kafka").alias("kind")), len(planned)
+    return _with_generations(records, batch).select("*", cut, _no_reason(), F.lit("kafka").alias("kind")), len(planned)
+
+
+def _no_reason() -> Column:
+    return F.lit(None).cast("string").alias("fault_reason")
 
 
 def _with_generations(records: DataFrame, batch: OffsetBatch) -> DataFrame:

@@ -20,6 +20,23 @@ def test_sources(local_run: LocalRuns, tmp_path: Path) -> None:
     def rows(name: str) -> list[Row]:
         return stored(f"file://{tmp_path}/sources/{name}")
 
+    assert counts("audit") == (5, 4, 1)
+    assert [(row["stream_name"], row["type"]) for row in rows("audit")] == [
+        ("s3.amazonaws.com", "PutBucketPolicy"),
+        ("sts.amazonaws.com", "AssumeRole"),
+        ("s3.amazonaws.com", "DeleteBucket"),
+        ("microsoft.storage", "Write"),
+    ]
+    assert rows("audit")[1]["payload"].startswith(b'{"eventVersion":"1.11",')
+
+    assert counts("clicks") == (5, 4, 1)
+    assert [(row["message_id"], row["source"]["offset"]) for row in rows("clicks")] == [
+        ("c-1", 0),
+        ("c-2", 80),
+        ("c-3", 165),
+        ("c-5", 326),
+    ]
+
     assert counts("changes") == (4, 3, 1)
     assert done.status("MessageStream/changes")["lag"]["skippedFiles"] == 1
     assert [(row["message_id"], row["stream_name"], row["type"], row["time"]) for row in rows("changes")] == [

@@ -48,9 +48,18 @@ DOCUMENTS = [
     Document("an empty file", b"", []),
     Document("only white space", b" \n\t\r\n", []),
     Document("a byte order mark", BYTE_ORDER_MARK + b"[" + A + b"]", ["a"]),
-    Document("an array cut short", BROKEN, [], [("Unparseable", BROKEN)]),
-    Document("two documents", A + b"\n" + B, [], [("Unparseable", A + b"\n" + B)]),
-    Document("garbage after the array", b"[" + A + b"]]", [], [("Unparseable", b"[" + A + b"]]")]),
+    Document("an array cut short behind an element", BROKEN, ["a", "b"], [("Unparseable", b"")]),
+    Document("an array cut short in an element", BROKEN[:-9], ["a"], [("Unparseable", B[:-9])]),
+    Document("two lines", A + b"\n" + B, ["a", "b"]),
+    Document("nothing between two documents", A + B, ["a", "b"]),
+    Document("a text sequence", b"\x1e" + A + b"\n\x1e" + B + b"\n", ["a", "b"]),
+    Document("a text of a sequence cut short", b"\x1e" + A[:-9] + b"\x1e" + B, ["b"], [("Unparseable", A[:-9])]),
+    Document("a bracket without an end", A + b"{" + B, ["a"], [("Unparseable", b"{" + B)]),
+    Document("an error within brackets", A + b'{"a":}' + B, ["a", "b"], [("Unparseable", b'{"a":}')]),
+    Document("garbage between", A + b" a , b\n" + B, ["a", "b"], [("Unparseable", b"a , b")]),
+    Document("arrays in sequence", b"[" + A + b"]\n[" + B + b"]", ["a", "b"]),
+    Document("elements that are missing", b"[," + A + b",]" + B, ["a", "b"], [("Unparseable", b"")] * 2),
+    Document("garbage after the array", b"[" + A + b"]]", ["a"], [("Unparseable", b"]")]),
     Document("a scalar", b"42", [], [("Unparseable", b"42")]),
     Document("no JSON", b"garbage", [], [("Unparseable", b"garbage")]),
     Document("arrays within", b"[[" + A + b"]," + B + b"]", ["b"], [("Unparseable", b"[" + A + b"]")]),
@@ -63,7 +72,7 @@ DOCUMENTS = [
         ["b"],
         [("Unparseable", b'{"messageId":"x","messageId":"y"}')],
     ),
-    Document("no UTF-8", b'[{"a":"\xff"}]', [], [("Unparseable", b'[{"a":"\xff"}]')]),
+    Document("no UTF-8", b'[{"a":"\xff"},' + B + b"]", ["b"], [("Unparseable", b'{"a":"\xff"}')]),
 ]
 
 
@@ -81,6 +90,21 @@ def test_of_a_json_document_each_element_is_a_record(stream: Stream) -> None:
         raws = [(r["reason"], r["raw"].replace(f"{document.name} ".encode(), b"")) for r in set_aside.get(name, [])]
         assert raws == document.set_aside, document.name
     assert {r["payload"] for r in stream.messages()} == {b'{"n": 1.10}', b"{}"}
+    for row in (*stream.messages(), *stream.dead_letters()):
+        content = Path(row["source"]["uri"].removeprefix("file://")).read_bytes()
+        told = row.get("raw", b'{"messageId":"%s"' % str(row["message_id"]).encode())
+        assert content[row["source"]["offset"] :].startswith(told)
+
+
+def test_a_line_with_several_documents_is_told_which_format_reads_it(stream: Stream) -> None:
+    stream.arrive("a.jsonl", lines(A + B, b"[" + A + b"]", b"1"))
+    assert stream.run().counts == IngestCounts(received=3, dead_lettered=3)
+    reads = "; source.files.format JSON reads documents one after the other, and the elements of arrays"
+    assert [row["detail"] for row in stream.dead_letters()] == [
+        f"something follows the object{reads}",
+        f"expected a JSON object, found an array{reads}",
+        "expected a JSON object, found a number",
+    ]
 
 
 def by_file(rows: list[Row]) -> dict[str, list[Row]]:

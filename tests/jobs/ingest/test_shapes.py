@@ -1,5 +1,6 @@
 """Files and records as others write them."""
 
+import gzip
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -86,6 +87,61 @@ def test_an_expiration_may_be_a_number(stream: Stream) -> None:
     assert stream.run(envelope=of_time(None)).counts == IngestCounts(received=2, stored=1, dead_lettered=1)
     assert [row["expires_at"] for row in stream.messages()] == [START + timedelta(days=1)]
     assert [row["reason"] for row in stream.dead_letters()] == ["ExpiredOnArrival"]
+
+
+def trail(*records: bytes, **others: str) -> bytes:
+    """A document with its records in an array."""
+    more = "".join(f',"{name}":{value}' for name, value in others.items())
+    return b'{"version":"1","Records":[' + b",\n".join(records) + b"]" + more.encode() + b"}"
+
+
+def test_of_a_document_the_elements_of_the_array_at_a_path_are_records(stream: Stream) -> None:
+    stream.settings |= {"format": "JSON", "records_path": ("$.Records", "$['of it'].records", "$")}
+    a, b, c, d = (record(name, payload=b"[1.10,  2]") for name in "abcd")
+    path = stream.arrive("a.json", trail(a, b))
+    stream.arrive("b.json", trail(c, more="1") + b'\n{"of it":{"records":[' + d + b"]}}")
+    stream.arrive("c.json", trail() + b"[" + record("e") + b"]")
+    assert stream.run().counts == IngestCounts(received=5, stored=5)
+    assert stream.ids() == list("abcde")
+    first, second = stream.messages()[:2]
+    assert {first["payload"], second["payload"]} == {b"[1.10,  2]"}
+    assert path.read_bytes()[second["source"]["offset"] :].startswith(b)
+
+
+def test_a_document_without_an_array_at_a_path_is_one_dead_letter(stream: Stream) -> None:
+    stream.settings |= {"format": "JSON", "records_path": ("$.Records", "$.records")}
+    wrong = {
+        b"{}": ("MissingField", "$.Records, $.records are absent or null"),
+        b'{"Records":null}': ("MissingField", "$.Records, $.records are absent or null"),
+        b'{"records":{}}': ("InvalidField", "$.records is no array"),
+        b'{"x":}': ("Unparseable", "it is not JSON: unexpected input before byte 6"),
+        record("not an element"): ("MissingField", "$.Records, $.records are absent or null"),
+        b"[1]": ("Unparseable", "expected a JSON object, found an array"),
+        b'{"Records":': ("Unparseable", "the JSON is incomplete"),
+    }
+    stream.arrive("a.json", b"\n".join(wrong) + b"\n")
+    assert stream.run().counts.dead_lettered == len(wrong)
+    assert {row["raw"].strip(): (row["reason"], row["detail"]) for row in stream.dead_letters()} == wrong
+
+
+def test_damage_behind_records_costs_none_of_them(stream: Stream) -> None:
+    stream.settings |= {"format": "JSON", "records_path": ("$.Records",), "after_ingest": "Delete"}
+    a, b, c, d, e = (record(name) for name in "abcde")
+    stream.arrive("cut.json", trail(a, b)[:-2])
+    stream.arrive("torn.json.gz", gzip.compress(trail(c, record("lost")), mtime=0)[:-20])
+    stream.arrive("twice.json", trail(d)[:-1] + b',"Records":[' + e + b"]}")
+    stream.run()
+    assert stream.ids()[:2] == ["a", "b"]
+    assert "d" in stream.ids()
+    letters = {row["source"]["uri"].rpartition("/")[2]: row for row in stream.dead_letters()}
+    assert {name: (row["reason"], row["cut"]) for name, row in letters.items()} == {
+        "cut.json": ("Unparseable", False),
+        "torn.json.gz": ("Unparseable", True),
+        "twice.json": ("InvalidField", False),
+    }
+    assert letters["twice.json"]["raw"] == b"[" + e + b"]"
+    stream.run()
+    assert [path.name for path in stream.landing.iterdir()] == ["torn.json.gz"]
 
 
 def test_only_chosen_files_are_read_and_put_away_and_the_others_are_counted(stream: Stream) -> None:

@@ -8,7 +8,16 @@ import pyarrow as pa
 import pytest
 
 from messagestore_core.contract.records import Envelope, FilesSource, Filter, KafkaCluster, KafkaSource
-from messagestore_core.contract.run_document import Hold, IngestTask, Match, Memory, Resource, Retry, RunDocument
+from messagestore_core.contract.run_document import (
+    Hold,
+    IngestTask,
+    Lifecycle,
+    Match,
+    Memory,
+    Resource,
+    Retry,
+    RunDocument,
+)
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.dead_letters import set_aside, source_positions_of
@@ -72,6 +81,8 @@ def letters(table: Table, *places: tuple[str, int | None, int]) -> None:
         {"on_arrival_expired": "Store"},
         {"retry": Retry(set_aside=True)},
         {"source": FILES.model_copy(update={"format": "JSON"})},
+        {"source": FILES.model_copy(update={"records_path": ("$.Records",)})},
+        {"lifecycle": Lifecycle(source_id="updates", source=FILES, time_unit="Seconds")},
         {"source": KAFKA},
     ],
     ids=lambda change: next(iter(change)),

@@ -141,10 +141,11 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     try (JsonParser parser = Json.parser(record, 0, record.length)) {
       JsonToken first = parser.nextToken();
       if (first != JsonToken.START_OBJECT) {
-        return first == null ? "it is empty" : "expected a JSON object, found " + kind(first);
+        String otherwise = first == JsonToken.START_ARRAY ? spec.otherwise() : "";
+        return first == null ? "it is empty" : "expected a JSON object, found " + kind(first) + otherwise;
       }
       spec.paths().walk(parser, into);
-      return parser.nextToken() == null ? null : "something follows the object";
+      return parser.nextToken() == null ? null : "something follows the object" + spec.otherwise();
     } catch (IOException e) {
       return Json.explain(e, 0);
     }
@@ -355,7 +356,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
 
   /**
    * Where a stream's records have the canonical fields: {@code {"paths": {"messageId": ["headers", "X-Id"], …},
-   * "contentType": default, "restAsHeaders": bool, "known": [name, …]}}.
+   * "contentType": default, "restAsHeaders": bool, "known": [name, …], "otherwise": text}}, of which the last may be absent.
    *
    * @param paths the paths to look for in each record
    * @param headers the end of the headers' path, or null
@@ -363,8 +364,10 @@ public final class Envelope extends CatalogFunction<InternalRow> {
    * @param restAsHeaders whether members of the root without a path are headers (CloudEvents' extensions); members with a
    *     path are then strings
    * @param known names of members of the root that a record may have without a path; if empty, any
+   * @param otherwise what to say about a record that is several, or an array
    */
-  record Spec(JsonPaths paths, JsonPaths headers, String contentType, boolean restAsHeaders, Set<String> known) {}
+  record Spec(
+      JsonPaths paths, JsonPaths headers, String contentType, boolean restAsHeaders, Set<String> known, String otherwise) {}
 
   private Spec parse(String json) {
     try {
@@ -377,7 +380,13 @@ public final class Envelope extends CatalogFunction<InternalRow> {
       }
       Set<String> known = new HashSet<>();
       root.get("known").forEach(name -> known.add(name.asText()));
-      return new Spec(paths, headers, root.get("contentType").asText(), root.get("restAsHeaders").asBoolean(), known);
+      return new Spec(
+          paths,
+          headers,
+          root.get("contentType").asText(),
+          root.get("restAsHeaders").asBoolean(),
+          known,
+          root.path("otherwise").asText(""));
     } catch (IOException e) {
       throw new IllegalArgumentException("not the JSON of an envelope specification", e);
     }

@@ -21,6 +21,16 @@ interface Framing extends AutoCloseable {
   /** How many bytes a record has if it is too large, else -1. */
   long size();
 
+  /** The reason that {@link #fault} tells of, if it is another one than that the record is unreadable, else null. */
+  default String reason() {
+    return null;
+  }
+
+  /** Whether the bytes are only a part of the record. */
+  default boolean cut() {
+    return fault() != null;
+  }
+
   /** The message about a record that is too large. */
   static String tooLarge(String what, long size, int limit) {
     return what + " is " + size + " bytes long, but must be shorter than " + limit + "; its first " + Math.min(limit, KEPT)

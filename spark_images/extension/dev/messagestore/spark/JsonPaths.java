@@ -23,6 +23,20 @@ final class JsonPaths {
     return node;
   }
 
+  /** The node at a name; null if no path leads there. */
+  JsonPaths step(String name) {
+    return steps.get(name);
+  }
+
+  boolean hasSteps() {
+    return !steps.isEmpty();
+  }
+
+  /** The field of a path that ends here, or -1. */
+  int field() {
+    return fields.isEmpty() ? -1 : fields.get(0);
+  }
+
   /** Walks the parser's current value to its end, and records the slices of values at the paths. */
   void walk(JsonParser parser, Slices into) throws IOException {
     JsonToken token = parser.currentToken();

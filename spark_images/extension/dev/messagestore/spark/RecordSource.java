@@ -5,7 +5,9 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.Serializable;
+import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.Path;
@@ -22,12 +24,15 @@ import org.apache.spark.util.SerializableConfiguration;
  * A Spark data source that reads planned file ranges as records, in order of arrival.
  *
  * <p>Columns: part int and row int (the position in the plan: partition, and record within it), uri string (the range's
- * source), offset long (byte at which the record starts in its decompressed file), value binary (its exact bytes), fault string (why it is
- * incomplete, or null), size long (for a record that is too large, of which value is the start; else null). A part's last
- * row is no record: its row is -1 minus the number of records in the part.
+ * source), offset long (byte at which the record starts in its decompressed file), value binary (its exact bytes), fault
+ * string (why it is incomplete, or null), size long (for a record that is too large, of which value is the start; else
+ * null), cut boolean (whether value lacks bytes of the record), fault_reason string (of a fault, if it is another than that
+ * the record is unreadable; else null). A part's last row is no record: its row is -1 minus the number of records in the
+ * part.
  *
  * <p>The plan: {@code {"format": "Lines"|"Documents", "maxRecordBytes": how many bytes are too many for a record, "parts":
- * [[{"uri", "start", "end", "size", "source"}]]}}.
+ * [[{"uri", "start", "end", "size", "source"}]], "recordsPaths": [path, …]}}, the last only of documents that have their
+ * records there.
  */
 public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
   private static final StructType SCHEMA =
@@ -38,7 +43,9 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
           .add("offset", DataTypes.LongType, false)
           .add("value", DataTypes.BinaryType, false)
           .add("fault", DataTypes.StringType, true)
-          .add("size", DataTypes.LongType, true);
+          .add("size", DataTypes.LongType, true)
+          .add("cut", DataTypes.BooleanType, false)
+          .add("fault_reason", DataTypes.StringType, true);
 
   /** Called by Spark. */
   public RecordSource() {
@@ -75,7 +82,9 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
     var conf = new SerializableConfiguration(SparkSession.active().sessionState().newHadoopConf());
     boolean documents = plan.get("format").asText().equals("Documents");
     int limit = plan.get("maxRecordBytes").asInt();
-    return part -> new Reader(part, conf.value(), documents, limit);
+    ArrayList<String> recordsPaths = new ArrayList<>();
+    plan.path("recordsPaths").forEach(path -> recordsPaths.add(path.asText()));
+    return part -> new Reader(part, conf.value(), documents, limit, recordsPaths);
   }
 
   /**
@@ -88,18 +97,20 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
     private final Configuration conf;
     private final boolean documents;
     private final int limit;
-    private final GenericInternalRow row = new GenericInternalRow(7);
+    private final List<String> recordsPaths;
+    private final GenericInternalRow row = new GenericInternalRow(9);
     private Framing framing;
     private UTF8String uri;
     private int count;
     private boolean ended;
 
-    Reader(Part<FileRange> part, Configuration conf, boolean documents, int limit) {
+    Reader(Part<FileRange> part, Configuration conf, boolean documents, int limit, List<String> recordsPaths) {
       this.part = part.index();
       this.ranges = part.ranges().iterator();
       this.conf = conf;
       this.documents = documents;
       this.limit = limit;
+      this.recordsPaths = recordsPaths;
     }
 
     @Override
@@ -121,6 +132,8 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
       row.update(4, framing.bytes());
       row.update(5, fault == null ? null : UTF8String.fromString(fault));
       row.update(6, framing.size() < 0 ? null : framing.size());
+      row.update(7, framing.cut());
+      row.update(8, framing.reason() == null ? null : UTF8String.fromString(framing.reason()));
       return true;
     }
 
@@ -136,6 +149,8 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
       row.update(4, new byte[0]);
       row.update(5, UTF8String.fromString("the end of the part"));
       row.update(6, null);
+      row.update(7, false);
+      row.update(8, null);
       return true;
     }
 
@@ -146,14 +161,14 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
         // It is read whole: its line starts are unknown until it is unpacked.
         InputStream plain = new GunzipInput(file, range.size());
         return documents
-            ? new DocumentFraming(plain, limit)
+            ? new DocumentFraming(plain, limit, recordsPaths)
             : new LineFraming(plain, 0, range.start(), Long.MAX_VALUE, limit);
       }
       long at = Math.max(0, range.start() - 1);
       // Lines of a range may end after it, but never after the file's planned size.
       InputStream bounded = new BoundedInput(from(file, at), range.size() - at);
       return documents
-          ? new DocumentFraming(bounded, limit)
+          ? new DocumentFraming(bounded, limit, recordsPaths)
           : new LineFraming(bounded, at, range.start(), range.end(), limit);
     }
 
