@@ -1,7 +1,5 @@
 package dev.messagestore.spark;
 
-import com.fasterxml.jackson.core.JsonParser;
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.ArrayDeque;
@@ -20,19 +18,13 @@ final class DocumentFraming implements Framing {
   private static final int MOST_RECORDS = 1_000_000;
 
   private static final int END = MarkedInput.END;
-  /** Separates the texts of a sequence. */
-  static final int RS = 0x1E;
-
   private static final long NONE = -1;
   private static final String MISSING_FIELD = "MissingField";
   private static final String INVALID_FIELD = "InvalidField";
 
-  /** Bytes. A longer name is none of a path, which has at most 512 characters. */
-  private static final int LONGEST_NAME = 8192;
-
   private final MarkedInput in;
+  private final JsonScanner json;
   private final int limit;
-  private final boolean sequence;
   private final List<String> recordsPaths;
   private final JsonPaths root = new JsonPaths();
 
@@ -54,9 +46,6 @@ final class DocumentFraming implements Framing {
   private String fault;
   private String reason;
 
-  /** Where the last value ended that was passed. */
-  private long end;
-
   /**
    * @param file the file's (decompressed) bytes
    * @param limit how many bytes are too many for a record
@@ -69,8 +58,7 @@ final class DocumentFraming implements Framing {
     for (int i = 0; i < recordsPaths.size(); i++) {
       root.add(JsonTextFunction.steps(recordsPaths.get(i)), i);
     }
-    in.skipByteOrderMark();
-    sequence = space() == RS;
+    this.json = new JsonScanner(in);
   }
 
   @Override
@@ -85,10 +73,10 @@ final class DocumentFraming implements Framing {
 
   /** Moves on outside of arrays; whether it found a record. */
   private boolean document() throws IOException {
-    int b = space();
-    while (b == RS) {
+    int b = json.space();
+    while (b == JsonScanner.RS) {
       in.skip();
-      b = space();
+      b = json.space();
     }
     if (b == END) {
       ended = true;
@@ -102,7 +90,7 @@ final class DocumentFraming implements Framing {
     if (!recordsPaths.isEmpty()) {
       return visit(root, b);
     }
-    return b == '[' ? enterArray() : take(b == '{' ? value(b) : pass('{', '[', b));
+    return b == '[' ? enterArray() : take(b == '{' ? json.value(b) : json.pass('{', '[', b));
   }
 
   private boolean enterArray() {
@@ -129,16 +117,16 @@ final class DocumentFraming implements Framing {
       noArray = recordsPaths.get(node.field());
     }
     if (!open.isEmpty()) {
-      return !pass(',', '}', b) && withoutEnd();
+      return !json.pass(',', '}', b) && withoutEnd();
     }
-    boolean closed = b == '{' || b == '[' ? value(b) : pass('{', '[', b);
+    boolean closed = b == '{' || b == '[' ? json.value(b) : json.pass('{', '[', b);
     return closed ? endOfDocument() : withoutEnd();
   }
 
   /** Takes a further array of records as one record, so that it is not lost. */
   private boolean second(JsonPaths node) throws IOException {
     in.mark();
-    take(value('['));
+    take(json.value('['));
     if (fault == null) {
       reason = INVALID_FIELD;
       fault = "a second array of records of the document that begins at byte " + document + ", at " + recordsPaths.get(node.field());
@@ -148,8 +136,8 @@ final class DocumentFraming implements Framing {
 
   /** Moves on in an object that a path leads into; whether it found a record. */
   private boolean member() throws IOException {
-    int b = space();
-    if (ends(b)) {
+    int b = json.space();
+    if (json.ends(b)) {
       return withoutEnd();
     }
     if (b == '}' || b == ',') {
@@ -160,44 +148,24 @@ final class DocumentFraming implements Framing {
       return open.isEmpty() && endOfDocument();
     }
     if (b != '"') {
-      return pass(',', '}', b) ? damaged() : withoutEnd();
+      return json.pass(',', '}', b) ? tellDamage() : withoutEnd();
     }
     in.skip();
-    String name = name();
-    if (space() != ':') {
-      return damaged();
+    String name = json.name();
+    if (json.space() != ':') {
+      return tellDamage();
     }
     in.skip();
-    b = space();
-    if (ends(b) || b == ',' || b == '}') {
-      return damaged();
+    b = json.space();
+    if (json.ends(b) || b == ',' || b == '}') {
+      return tellDamage();
     }
     JsonPaths child = name == null ? null : open.peek().step(name);
-    return child == null ? !pass(',', '}', b) && withoutEnd() : visit(child, b);
-  }
-
-  /** The name that ends with the next quote; null if it is too long or invalid. */
-  private String name() throws IOException {
-    ByteArrayOutputStream text = new ByteArrayOutputStream();
-    text.write('"');
-    int before = 0;
-    for (int b = in.peek(); !ends(b) && before != '"'; b = in.peek()) {
-      in.skip();
-      if (text.size() < LONGEST_NAME) {
-        text.write(b);
-      }
-      before = before == '\\' ? 0 : b;
-    }
-    try (JsonParser parser = Json.FACTORY.createParser(text.toByteArray())) {
-      parser.nextToken();
-      return parser.getText();
-    } catch (IOException e) {
-      return null;
-    }
+    return child == null ? !json.pass(',', '}', b) && withoutEnd() : visit(child, b);
   }
 
   /** Tells once of damage behind the records of a document; one without records will be judged as a whole. */
-  private boolean damaged() {
+  private boolean tellDamage() {
     boolean tell = found && !told;
     told = true;
     return tell && nothing("the document that begins at byte " + document + " is no JSON before byte " + in.offset());
@@ -207,7 +175,7 @@ final class DocumentFraming implements Framing {
     if (found) {
       return false;
     }
-    end = in.offset();
+    json.endHere();
     take(true);
     if (fault == null) {
       String paths = String.join(", ", recordsPaths) + (recordsPaths.size() > 1 ? " are" : " is");
@@ -223,14 +191,14 @@ final class DocumentFraming implements Framing {
     if (found) {
       return nothing(in.fault() == null ? "the document that begins at byte " + document + " has no end" : in.fault());
     }
-    end = in.offset();
+    json.endHere();
     return take(false);
   }
 
   /** Moves on in an array; whether it found a record. */
   private boolean element() throws IOException {
-    int b = space();
-    if (ends(b)) {
+    int b = json.space();
+    if (json.ends(b)) {
       String why = "the array that begins at byte " + array + " has no end";
       array = NONE;
       open.clear();
@@ -242,8 +210,8 @@ final class DocumentFraming implements Framing {
       return missing && nothing("an element of the array is missing");
     }
     in.mark();
-    take(pass(',', ']', b));
-    if (array != NONE && !ends(in.peek())) {
+    take(json.pass(',', ']', b));
+    if (array != NONE && !json.ends(in.peek())) {
       passSeparator(in.peek());
     }
     return true;
@@ -255,84 +223,11 @@ final class DocumentFraming implements Framing {
     array = b == ']' ? NONE : array;
   }
 
-  /** Moves past values up to one of two bytes outside of brackets and strings; {@code b} is the next byte. */
-  private boolean pass(int stop, int other, int b) throws IOException {
-    boolean closed;
-    int next = b;
-    do {
-      closed = value(next);
-      next = space();
-    } while (closed && next != stop && next != other && !ends(next));
-    return closed;
-  }
-
-  /** Moves past a string, object or array, or else past a byte; whether it has an end. */
-  private boolean value(int first) throws IOException {
-    boolean closed = skipValue(first);
-    end = in.offset();
-    return closed;
-  }
-
-  private boolean skipValue(int first) throws IOException {
-    in.skip();
-    if (first == '"') {
-      return string();
-    }
-    int depth = first == '{' || first == '[' ? 1 : 0;
-    while (depth > 0) {
-      int b = in.peek();
-      if (ends(b)) {
-        return false;
-      }
-      in.skip();
-      switch (b) {
-        case '{', '[' -> depth++;
-        case '}', ']' -> depth--;
-        case '"' -> {
-          if (!string()) {
-            return false;
-          }
-        }
-        default -> { }
-      }
-    }
-    return true;
-  }
-
-  private boolean string() throws IOException {
-    in.skipText();
-    for (int b = in.peek(); !ends(b); b = in.peek()) {
-      in.skip();
-      if (b == '"') {
-        return true;
-      }
-      if (b == '\\' && !ends(in.peek())) {
-        in.skip();
-      }
-      in.skipText();
-    }
-    return false;
-  }
-
-  /** The next byte that is no white space, which stays the next. */
-  private int space() throws IOException {
-    int b = in.peek();
-    while (b == ' ' || b == '\n' || b == '\t' || b == '\r') {
-      in.skip();
-      b = in.peek();
-    }
-    return b;
-  }
-
-  private boolean ends(int b) {
-    return b == END || b == RS && sequence;
-  }
-
   /** Makes the bytes from the mark to the end of what was passed the record; {@code closed}: whether it has an end. */
   private boolean take(boolean closed) throws IOException {
     String damage = closed ? null : in.fault();
-    long length = in.length(end);
-    set(in.markOffset(), in.bytes(end), damage);
+    long length = in.length(json.end());
+    set(in.markOffset(), in.bytes(json.end()), damage);
     if (!closed) {
       array = NONE;
       open.clear();

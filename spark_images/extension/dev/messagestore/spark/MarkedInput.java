@@ -45,7 +45,7 @@ final class MarkedInput implements AutoCloseable {
   /** Moves past bytes of a string up to one that may end it, or up to those that are not read yet. */
   void skipText() {
     int i = at;
-    while (i < to && buffer[i] != '"' && buffer[i] != '\\' && buffer[i] != DocumentFraming.RS) {
+    while (i < to && buffer[i] != '"' && buffer[i] != '\\' && buffer[i] != JsonScanner.RS) {
       i++;
     }
     at = i;
