@@ -9,6 +9,7 @@ import typer
 from messagestore_operator.cli.crds import crds
 from messagestore_operator.cli.dead_letters import dead_letters
 from messagestore_operator.cli.get import get
+from messagestore_operator.cli.init import init
 from messagestore_operator.cli.operator import operator
 from messagestore_operator.cli.repair import repair
 from messagestore_operator.cli.run import run
@@ -28,6 +29,7 @@ app = typer.Typer(
     epilog="""
 Examples:
 
+- `messagestore init s3a://landing/orders -o stream.yaml`
 - `messagestore validate -f stream.yaml -f policy.yaml`
 - `messagestore run -f manifests/ --at 2026-04-06T00:00:00Z`
 - `messagestore run -f stream.yaml -o json`
@@ -36,6 +38,7 @@ Examples:
 - `messagestore crds | kubectl apply --server-side -f -`
 """,
 )
+app.command()(init)
 app.command()(validate)
 app.command()(run)
 app.command()(get)

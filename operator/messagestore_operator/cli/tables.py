@@ -24,14 +24,17 @@ class Column:
     least: int = 0
 
 
-def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]], *, header: bool = True) -> None:
-    """Print rows; on a terminal long cells are cut to fit."""
+def print_table(
+    columns: Sequence[Column], rows: Iterable[Sequence[object]], *, header: bool = True, err: bool = False
+) -> None:
+    """Print rows, to stderr with ``err``; on a terminal long cells are cut to fit."""
     # Imported late: most commands that could print a table don't.
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    terminal = sys.stdout.isatty()
+    file = sys.stderr if err else sys.stdout
+    terminal = file.isatty()
     table = Table(box=None, pad_edge=False, show_header=header, header_style="bold", padding=(0, 3, 0, 0))
     for column in columns:
         table.add_column(
@@ -42,10 +45,10 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]], *, 
         )
     for row in rows:
         table.add_row(*(Text(shown(cell)) for cell in row))
-    console = Console(file=sys.stdout, highlight=False, width=None if terminal else _UNBOUNDED)
+    console = Console(file=file, highlight=False, width=None if terminal else _UNBOUNDED)
     with console.capture() as printed:
         console.print(table)
-    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
+    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()), err=err)
 
 
 def shown(value: object) -> str:

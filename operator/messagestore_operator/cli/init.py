@@ -1,0 +1,108 @@
+"""``messagestore init``: look at files, and write a manifest of a stream that reads them."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from messagestore_operator.cli.output import echo
+from messagestore_operator.cli.store import FAILED
+from messagestore_operator.cli.validate import BAD_INPUT
+
+if TYPE_CHECKING:
+    from messagestore_operator.propose.mapping import Mapped
+    from messagestore_operator.propose.shapes import Shape
+
+_SHOWN = 3
+
+Folder = Annotated[
+    str,
+    typer.Argument(
+        metavar="FOLDER",
+        show_default=False,
+        help="The folder that files arrive in: s3a://…, file:///… or a path. Object storage is reached by AWS' "
+        "variables, as in other commands.",
+    ),
+]
+Target = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write the manifest. Default: stdout.")
+]
+Name = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="The stream's name. Default: by the folder's.")
+]
+
+
+def init(folder: Folder, output: Target = None, name: Name = None) -> None:
+    """Look at a sample of a folder's files, and write a MessageStream that reads them.
+
+    Comments in the manifest give the reason of each choice. The first records as they would be stored, and what would
+    be set aside, go to stderr. Nothing is asked, and nothing but FILE is written.
+
+    Exits 0 with a manifest that `validate` accepts, 1 if the files give none, 2 if FILE exists.
+    """
+    if output is not None and output.exists():
+        echo(f"error: {output} exists: name another file, or remove it", err=True)
+        raise typer.Exit(BAD_INPUT)
+    text = _proposed(folder, name)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        output.write_text(text)
+        echo(f"{output}: check it, then: messagestore validate -f {output}", err=True)
+
+
+def _proposed(folder: str, name: str | None) -> str:
+    # Imported late, as the library takes long to load.
+    import os
+
+    from messagestore.errors import MessageStoreError
+    from messagestore.location import Location, entries_of
+    from messagestore_operator.propose.manifest import category, manifest, stream_name
+    from messagestore_operator.propose.mapping import map_fields
+    from messagestore_operator.propose.sample import sample_files
+    from messagestore_operator.propose.shapes import find_shape
+
+    try:
+        location = Location(folder)
+        try:
+            files = sample_files(location)
+        finally:
+            location.close()
+    except MessageStoreError as error:
+        raise _failed(str(error)) from None
+    if not files:
+        raise _failed(f"{folder} has no files; names that begin with . or _ don't count")
+    for packing in {file.packing for file in files} & {"zstd", "bzip2"}:
+        raise _failed(f"files are compressed by {packing}, which is not read: unpack them, or send gzip")
+    name = name or stream_name(location.uri)
+    shape = find_shape(files)
+    if not shape.records:
+        raise _failed(f"{len(files)} files of {folder} have no record in their first bytes")
+    mapped = map_fields(shape, category(name))
+    if mapped.id_is_missing:
+        raise _failed(
+            f"no field is there, and differs, in all {len(shape.records)} sampled records, so none identifies a message"
+        )
+    _show(shape, mapped)
+    entries = entries_of(location.uri, os.environ)
+    head = f"By messagestore init, from a sample: {len(shape.records)} records, {len(files)} of the folder's files."
+    return manifest(location.uri, name, shape, mapped, entries[0] if entries else None, head)
+
+
+def _failed(what: str) -> typer.Exit:
+    echo(f"error: {what}", err=True)
+    return typer.Exit(FAILED)
+
+
+def _show(shape: Shape, mapped: Mapped) -> None:
+    from messagestore_operator.cli.tables import Column, print_table, shown_bytes
+    from messagestore_operator.propose.preview import previews, set_aside
+
+    columns = [Column(header) for header in ("ID", "STREAM", "TYPE", "TIME", "PAYLOAD")]
+    rows = [(*message[:-1], shown_bytes(message.payload)) for message in islice(previews(shape, mapped), _SHOWN)]
+    print_table(columns, rows, err=True)
+    for line in set_aside(shape, mapped):
+        echo(line, err=True)

@@ -1,0 +1,225 @@
+"""A folder's files become a manifest that validates, with the fields where people would have put them."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from messagestore_operator.cli.main import app
+from messagestore_operator.manifests import load
+
+runner = CliRunner()
+
+
+def lines(*records: Any) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def proposed(folder: Path, *options: str) -> dict[str, Any]:
+    """The spec of the manifest for a folder."""
+    target = folder.parent / "stream.yaml"
+    target.unlink(missing_ok=True)
+    result = runner.invoke(app, ["init", str(folder), "-o", str(target), *options])
+    assert result.exit_code == 0, result.output
+    loaded = load([str(target)])
+    assert not loaded.problems
+    spec: dict[str, Any] = YAML(typ="safe").load(target)["spec"]
+    return spec
+
+
+def fields(spec: dict[str, Any]) -> dict[str, Any]:
+    return {name: next(iter(source.values())) for name, source in spec["envelope"]["fields"].items()}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "orders"
+    made.mkdir()
+    return made
+
+
+def orders(count: int = 6) -> list[dict[str, Any]]:
+    return [
+        {
+            "order_id": f"o-{number % 2}",
+            "event": {"id": f"e-{number}", "type": ["Placed", "Paid"][number % 2]},
+            "created_at": f"2026-03-0{number + 1}T10:00:00Z",
+            "note": None,
+        }
+        for number in range(count)
+    ]
+
+
+def test_fields_of_json_lines_are_found_by_names_and_values(folder: Path) -> None:
+    (folder / "1.jsonl").write_bytes(lines(*orders()))
+    spec = proposed(folder)
+    assert spec["source"]["files"] == {"uri": f"file://{folder}", "format": "JSONLines"}
+    assert spec["table"]["uri"] == f"file://{folder.parent}/orders-store"
+    assert fields(spec) == {
+        "messageId": "$.event.id",
+        "category": "orders",
+        "streamId": "$.order_id",
+        "type": "$.event.type",
+        "time": "$.created_at",
+        "payload": "$",
+    }
+
+
+def test_the_reasons_stand_beside_the_choices(folder: Path) -> None:
+    (folder / "1.jsonl").write_bytes(lines(*orders()))
+    text = runner.invoke(app, ["init", str(folder)]).stdout
+    assert text.splitlines()[:2] == [
+        "# By messagestore init, from a sample: 6 records, 1 of the folder's files.",
+        "apiVersion: messagestore.dev/v1alpha1",
+    ]
+    for choice in (
+        "messageId: {path: $.event.id} # differs in 6 of 6 records",
+        "streamId: {path: $.order_id} # 2 values in 6 records",
+        "type: {path: $.event.type} # 2 types in 6 records",
+    ):
+        assert choice in " ".join(text.split()), text
+
+
+def test_the_first_records_are_shown_as_they_would_be_stored(folder: Path) -> None:
+    (folder / "1.jsonl").write_bytes(lines(*orders(), "no object"))
+    shown = runner.invoke(app, ["init", str(folder)]).stderr.splitlines()
+    assert [" ".join(line.split()[:4]) for line in shown[1:4]] == [
+        "e-0 orders-o-0 Placed 2026-03-01T10:00:00Z",
+        "e-1 orders-o-1 Paid 2026-03-02T10:00:00Z",
+        "e-2 orders-o-0 Placed 2026-03-03T10:00:00Z",
+    ]
+    assert shown[4:] == ["1 of 7 sampled would be dead letters, Unparseable: they are no JSON objects"]
+
+
+def test_native_records_and_cloud_events_need_no_fields(folder: Path) -> None:
+    native = [{"messageId": f"m{number}", "streamName": "order-1", "payload": {}} for number in range(3)]
+    (folder / "1.jsonl").write_bytes(lines(*native, {"messageId": "m1", "streamName": "order-1"}, {"payload": {}}))
+    assert "envelope" not in proposed(folder)
+    said = runner.invoke(app, ["init", str(folder)]).stderr
+    assert "1 of 5 sampled would be dead letters, MissingField: a required field is absent" in said
+    assert "1 of 5 sampled would be counted as duplicates: another has their id" in said
+
+    event = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "Placed", "subject": "17", "data": {}}
+    (folder / "1.jsonl").write_bytes(lines(event, {**event, "id": "2"}))
+    assert proposed(folder)["envelope"] == {"format": "CloudEvents"}
+    assert "/shop#1" in (said := runner.invoke(app, ["init", str(folder)]).stderr)
+    assert "/shop-17" in said
+
+
+def test_documents_one_after_the_other_are_json(folder: Path) -> None:
+    (folder / "clicks").write_bytes(lines(*orders()).replace(b"\n", b""))
+    assert proposed(folder)["source"]["files"]["format"] == "JSON"
+    (folder / "clicks").write_bytes(json.dumps(orders(), indent=2).encode())
+    assert proposed(folder)["source"]["files"]["format"] == "JSON"
+    (folder / "clicks").write_bytes(b"".join(b"\x1e" + line + b"\n" for line in lines(*orders()).splitlines()))
+    assert proposed(folder)["source"]["files"]["format"] == "JSON"
+
+
+@pytest.mark.parametrize("padding", [0, 5 << 20], ids=["whole", "larger than the sample"])
+def test_the_array_that_has_the_records_is_named(folder: Path, padding: int) -> None:
+    records = [
+        {
+            "eventID": f"id-{number}",
+            "eventName": ["PutObject", "GetObject"][number % 2],
+            "eventTime": f"2026-03-02T08:45:0{number}Z",
+            "eventSource": "s3.amazonaws.com",
+            "recipientAccountId": "123456789012",
+            "requestParameters": {"bucketName": "lake"},
+        }
+        for number in range(5)
+    ]
+    packed = json.dumps({"Records": [*records, {"x": "y" * padding}]} if padding else {"Records": records}).encode()
+    (folder / "AWSLogs").mkdir()
+    (folder / "AWSLogs" / "trail.json.gz").write_bytes(gzip.compress(packed))
+    (folder / "_digest.json").write_bytes(b"{}")
+    spec = proposed(folder, "--name", "audit")
+    assert spec["source"]["files"]["recordsPath"] == ["$.Records"]
+    assert fields(spec) == {
+        "messageId": "$.eventID",
+        "category": "$.eventSource",
+        "type": "$.eventName",
+        "time": "$.eventTime",
+        "payload": "$",
+    }
+
+
+def test_arrays_of_several_names_are_all_named(folder: Path) -> None:
+    for number, name in enumerate(("Records", "records")):
+        document = {name: [{"id": f"{number}-{one}"} for one in range(3)]}
+        (folder / f"{number}.json").write_bytes(json.dumps(document).encode())
+    assert sorted(proposed(folder)["source"]["files"]["recordsPath"]) == ["$.Records", "$.records"]
+
+
+def test_an_array_within_a_message_is_no_array_of_records(folder: Path) -> None:
+    (folder / "1.json").write_bytes(json.dumps({"id": "o-1", "items": [{"sku": "a"}, {"sku": "b"}]}, indent=1).encode())
+    files = proposed(folder)["source"]["files"]
+    assert (files["format"], "recordsPath" in files) == ("JSON", False)
+
+
+@pytest.mark.parametrize(
+    ("times", "unit"),
+    [(1_772_000_000, "Seconds"), (1_772_000_000_123, "Milliseconds"), (1_772_000_000_123_456, "Microseconds")],
+)
+def test_times_that_are_numbers_have_a_unit(folder: Path, times: int, unit: str) -> None:
+    (folder / "1.jsonl").write_bytes(lines(*({"id": number, "ts_ms": times + number} for number in range(3))))
+    assert proposed(folder)["envelope"]["fields"]["time"] == {"path": "$.ts_ms", "unit": unit}
+
+
+def test_a_known_form_has_its_fields_and_those_that_lack_them_are_told(folder: Path) -> None:
+    changes = [
+        {"op": "c", "source": {"lsn": 100 + number, "table": "order", "ts_ms": 1_772_441_100_123, "txId": number}}
+        | {"after": {"id": number}, "ts_ms": 1_772_441_100_400}
+        for number in range(3)
+    ]
+    (folder / "1.jsonl").write_bytes(lines(*changes, {"ts_ms": 1_772_441_105_000}))
+    spec = proposed(folder)
+    assert fields(spec) == {
+        "messageId": "$.source.lsn",
+        "category": "$.source.table",
+        "streamId": "$.after.id",
+        "type": "$.op",
+        "time": "$.source.ts_ms",
+        "payload": "$",
+    }
+    assert spec["envelope"]["fields"]["time"]["unit"] == "Milliseconds"
+    said = runner.invoke(app, ["init", str(folder)]).stderr
+    assert "1 of 4 sampled would be dead letters, MissingField: a required field is absent" in said
+
+
+def test_names_that_paths_must_quote_are_quoted(folder: Path) -> None:
+    (folder / "1.jsonl").write_bytes(lines(*({"it's": {"Event Id": f"e-{number}"}} for number in range(3))))
+    assert fields(proposed(folder))["messageId"] == r"$['it\'s']['Event Id']"
+
+
+def test_lines_of_text_are_payloads(folder: Path) -> None:
+    (folder / "app.log").write_bytes(b"10:00 started\n10:01 stopped\n")
+    spec = proposed(folder)
+    assert spec["source"]["files"]["format"] == "Text"
+    assert fields(spec) == {"category": "orders"}
+
+
+def test_what_gives_no_manifest_is_told(folder: Path) -> None:
+    def refused() -> str:
+        result = runner.invoke(app, ["init", str(folder)])
+        assert (result.exit_code, result.stdout) == (1, "")
+        return result.stderr
+
+    assert "has no files" in refused()
+    (folder / "1.jsonl").write_bytes(lines(*({"id": 1, "n": number} for number in range(3))))
+    assert "no field is there, and differs, in all 3 sampled records" in refused()
+    (folder / "1.jsonl").write_bytes(b"\x28\xb5\x2f\xfd....")
+    assert "compressed by zstd" in refused()
+    (folder / "1.jsonl").write_bytes(b"")
+    assert "have no record" in refused()
+
+
+def test_a_file_that_exists_is_not_overwritten(folder: Path) -> None:
+    (folder / "1.jsonl").write_bytes(lines(*orders()))
+    target = folder.parent / "stream.yaml"
+    target.write_text("mine")
+    result = runner.invoke(app, ["init", str(folder), "-o", str(target)])
+    assert (result.exit_code, target.read_text()) == (2, "mine")
