@@ -128,7 +128,6 @@ final class DocumentFraming implements Framing {
     in.mark();
     take(json.value('['));
     if (fault == null) {
-      reason = INVALID_FIELD;
       fault = "a second array of records of the document that begins at byte " + document + ", at " + recordsPaths.get(node.field());
     }
     return true;

@@ -142,8 +142,8 @@ class DocumentFramingTest {
   @Test
   void damageBehindRecordsIsToldAndCostsNone() throws IOException {
     List<String> paths = List.of("$.a", "$.b.c");
-    assertEquals(List.of("1", "InvalidField [2]", "3"), records("{\"a\":[1],\"a\":[2]}{\"a\":[3]}", paths));
-    assertEquals(List.of("1", "InvalidField [2]"), records("{\"b\":{\"c\":[1]},\"a\":[2]}", paths));
+    assertEquals(List.of("1", "Unparseable [2]", "3"), records("{\"a\":[1],\"a\":[2]}{\"a\":[3]}", paths));
+    assertEquals(List.of("1", "Unparseable [2]"), records("{\"b\":{\"c\":[1]},\"a\":[2]}", paths));
     assertEquals(List.of("1", "Unparseable ", "2"), records("{\"a\":[1],\"x\":}{\"a\":[2]}", paths));
     assertEquals(List.of("1", "Unparseable "), records("{\"a\":[1],", paths));
     assertEquals(List.of("1", "Unparseable "), records("{\"a\":[1]", paths));
