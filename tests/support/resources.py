@@ -280,7 +280,11 @@ def stream_of_shapes() -> Document:
         "table": {"uri": "s3a://lake/changes"},
         "source": {"files": {"uri": "s3a://landing/changes", **files}},
         "trigger": {"manual": {}},
-        "envelope": {"format": "Custom", "fields": fields},
+        "envelope": {
+            "format": "Custom",
+            "unwrap": [{"path": "$.data", "encoding": "Base64"}, {"path": "$.Message", "encoding": "Text"}],
+            "fields": fields,
+        },
         "lifecycle": {
             "source": {"files": {"uri": "s3a://landing/outcomes", **files}},
             "timeUnit": "Nanoseconds",

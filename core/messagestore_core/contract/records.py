@@ -48,6 +48,15 @@ class FieldMapping(ValueMapping):
     )
 
 
+class Unwrap(ContractModel):
+    """One step from a record to the record within it."""
+
+    path: JsonPath = Field(description="Path in the record around it, to an object or to a string that holds one.")
+    encoding: Literal["Text", "Base64"] = Field(
+        default="Text", description="Encoding of the object in a string. An object is taken as it is."
+    )
+
+
 class Envelope(ContractModel):
     """How a record is read; ``fields`` are by wire name (camelCase) and only for format Custom."""
 
@@ -56,6 +65,8 @@ class Envelope(ContractModel):
     required: tuple[str, ...] = ()
     unknown_fields: Literal["Ignore", "Refuse"] = "Ignore"
     """What happens to a Native record that has a field which the Native format doesn't define."""
+    unwrap: tuple[Unwrap, ...] = Field(default=(), exclude_if=lambda steps: not steps)
+    """The steps from a record to the record within it that has the fields, outer to inner."""
 
 
 class FieldSource(ContractModel):

@@ -142,6 +142,10 @@ class Translator(Model):
     )
 
 
+class Unwrap(records.Unwrap, Model):
+    """One step from a record to the record within it."""
+
+
 class Envelope(Model):
     """Format of the records, and which fields they must have."""
 
@@ -162,6 +166,11 @@ class Envelope(Model):
         default="Ignore",
         description="How to treat a Native record with an unknown field. Ignore stores it without that field and "
         "counts it; Refuse makes it a dead letter.",
+    )
+    unwrap: Annotated[tuple[Unwrap, ...], Field(max_length=3)] = Field(
+        default=(),
+        description="Steps from a record to the record within it that has the fields, outer to inner. A dead letter "
+        "has the outermost.",
     )
     translators: Annotated[tuple[Translator, ...], Field(max_length=32), UniqueNames("fromVersion")] = Field(
         default=(),

@@ -169,6 +169,11 @@ STREAM = (
         holds=lambda spec: not _reads_text(spec) or spec.envelope.format == "Custom",
     ),
     ValidationRule(
+        message="envelope.unwrap is for JSON: leave it out, or set another source.files.format than Text",
+        cel="!has(self.source.files) || self.source.files.format != 'Text' || self.envelope.unwrap.size() == 0",
+        holds=lambda spec: not _reads_text(spec) or len(spec.envelope.unwrap) == 0,
+    ),
+    ValidationRule(
         message="envelope.fields needs messageId, unless source.files.format is Text",
         cel=(
             "!has(self.envelope.fields) || has(self.envelope.fields.messageId)"

@@ -65,7 +65,7 @@ def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: b
     if file_format == "Text":
         read = _text_line(envelope.fields)
         mapped = frozenset({*TEXT_FIELDS, "payload"})
-    elif of_kafka and not _paths(envelope):
+    elif of_kafka and not _paths(envelope) and not envelope.unwrap:
         # No field is read from the value, so it need not be JSON.
         read, mapped = F.struct(*(F.lit(None).cast("string").alias(name) for name in ("reason", "detail"))), frozenset()
     else:
@@ -181,6 +181,9 @@ def _json_record(envelope: Envelope, *, of_line: bool) -> Column:
         "restAsHeaders": envelope.format == "CloudEvents",
         "known": sorted(native.NAMES) if envelope.format == "Native" else [],
         "otherwise": _AS_DOCUMENTS if of_line else "",
+        "unwrap": [
+            {"path": steps(one.path), "text": one.path, "base64": one.encoding == "Base64"} for one in envelope.unwrap
+        ],
     }
     return json_envelope(spec, _READ_TEXTS)
 

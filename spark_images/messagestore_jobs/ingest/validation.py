@@ -79,6 +79,7 @@ def _unreadable() -> list[_Violation]:
         _Violation(F.col("fault").isNotNull() & reason.isNull(), Reason.UNPARSEABLE, F.col("fault")),
         _Violation(F.col(wire("reason")) == str(Reason.UNPARSEABLE), Reason.UNPARSEABLE, F.col(wire("detail"))),
         *(_Violation(reason == str(one), one, F.col("fault")) for one in (Reason.MISSING_FIELD, Reason.INVALID_FIELD)),
+        _Violation(F.col(wire("reason")) == str(Reason.MISSING_FIELD), Reason.MISSING_FIELD, F.col(wire("detail"))),
         _Violation(F.col(wire("reason")).isNotNull(), Reason.INVALID_FIELD, F.col(wire("detail"))),
     ]
 

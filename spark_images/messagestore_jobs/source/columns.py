@@ -37,7 +37,7 @@ def json_envelope(spec: Mapping[str, Any], texts: Sequence[str]) -> Column:
     """The fields of the JSON record in column ``value``, a struct.
 
     Args:
-        spec: where the record has them; see ``Envelope.Spec`` of the extension.
+        spec: where the record has them; see ``EnvelopeSpec`` of the extension.
         texts: the names of the scalars among them.
     """
     named = F.lit(None).cast(StructType([StructField(name, StringType()) for name in texts]))

@@ -37,6 +37,13 @@ def test_sources(local_run: LocalRuns, tmp_path: Path) -> None:
         ("c-5", 320),
     ]
 
+    assert counts("notices") == (4, 3, 1)
+    assert [(row["message_id"], row["stream_name"], row["payload"][:16]) for row in rows("notices")] == [
+        ("o-1", "order-4711", b'{"kind": "Placed'),
+        ("o-2", "order-4712", b'{"kind": "Placed'),
+        ("o-3", "order-4711", b'{"kind": "Paid",'),
+    ]
+
     assert counts("changes") == (4, 3, 1)
     assert done.status("MessageStream/changes")["lag"]["skippedFiles"] == 1
     assert [(row["message_id"], row["stream_name"], row["type"], row["time"]) for row in rows("changes")] == [

@@ -1,6 +1,8 @@
 """Files and records as others write them."""
 
+import base64
 import gzip
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.records import Envelope, FieldMapping, TimeUnit
+from messagestore_core.contract.records import Envelope, FieldMapping, TimeUnit, Unwrap
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_jobs.driver.execute import check_for_work
 from support.ingests import START, Stream, adds_up, lines, record
@@ -87,6 +89,36 @@ def test_an_expiration_may_be_a_number(stream: Stream) -> None:
     assert stream.run(envelope=of_time(None)).counts == IngestCounts(received=2, stored=1, dead_lettered=1)
     assert [row["expires_at"] for row in stream.messages()] == [START + timedelta(days=1)]
     assert [row["reason"] for row in stream.dead_letters()] == ["ExpiredOnArrival"]
+
+
+def test_a_record_within_a_record_has_the_fields_and_the_dead_letter_the_outer_one(stream: Stream) -> None:
+    stream.settings["envelope"] = Envelope(unwrap=(Unwrap(path="$.data", encoding="Base64"), Unwrap(path="$.body")))
+    inner = record("a", payload=b"[1.10,  2]", corelationId="c")
+    packed = base64.b64encode(b'{"body":' + json.dumps(inner.decode()).encode() + b"}")
+    good = [b'{"data":"' + packed + b'","messageId":"outer"}', b'{"data":{"body":' + record("b") + b"}}"]
+    bad = {
+        b'{"messageId":"outer"}': ("MissingField", "unwrap 1, $.data: it is absent or null", None),
+        b'{"data":{"body":7}}': ("Unparseable", "unwrap 2, $.body: it is neither an object nor a string", None),
+        b'{"data":{"body":{"messageId":"c"}}}': (
+            "MissingField",
+            "streamName is absent or null, and so is category",
+            "c",
+        ),
+        b'{"data":{"body":"{}"}': ("Unparseable", "the JSON is incomplete", None),
+    }
+    stream.arrive("a.jsonl", lines(*good, *bad))
+    assert stream.run().counts == IngestCounts(received=6, stored=2, dead_lettered=4, unknown_fields=1)
+    assert [(row["message_id"], row["payload"]) for row in stream.messages()] == [("a", b"[1.10,  2]"), ("b", b"{}")]
+    told = {row["raw"]: (row["reason"], row["detail"], row["message_id"]) for row in stream.dead_letters()}
+    assert told == bad
+
+
+def test_a_payload_may_be_the_whole_record_within(stream: Stream) -> None:
+    fields = {"messageId": FieldMapping(path="$.id"), "category": FieldMapping(value="c")}
+    fields["payload"] = FieldMapping(path="$")
+    stream.arrive("a.jsonl", lines(b'{"after":"{\\"id\\": 1.0}"}'))
+    stream.run(envelope=Envelope(format="Custom", fields=fields, unwrap=(Unwrap(path="$.after"),)))
+    assert [(row["message_id"], row["payload"]) for row in stream.messages()] == [("1.0", b'{"id": 1.0}')]
 
 
 def trail(*records: bytes, **others: str) -> bytes:

@@ -183,6 +183,19 @@ def test_messages_count_apart_from_updates(stream: Updated) -> None:
     assert last_note(Store(stream.table.uri)).totals == outcome.totals
 
 
+def test_updates_may_be_an_array_within_a_document(stream: Updated) -> None:
+    listed = b",".join(update(f"m{n}", "COMPLETED") for n in (1, 2))
+    stream.tell(b'{"updates":[' + listed + b']}{"updates":null}{"x":}', name="updates.json")
+    documents = {"format": "JSON", "records_path": ("$.updates",)}
+    lifecycle = stream.lifecycle()
+    read = lifecycle.model_copy(update={"source": lifecycle.source.model_copy(update=documents)})
+    assert stream.told(lifecycle=read).counts == UpdateCounts(received=4, applied=2, dead_lettered=2)
+    assert [(row["reason"], row["raw"]) for row in stream.dead_letters()] == [
+        ("MissingField", b'{"updates":null}'),
+        ("Unparseable", b'{"x":}'),
+    ]
+
+
 def test_the_time_of_an_update_may_be_a_number(stream: Updated) -> None:
     due = START + HOUR
     stream.arrive("b.jsonl", lines(*(record(f"e{n}", expiresAt=due.isoformat()) for n in range(2))))

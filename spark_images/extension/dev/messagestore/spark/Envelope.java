@@ -2,17 +2,12 @@ package dev.messagestore.spark;
 
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.BitSet;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -45,7 +40,8 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     "+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ".chars().forEach(GOES_ON::set);
   }
 
-  private static final String UNPARSEABLE = "Unparseable";
+  static final String UNPARSEABLE = "Unparseable";
+  static final String MISSING_FIELD = "MissingField";
   private static final String INVALID_FIELD = "InvalidField";
 
   /** The scalars' names in records, in the order of the struct. */
@@ -53,7 +49,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
 
   private final int contentType;
   private final int payloadBase64;
-  private final Parsed<UTF8String, Spec> specs = new Parsed<>();
+  private final Parsed<UTF8String, EnvelopeSpec> specs = new Parsed<>();
 
   Envelope(StructType texts) {
     super(NAME, schema(texts), DataTypes.BinaryType, DataTypes.StringType, texts);
@@ -64,7 +60,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
 
   /** Called by generated code. */
   public InternalRow invoke(byte[] value, UTF8String spec, InternalRow unread) {
-    return read(value, specs.of(spec, UTF8String::copy, text -> parse(text.toString())));
+    return read(value, specs.of(spec, UTF8String::copy, text -> EnvelopeSpec.parse(text.toString(), this::field)));
   }
 
   private static StructType schema(StructType texts) {
@@ -107,21 +103,24 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   }
 
   /** One record as a row of the result; one that is not valid has a reason, and the scalars that it tells. */
-  private InternalRow read(byte[] record, Spec spec) {
+  private InternalRow read(byte[] record, EnvelopeSpec spec) {
     int fields = FIRST_TEXT + texts.length;
     GenericInternalRow row = new GenericInternalRow(2 + fields);
     if (record == null) {
       return refuse(row, UNPARSEABLE, "there is no value: it is a tombstone");
     }
     try {
-      Slices slices = new Slices(record, fields, spec);
-      String fault = walk(record, spec, slices);
+      byte[] inner = Unwrap.innermost(record, spec.unwrap());
+      Slices slices = new Slices(inner, fields, spec);
+      String fault = walk(inner, spec, slices);
       if (fault == null) {
         fill(row, slices, spec);
       } else {
-        start(row, withoutItsEnd(record), spec);
-        refuse(row, UNPARSEABLE, fault);
+        start(row, withoutItsEnd(inner), spec);
+        refuse(row, UNPARSEABLE, Unwrap.where(spec.unwrap()) + fault);
       }
+    } catch (Unwrap.RefusedException e) {
+      refuse(row, e.reason(), e.getMessage());
     } catch (InvalidFieldException e) {
       refuse(row, INVALID_FIELD, e.getMessage());
     } catch (IOException e) {
@@ -137,7 +136,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   }
 
   /** Finds the fields; returns why the record is unreadable, or null. */
-  private static String walk(byte[] record, Spec spec, Slices into) {
+  private static String walk(byte[] record, EnvelopeSpec spec, Slices into) {
     try (JsonParser parser = Json.parser(record, 0, record.length)) {
       JsonToken first = parser.nextToken();
       if (first != JsonToken.START_OBJECT) {
@@ -161,7 +160,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   }
 
   /** Fills the scalars that are whole in an unreadable record if it is only cut off. */
-  private void start(GenericInternalRow row, byte[] record, Spec spec) throws IOException {
+  private void start(GenericInternalRow row, byte[] record, EnvelopeSpec spec) throws IOException {
     Slices slices = new Slices(record, FIRST_TEXT + texts.length, spec);
     if (Json.INCOMPLETE.equals(walk(record, spec, slices))) {
       slices.forgetUnclosed();
@@ -180,7 +179,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     };
   }
 
-  private void fill(GenericInternalRow row, Slices slices, Spec spec)
+  private void fill(GenericInternalRow row, Slices slices, EnvelopeSpec spec)
       throws IOException, InvalidFieldException {
     InvalidFieldException wrong = texts(row, slices, spec);
     if (wrong != null) {
@@ -200,7 +199,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   }
 
   /** Fills the scalars; returns why the first wrong one is not in the row, or null. */
-  private InvalidFieldException texts(GenericInternalRow row, Slices slices, Spec spec) throws IOException {
+  private InvalidFieldException texts(GenericInternalRow row, Slices slices, EnvelopeSpec spec) throws IOException {
     InvalidFieldException wrong = null;
     for (int field = FIRST_TEXT; field < FIRST_TEXT + texts.length; field++) {
       try {
@@ -214,7 +213,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     return wrong;
   }
 
-  private UTF8String text(Slices slices, int field, Spec spec) throws IOException, InvalidFieldException {
+  private UTF8String text(Slices slices, int field, EnvelopeSpec spec) throws IOException, InvalidFieldException {
     String name = texts[field - FIRST_TEXT];
     JsonToken token = slices.token(field);
     if (token.isStructStart()) {
@@ -240,7 +239,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     }
   }
 
-  private static ArrayBasedMapData headers(Slices slices, Spec spec) throws IOException, InvalidFieldException {
+  private static ArrayBasedMapData headers(Slices slices, EnvelopeSpec spec) throws IOException, InvalidFieldException {
     if (spec.restAsHeaders()) {
       List<Slices.Member> rest = slices.rest().stream().filter(m -> m.token() != JsonToken.VALUE_NULL).toList();
       for (Slices.Member m : rest) {
@@ -294,7 +293,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     return ArrayBasedMapData.apply(names, values);
   }
 
-  private byte[] payload(Slices slices, GenericInternalRow row, Spec spec)
+  private byte[] payload(Slices slices, GenericInternalRow row, EnvelopeSpec spec)
       throws IOException, InvalidFieldException {
     if (payloadBase64 >= 0 && slices.has(payloadBase64)) {
       if (slices.has(PAYLOAD)) {
@@ -352,49 +351,5 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     InvalidFieldException(String message) {
       super(message, null, false, false);
     }
-  }
-
-  /**
-   * Where a stream's records have the canonical fields: {@code {"paths": {"messageId": ["headers", "X-Id"], …},
-   * "contentType": default, "restAsHeaders": bool, "known": [name, …], "otherwise": text}}, of which the last may be absent.
-   *
-   * @param paths the paths to look for in each record
-   * @param headers the end of the headers' path, or null
-   * @param contentType for records without one
-   * @param restAsHeaders whether members of the root without a path are headers (CloudEvents' extensions); members with a
-   *     path are then strings
-   * @param known names of members of the root that a record may have without a path; if empty, any
-   * @param otherwise what to say about a record that is several, or an array
-   */
-  record Spec(
-      JsonPaths paths, JsonPaths headers, String contentType, boolean restAsHeaders, Set<String> known, String otherwise) {}
-
-  private Spec parse(String json) {
-    try {
-      JsonNode root = new ObjectMapper().readTree(json);
-      JsonPaths paths = new JsonPaths();
-      JsonPaths headers = null;
-      for (Map.Entry<String, JsonNode> e : root.get("paths").properties()) {
-        JsonPaths end = paths.add(steps(e.getValue()), field(e.getKey()));
-        headers = e.getKey().equals("headers") ? end : headers;
-      }
-      Set<String> known = new HashSet<>();
-      root.get("known").forEach(name -> known.add(name.asText()));
-      return new Spec(
-          paths,
-          headers,
-          root.get("contentType").asText(),
-          root.get("restAsHeaders").asBoolean(),
-          known,
-          root.path("otherwise").asText(""));
-    } catch (IOException e) {
-      throw new IllegalArgumentException("not the JSON of an envelope specification", e);
-    }
-  }
-
-  private static List<Object> steps(JsonNode path) {
-    List<Object> steps = new ArrayList<>();
-    path.forEach(step -> steps.add(step.isInt() ? (Object) step.asInt() : step.asText()));
-    return steps;
   }
 }

@@ -32,7 +32,7 @@ final class Slices {
     this(bytes, fields, null, null, null, Set.of());
   }
 
-  Slices(byte[] bytes, int fields, Envelope.Spec spec) {
+  Slices(byte[] bytes, int fields, EnvelopeSpec spec) {
     this(bytes, fields, spec.restAsHeaders() ? spec.paths() : null, spec.headers(), spec.paths(), spec.known());
   }
 

@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 
 import java.util.Arrays;
+import java.util.Base64;
+import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -170,6 +172,49 @@ class EnvelopeTest {
     assertEquals("a", row.getUTF8String(schema.fieldIndex("type")).toString());
     assertEquals("b", new String(row.getBinary(schema.fieldIndex("payload")), UTF_8));
     assertEquals(8, schema.length());
+  }
+
+  @Test
+  void aRecordWithinARecordHasTheFields() {
+    String inner = "{\"id\":\"7\",\"body\":{ \"é\":1.0}}";
+    String quoted = "\"" + inner.replace("\"", "\\\"") + "\"";
+    String packed = "\"" + Base64.getEncoder().encodeToString(("{\"m\":" + quoted + "}").getBytes(UTF_8)) + "\"";
+    for (String record : List.of("{\"id\":1,\"data\":" + packed + "}", "{\"data\":{\"m\":" + inner + "}}")) {
+      InternalRow row = unwrapped(record);
+      assertNull(text(row, "reason"));
+      assertEquals("7", text(row, "messageId"));
+      assertEquals("{ \"é\":1.0}", text(row, "payload"));
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      quoteCharacter = '`',
+      value = {
+        "{\"id\":1} | MissingField | unwrap 1, $.data: it is absent or null",
+        "{\"data\":null} | MissingField | unwrap 1, $.data: it is absent or null",
+        "{\"data\":[]} | Unparseable | unwrap 1, $.data: it is neither an object nor a string",
+        "{\"data\":\"?\"} | Unparseable | unwrap 1, $.data: it is no base64",
+        "{\"data\":\"\"} | Unparseable | unwrap 1, $.data: it is empty",
+        "{\"data\":{},\"data\":{}} | Unparseable | key 'data' comes twice in one object",
+        "{\"data\":{\"m\":\"{\"}} | Unparseable | unwrap 2, $.m: the JSON is incomplete",
+        "{\"data\":{\"m\":\"1\"}} | Unparseable | unwrap 2, $.m: expected a JSON object, found a number",
+        "{\"data\":{\"m\":\"{}{}\"}} | Unparseable | unwrap 2, $.m: something follows the object",
+        "{\"data\":{\"m\":\"\\udead\"}} | Unparseable | unwrap 2, $.m: it holds half of a surrogate pair, which is no character",
+        "{\"data\":{\"m\":{\"id\":[]}}} | InvalidField | messageId is an array",
+        "{\"data\":{\"m\":{}}} {} | Unparseable | something follows the document",
+      })
+  void aRecordThatIsNotWithinIsRefusedWithTheStep(String record, String reason, String detail) {
+    InternalRow row = unwrapped(record);
+    assertEquals(reason, text(row, "reason"));
+    assertEquals(detail, text(row, "detail"));
+  }
+
+  private InternalRow unwrapped(String record) {
+    String steps = "[{\"path\":[\"data\"],\"text\":\"$.data\",\"base64\":true},{\"path\":[\"m\"],\"text\":\"$.m\",\"base64\":false}]";
+    String spec = SPEC.formatted("a/json").replace("\"known\": []", "\"known\": [], \"unwrap\": " + steps);
+    return envelope.invoke(record.getBytes(UTF_8), UTF8String.fromString(spec), null);
   }
 
   private InternalRow read(String record, String contentType) {

@@ -1,0 +1,66 @@
+package dev.messagestore.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.ToIntFunction;
+
+/**
+ * Where a stream's records have the canonical fields: {@code {"paths": {"messageId": ["headers", "X-Id"], …},
+ * "contentType": default, "restAsHeaders": bool, "known": [name, …], "otherwise": text,
+ * "unwrap": [step, …]}}, of which the last two may be absent.
+ *
+ * @param paths the paths to look for in each record
+ * @param headers the end of the headers' path, or null
+ * @param contentType for records without one
+ * @param restAsHeaders whether members of the root without a path are headers (CloudEvents' extensions); members with a
+ *     path are then strings
+ * @param known names of members of the root that a record may have without a path; if empty, any
+ * @param otherwise what to say about a record that is several, or an array
+ * @param unwrap the steps to the record that has the fields
+ */
+record EnvelopeSpec(
+    JsonPaths paths,
+    JsonPaths headers,
+    String contentType,
+    boolean restAsHeaders,
+    Set<String> known,
+    String otherwise,
+    List<Unwrap> unwrap) {
+
+  /** Parses the JSON; {@code field} gives the slice of a field's name. */
+  static EnvelopeSpec parse(String json, ToIntFunction<String> field) {
+    try {
+      JsonNode root = new ObjectMapper().readTree(json);
+      JsonPaths paths = new JsonPaths();
+      JsonPaths headers = null;
+      for (Map.Entry<String, JsonNode> e : root.get("paths").properties()) {
+        JsonPaths end = paths.add(steps(e.getValue()), field.applyAsInt(e.getKey()));
+        headers = e.getKey().equals("headers") ? end : headers;
+      }
+      Set<String> known = new HashSet<>();
+      root.get("known").forEach(name -> known.add(name.asText()));
+      return new EnvelopeSpec(
+          paths,
+          headers,
+          root.get("contentType").asText(),
+          root.get("restAsHeaders").asBoolean(),
+          known,
+          root.path("otherwise").asText(""),
+          Unwrap.parse(root.path("unwrap")));
+    } catch (IOException e) {
+      throw new IllegalArgumentException("not the JSON of an envelope specification", e);
+    }
+  }
+
+  static List<Object> steps(JsonNode path) {
+    List<Object> steps = new ArrayList<>();
+    path.forEach(step -> steps.add(step.isInt() ? (Object) step.asInt() : step.asText()));
+    return steps;
+  }
+}
