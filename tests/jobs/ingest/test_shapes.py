@@ -138,6 +138,8 @@ def test_of_a_document_the_elements_of_the_array_at_a_path_are_records(stream: S
     first, second = stream.messages()[:2]
     assert {first["payload"], second["payload"]} == {b"[1.10,  2]"}
     assert path.read_bytes()[second["source"]["offset"] :].startswith(b)
+    stream.arrive("again.json", trail(b, a))
+    assert stream.run().counts == IngestCounts(received=2, duplicates=2)
 
 
 def test_a_document_without_an_array_at_a_path_is_one_dead_letter(stream: Stream) -> None:
