@@ -73,6 +73,8 @@ _FINISHED_RUN: Document = {
     "finishedAt": LATER,
     "error": _ERROR,
     "generation": 2,
+    "cpuSeconds": 8.5,
+    "bytesWritten": 4096,
 }
 _TABLE: Document = {
     "version": 3,

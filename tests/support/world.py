@@ -25,6 +25,7 @@ from messagestore_core.contract.run_report import (
     RunError,
     RunReport,
     TableState,
+    Usage,
 )
 from messagestore_core.contract.stores import Table
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy, parse_resource
@@ -58,6 +59,8 @@ from messagestore_operator.tenancy.storage import StorageBounds
 START = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 OPEN = Tenancy(storage=StorageBounds(require_credentials=False))
 """For resources without Secrets, in tests about something else."""
+USAGE = Usage(driver_cpu_seconds=2, executor_cpu_seconds=0.5, bytes_written=50)
+"""Of each run that reports its end."""
 Key = tuple[str, str, str]
 FINALIZER = "messagestore.dev/data"
 
@@ -364,6 +367,7 @@ class World:
             finished_at=ended,
             outcome=outcome,
             error=error,
+            usage=USAGE if ended else None,
         )
 
     def outcome(self, app: App) -> Outcome:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from messagestore_core.contract.base import ContractModel
+from messagestore_core.contract.base import ContractModel, Count, CpuSeconds
 
 
 class Counts(ContractModel):
@@ -322,6 +322,25 @@ Outcome = Annotated[
 ]
 
 
+class Usage(ContractModel):
+    """What a run used.
+
+    There are no bytes that it read: Spark doesn't count most of what tasks read of Parquet.
+    """
+
+    driver_cpu_seconds: CpuSeconds
+    """Of the driver's container since its start; where there is none, of the run's own process and its JVM."""
+    executor_cpu_seconds: CpuSeconds = 0
+    """Of the tasks in executors."""
+    bytes_written: Count | None = None
+    """By Spark's tasks; absent where Spark did not run."""
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Of driver and executors."""
+        return round(self.driver_cpu_seconds + self.executor_cpu_seconds, 1)
+
+
 class RunProgress(ContractModel):
     """Where a run is: its step, how much of it is done in the step's own unit, and the last line for people."""
 
@@ -345,6 +364,8 @@ class RunReport(ContractModel):
     """While the run lasts."""
     outcome: Outcome | None = None
     error: RunError | None = None
+    usage: Usage | None = None
+    """Once it has ended; absent in reports of earlier releases."""
 
 
 def counts_of(outcome: Outcome | None) -> dict[str, int]:

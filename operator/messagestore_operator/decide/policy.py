@@ -43,7 +43,7 @@ from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook, StreamResult
 from messagestore_operator.status.policy import StreamView, policy_stream, with_erasure, with_view
 from messagestore_operator.status.reasons import Reason
-from messagestore_operator.status.runs import api_error, broke_off_as_it_is, ended_run, failed, failed_as_it_is
+from messagestore_operator.status.runs import api_error, broke_off_as_it_is, failed, failed_as_it_is
 from messagestore_operator.status.stream import table_status
 from messagestore_operator.status.words import clock_time
 from messagestore_operator.translate import approved_preview
@@ -61,7 +61,7 @@ def recorded(before: PolicyStreamStatus, stage: RunStage) -> PolicyStreamStatus:
     after = _with_outcome(before, ended) if ended.state == "Succeeded" else before
     changes: dict[str, object] = {
         "current_run": None,
-        "last_run": ended_run(ended.run, ended.state, ended.at, ended.error),
+        "last_run": ended.finished_run(),
         "error": api_error(ended.error) if ended.state == "Failed" else None,
     }
     outcome = ended.report.outcome if ended.report else None

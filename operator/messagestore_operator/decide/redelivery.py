@@ -27,7 +27,7 @@ from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.redelivery import with_view
 from messagestore_operator.status.replay import replay_outcome, with_progress
-from messagestore_operator.status.runs import broke_off_as_it_is, ended_run, failed
+from messagestore_operator.status.runs import broke_off_as_it_is, failed
 
 MOST_RUNS = 10
 """Ended runs that the status lists."""
@@ -67,7 +67,7 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     outcome, status = replay_outcome(report), with_progress(before, report)
     if ended is None:
         return status
-    run = ended_run(ended.run, ended.state, ended.at, ended.error)
+    run = ended.finished_run()
     changes: dict[str, object] = {
         "current_run": None,
         "last_run": run,

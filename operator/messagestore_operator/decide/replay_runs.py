@@ -14,7 +14,7 @@ from messagestore_operator.decide.tables import replay_tables
 from messagestore_operator.status.conditions import condition_of
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.replay import replay_outcome, with_progress
-from messagestore_operator.status.runs import api_error, ended_run
+from messagestore_operator.status.runs import api_error
 from messagestore_operator.status.words import clock_time
 
 GONE = RunError(reason=Reason.DELETING, message="the ReplayJob is being deleted")
@@ -80,7 +80,7 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     return status.model_copy(
         update={
             "current_run": None,
-            "last_run": ended_run(ended.run, ended.state, ended.at, ended.error),
+            "last_run": ended.finished_run(),
             "attempts": (before.attempts or 0) + 1,
             "failures": before.failures + failed,
             "error": api_error(ended.error) if failed else None,

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from messagestore_core.contract.run_document import Upkeep
 from messagestore_core.contract.run_report import RunError, RunReport
 from messagestore_operator.api import MessageStream, Resource
-from messagestore_operator.api.status import CurrentRun, RunState
+from messagestore_operator.api.status import CurrentRun, FinishedRun, RunState
 from messagestore_operator.api.status import RunError as StatusError
 from messagestore_operator.decide.actions import AcquireLease, Action, AwaitRoom, CreateRun, DeleteRun, SetControl
 from messagestore_operator.decide.causes import (
@@ -34,7 +34,7 @@ from messagestore_operator.decide.snapshot import (
 from messagestore_operator.decide.tables import lease_request_of, slot_of
 from messagestore_operator.status.conditions import CANCELLED, generation
 from messagestore_operator.status.reasons import Reason
-from messagestore_operator.status.runs import api_error
+from messagestore_operator.status.runs import api_error, ended_run
 from messagestore_operator.status.words import clock_time, few
 from messagestore_operator.translate import numbered_run_name
 
@@ -84,6 +84,10 @@ class EndedRun:
     at: datetime
     report: RunReport | None = None
     error: RunError | None = None
+
+    def finished_run(self) -> FinishedRun:
+        """The run in a status."""
+        return ended_run(self.run, self.state, self.at, self.error, self.report)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def _with_runs(snapshot: StreamSnapshot, before: MessageStreamStatus, stage: Run
     ended = stage.ended
     status = with_progress(before, ended.report, snapshot.now)
     status = _with_upkeep(snapshot, status, ended.run, _of_ended(snapshot, ended))
-    run = with_counts(ended_run(ended.run, ended.state, ended.at, ended.error), ended.report)
+    run = with_counts(ended.finished_run(), ended.report)
     limit = snapshot.stream.spec.run_history_limit
     changes: dict[str, object] = {"recent_runs": (run, *before.recent_runs)[:limit]}
     if ended.run.kind == "maintain":
@@ -91,7 +91,7 @@ def _of_ended(snapshot: StreamSnapshot, ended: EndedRun) -> UpkeepDone | None:
 
 
 def _maintained(before: MaintenanceStatus, ended: EndedRun) -> MaintenanceStatus:
-    run = ended_run(ended.run, ended.state, ended.at, ended.error)
+    run = ended.finished_run()
     outcome = ended.report.outcome if ended.report else None
     if ended.state != "Succeeded" or not isinstance(outcome, MaintainOutcome):
         return before.model_copy(update={"last_run": run})

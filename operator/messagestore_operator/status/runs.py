@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from messagestore_core.contract.run_report import IngestOutcome, RunError, RunReport
 from messagestore_operator.api import MessageStream, Resource
@@ -23,11 +23,19 @@ def api_error(error: RunError | None) -> api.RunError | None:
 
 def finished_run(report: RunReport, kind: str) -> api.FinishedRun:
     """An ended run of any kind, from its report."""
-    return in_status(api.FinishedRun, report, name=report.run, kind=kind, error=api_error(report.error))
+    return in_status(
+        api.FinishedRun, report, name=report.run, kind=kind, error=api_error(report.error), **_used(report)
+    )
 
 
-def ended_run(run: api.CurrentRun, state: api.RunState, at: datetime, error: RunError | None = None) -> api.FinishedRun:
-    """An ended run, with times of the operator's clock."""
+def ended_run(
+    run: api.CurrentRun,
+    state: api.RunState,
+    at: datetime,
+    error: RunError | None = None,
+    report: RunReport | None = None,
+) -> api.FinishedRun:
+    """An ended run, with times of the operator's clock, and its last report."""
     return api.FinishedRun(
         name=run.name,
         kind=run.kind,
@@ -37,7 +45,16 @@ def ended_run(run: api.CurrentRun, state: api.RunState, at: datetime, error: Run
         finished_at=clock_time(at),
         error=api_error(error),
         generation=run.generation,
+        **_used(report),
     )
+
+
+def _used(report: RunReport | None) -> dict[str, Any]:
+    """What a run used, by the names of a status."""
+    usage = report.usage if report else None
+    if usage is None:
+        return {}
+    return {"cpu_seconds": usage.cpu_seconds, "bytes_written": usage.bytes_written}
 
 
 def with_counts(run: api.FinishedRun, report: RunReport | None) -> StreamRun:

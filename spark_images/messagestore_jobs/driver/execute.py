@@ -17,7 +17,7 @@ from messagestore_core.contract.run_document import (
     ReplayTask,
     RunDocument,
 )
-from messagestore_core.contract.run_report import Outcome, RunError, RunReport
+from messagestore_core.contract.run_report import Outcome, RunError, RunReport, Usage
 from messagestore_core.progress import ProgressListener, never
 from messagestore_core.store.audit import note_holds
 from messagestore_core.store.errors import RunFailedError, end_if_stopped
@@ -29,6 +29,7 @@ from messagestore_jobs.driver.control import Maintenance, RunControl, Steps
 from messagestore_jobs.driver.failures import error_of, is_panic
 from messagestore_jobs.driver.folders import check_reachable, granted_tables, storage_uris, written_tables
 from messagestore_jobs.driver.idle_check import PendingWork, find_work, is_little
+from messagestore_jobs.driver.usage import Meter
 from messagestore_jobs.lock import erasing, replaying, writing
 
 # What imports Spark is imported in the functions that run once Spark has started.
@@ -55,7 +56,7 @@ class IdleCheck(NamedTuple):
 
 def check_for_work(document: RunDocument, clock: Callable[[], datetime]) -> IdleCheck:
     """Look whether a run has anything to do, without Spark."""
-    started_at = clock()
+    started_at, meter = clock(), Meter()
     try:
         work = _find_work(document)
     except BaseException as failure:
@@ -64,8 +65,9 @@ def check_for_work(document: RunDocument, clock: Callable[[], datetime]) -> Idle
         # The run itself will report the error.
         _log.debug("a look at run %s failed", document.run, exc_info=True)
         return IdleCheck()
-    report = None if work.outcome is None else _report(document, started_at, clock(), work.outcome)
-    return IdleCheck(report, work.bytes)
+    if work.outcome is None:
+        return IdleCheck(bytes=work.bytes)
+    return IdleCheck(_report(document, started_at, clock(), meter.usage(), work.outcome))
 
 
 def execute(
@@ -83,7 +85,7 @@ def execute(
         clock: the time in UTC.
         control: stops and paces the run; None: it goes on to its end.
     """
-    started_at = clock()
+    started_at, meter = clock(), Meter()
     outcome, error = None, None
     try:
         # Before Spark starts, so that problems with buckets show in seconds.
@@ -93,20 +95,23 @@ def execute(
         if isinstance(document.task, DeleteTask):
             outcome = _delete(document, progress, wait_seconds, stopped)
         else:
-            outcome = _execute(document, spark(), progress, wait_seconds, control)
+            session = spark()
+            with meter.counting(session):
+                outcome = _execute(document, session, progress, wait_seconds, control)
     except BaseException as failure:
         if not isinstance(failure, Exception) and not is_panic(failure):
             raise
         _log.info("run %s failed", document.run, exc_info=True)
         outcome = failure.outcome if isinstance(failure, RunFailedError) else None
         error = error_of(failure, document)
-    return _report(document, started_at, clock(), outcome, error)
+    return _report(document, started_at, clock(), meter.usage(), outcome, error)
 
 
 def _report(
     document: RunDocument,
     started_at: datetime,
     finished_at: datetime,
+    usage: Usage,
     outcome: Outcome | None,
     error: RunError | None = None,
 ) -> RunReport:
@@ -118,6 +123,7 @@ def _report(
         finished_at=finished_at,
         outcome=outcome,
         error=error,
+        usage=usage,
     )
 
 

@@ -24,6 +24,7 @@ from messagestore_jobs.driver.execute import check_for_work, execute
 from messagestore_jobs.driver.failures import AS_OF_ENDING_PODS
 from messagestore_jobs.driver.reporting import TERMINATION_BYTES, ConfigMap, Reporting, Tracker, report_text, units_of
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
+from messagestore_jobs.driver.usage import of_container
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,6 +144,7 @@ class Driver:
         """Report and log once how the run ended."""
         self._ending.acquire()
         self._over.set()
+        report = report.model_copy(update={"usage": of_container(report.usage)})
         self._tell("run ended", report)
         if self._reporting is not None:
             report = self._reporting.finish(report, _LEFT_SECONDS if self._stopping else DELIVERY_SECONDS)

@@ -15,7 +15,7 @@ from messagestore_core.contract.run_document import (
     Rule,
     RunDocument,
 )
-from messagestore_core.contract.run_report import IngestOutcome, Outcome, PurgeOutcome, ReplayOutcome, RunReport
+from messagestore_core.contract.run_report import IngestOutcome, Outcome, PurgeOutcome, ReplayOutcome, RunReport, Usage
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_jobs.session import jars_folder
 from support.ingests import lines, record
@@ -29,6 +29,7 @@ class Driver:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._epoch = folder, 0
+        self.used: Usage | None = None
         self.landing = folder / "landing"
         self.landing.mkdir()
 
@@ -61,6 +62,7 @@ class Driver:
         report = RunReport.model_validate_json(log.read_text())
         assert (done.returncode, report.error) == (0, None), done.stderr[-4000:]
         assert report.outcome is not None
+        self.used = report.usage
         return report.outcome
 
     def _document(self, task: IngestTask | PurgeTask | ReplayTask) -> RunDocument:
@@ -77,14 +79,23 @@ class Driver:
         )
 
 
+def _is_of_spark(used: Usage | None) -> bool:
+    """Whether tasks counted bytes, and the JVM its CPU time."""
+    assert used is not None
+    assert used.executor_cpu_seconds == 0
+    return bool(used.bytes_written) and used.driver_cpu_seconds > 1
+
+
 def test_a_run_starts_only_what_its_work_needs(tmp_path: Path) -> None:
     driver = Driver(tmp_path)
     (driver.landing / "1.jsonl").write_bytes(lines(record("m1"), record("m2")))
     first = driver.ingest("spark.master=local[1]\n")
     assert first.counts.stored == 2
+    assert _is_of_spark(driver.used)
 
     nothing = driver.ingest(NO_CLUSTER, PATH="", JAVA_HOME="/nowhere")
     assert (nothing.counts.received, nothing.table) == (0, first.table)
+    assert not _is_of_spark(driver.used)
 
     (driver.landing / "2.jsonl").write_bytes(lines(record("m2"), record("m3")))
     little = driver.ingest(NO_CLUSTER)

@@ -70,6 +70,13 @@ def test_without_the_spark_operator_that_is_said_and_runs_begin_when_it_comes(wo
     assert world.ready(stream)[0] == "True"
 
 
+def test_a_status_says_what_the_last_run_used(world: World) -> None:
+    stream = orders(world)
+    run_once(world)
+    last = world.status(stream).last_run
+    assert (last.cpu_seconds, last.bytes_written) == (2.5, 50)
+
+
 def test_an_interval_counts_from_start_to_start(world: World) -> None:
     stream = orders(world)
     first = run_once(world)

@@ -1,0 +1,67 @@
+"""What a run uses: the CPU time of its processes, and the bytes that Spark's tasks write."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from messagestore_core.contract.run_report import Usage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONTROL_GROUP = Path("/sys/fs/cgroup")
+_DIGITS = 3
+
+
+class Meter:
+    """Measures a run, from its construction."""
+
+    def __init__(self) -> None:
+        self._begun, self._before = time.time(), time.process_time()
+        self._spark: dict[str, int] | None = None
+
+    @contextmanager
+    def counting(self, spark: "SparkSession") -> Iterator[None]:
+        """Count what Spark does while the block lasts."""
+        jvm, context = spark._jvm, spark.sparkContext._jsc.sc()
+        counted = jvm.dev.messagestore.spark.RunUsage(context, int(self._begun * 1000))  # type: ignore[union-attr]
+        try:
+            yield
+        finally:
+            self._spark = _counts(counted)
+
+    def usage(self) -> Usage:
+        """What the run used so far; bytes only where Spark ran."""
+        own, counts = time.process_time() - self._before, self._spark or {}
+        return Usage(
+            driver_cpu_seconds=round(own + counts.get("nanosOfJvm", 0) / 1e9, _DIGITS),
+            executor_cpu_seconds=round(counts.get("nanosOfExecutors", 0) / 1e9, _DIGITS),
+            bytes_written=counts.get("bytesWritten"),
+        )
+
+
+def _counts(counted: Any) -> dict[str, int] | None:
+    """The counts, which are lost with their JVM."""
+    from py4j.protocol import Py4JError
+
+    try:
+        counted.close()
+        names = ("nanosOfJvm", "nanosOfExecutors", "bytesWritten")
+        return {name: int(getattr(counted, name)()) for name in names}
+    except (Py4JError, OSError):
+        return None
+
+
+def of_container(usage: Usage | None, group: Path = CONTROL_GROUP) -> Usage | None:
+    """The usage with all CPU time of this container since its start, also of processes that have ended.
+
+    Outside of a container, or with version 1 of control groups, it stays as it was measured.
+    """
+    # The machine's own group has no such file.
+    if not (group / "cgroup.type").exists():
+        return usage
+    counts = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    seconds = round(int(counts["usage_usec"]) / 1e6, _DIGITS)
+    return (usage or Usage(driver_cpu_seconds=0)).model_copy(update={"driver_cpu_seconds": seconds})
