@@ -32,7 +32,7 @@ spec:
 
 
 class Spent(NamedTuple):
-    """What one process took; CPU-seconds of its children, such as a JVM, are among its own."""
+    """What one process took, without the CPU time of a JVM that it starts."""
 
     seconds: float
     cpu_seconds: float

@@ -19,6 +19,7 @@ from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot
 from messagestore_operator.status.conditions import condition_of, generation
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.replay import has_ended
+from messagestore_operator.status.runs import released
 from messagestore_operator.status.words import clock_time, few
 from messagestore_operator.tenancy.adoption import is_released
 from messagestore_operator.tenancy.check import not_allowed
@@ -117,7 +118,7 @@ def beyond_tenancy(resource: Named, snapshot: Snapshot) -> RunError | None:
 
 def table_released(resource: Named, snapshot: Snapshot) -> RunError | None:
     """The stream's table has another owner now."""
-    return released(resource, snapshot.defaults.tenancy) if isinstance(resource, MessageStream) else None
+    return released(resource, snapshot.defaults.tenancy.adoptions) if isinstance(resource, MessageStream) else None
 
 
 def predicate_refused(resource: Named, snapshot: Snapshot) -> RunError | None:
@@ -265,15 +266,7 @@ def barred(stream: MessageStream, snapshot: Snapshot) -> RunError | None:
         return RunError(reason=Reason.NOT_SUPPORTED, message=f"{local} {which}")
     if beyond := not_allowed(stream, tenancy):
         return RunError(reason=Reason.NOT_ALLOWED, message=f"{few(beyond)} {which}")
-    return released(stream, tenancy)
-
-
-def released(stream: MessageStream, tenancy: Tenancy) -> RunError | None:
-    """The error if the stream's table was released to another owner."""
-    if not is_released(stream, tenancy.adoptions):
-        return None
-    words = f"the table of MessageStream {stream.metadata.name} is released to another owner; no run uses it here"
-    return RunError(reason=Reason.TABLE_RELEASED, message=words)
+    return released(stream, tenancy.adoptions)
 
 
 def unreachable(

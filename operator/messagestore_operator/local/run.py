@@ -28,7 +28,6 @@ from messagestore_core.store.objects import LARGEST_DOCUMENT, is_local, local_pa
 from messagestore_core.store.offsets import ReadOffsets
 from messagestore_jobs.driver.execute import check_for_work, execute
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
-from messagestore_operator.decide.blockers import released
 from messagestore_operator.local.secrets import (
     environment,
     kafka_credentials,
@@ -44,9 +43,9 @@ from messagestore_operator.status.conditions import condition_of
 from messagestore_operator.status.facts import StoreFacts, StreamResult
 from messagestore_operator.status.local_runs import policy_status, replay_status, stream_status
 from messagestore_operator.status.reasons import Reason
+from messagestore_operator.status.runs import released
 from messagestore_operator.status.words import received
 from messagestore_operator.tenancy.adoption import former_owners
-from messagestore_operator.tenancy.settings import Tenancy
 from messagestore_operator.translate import (
     erase_document,
     ingest_document,
@@ -159,7 +158,7 @@ class LocalRun:
     def _run_stream(self, stream: MessageStream) -> None:
         if stream.spec.suspend:
             return
-        if (gone := released(stream, Tenancy())) is not None:
+        if (gone := released(stream)) is not None:
             self.errors[stream.identity] = gone
         else:
             name = run_name(stream, "ingest", self.short_id())

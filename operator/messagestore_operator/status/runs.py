@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from messagestore_operator.status.conditions import LOST, TERMINAL, generation
 from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.words import clock_time, in_status
+from messagestore_operator.tenancy.adoption import Adoption, is_released
 from messagestore_operator.translate.annotations import adopts
 
 
@@ -98,6 +100,14 @@ def broke_off(run: api.FinishedRun | None) -> bool:
 def broke_off_as_it_is(run: api.FinishedRun | None, resource: Resource) -> bool:
     """Whether the last run broke off with the present spec; with a new spec a run starts at once."""
     return run is not None and broke_off(run) and run.generation == generation(resource)
+
+
+def released(stream: MessageStream, adoptions: Iterable[Adoption] = ()) -> RunError | None:
+    """The error if the stream's table was released to another owner."""
+    if not is_released(stream, adoptions):
+        return None
+    words = f"the table of MessageStream {stream.metadata.name} is released to another owner; no run uses it here"
+    return RunError(reason=Reason.TABLE_RELEASED, message=words)
 
 
 def ran_out_of_memory(run: api.FinishedRun | None) -> bool:
