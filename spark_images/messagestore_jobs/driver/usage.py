@@ -57,11 +57,21 @@ def _counts(counted: Any) -> dict[str, int] | None:
 def of_container(usage: Usage | None, group: Path = CONTROL_GROUP) -> Usage | None:
     """The usage with all CPU time of this container since its start, also of processes that have ended.
 
-    Outside of a container, or with version 1 of control groups, it stays as it was measured.
+    Outside of a container it stays as it was measured.
     """
-    # The machine's own group has no such file.
-    if not (group / "cgroup.type").exists():
+    seconds = _container_seconds(group)
+    if seconds is None:
         return usage
-    counts = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
-    seconds = round(int(counts["usage_usec"]) / 1e6, _DIGITS)
-    return (usage or Usage(driver_cpu_seconds=0)).model_copy(update={"driver_cpu_seconds": seconds})
+    given = usage or Usage(driver_cpu_seconds=0)
+    return given.model_copy(update={"driver_cpu_seconds": round(seconds, _DIGITS)})
+
+
+def _container_seconds(group: Path) -> float | None:
+    """By either version of control groups. The machine's own groups have other files: they count everything."""
+    if (group / "cgroup.type").exists():
+        counts = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+        return int(counts["usage_usec"]) / 1e6
+    first = group / "cpuacct"
+    if (first / "cpuacct.usage").exists() and not (first / "release_agent").exists():
+        return int((first / "cpuacct.usage").read_text()) / 1e9
+    return None

@@ -29,6 +29,14 @@ def test_a_container_says_what_all_its_processes_used(tmp_path: Path) -> None:
     assert of_container(None, tmp_path) == Usage(driver_cpu_seconds=8.512)
 
 
+def test_a_container_says_so_by_the_first_version_of_control_groups_too(tmp_path: Path) -> None:
+    (tmp_path / "cpuacct").mkdir()
+    (tmp_path / "cpuacct" / "cpuacct.usage").write_text("8512345678\n")
+    assert of_container(SPARK, tmp_path) == SPARK.model_copy(update={"driver_cpu_seconds": 8.512})
+    (tmp_path / "cpuacct" / "release_agent").touch()
+    assert of_container(SPARK, tmp_path) == SPARK
+
+
 def test_a_status_has_the_seconds_of_driver_and_executors_together() -> None:
     assert SPARK.cpu_seconds == 1.2
 
