@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache
@@ -47,6 +48,12 @@ class Model(BaseModel):
         fields = type(self).model_fields
         values = {str(field.alias): getattr(self, name) for name, field in fields.items()}
         return {name: value for name, value in values.items() if value is not None}
+
+    def __setstate__(self, state: dict[Any, Any]) -> None:
+        """Take the values of a pickled model, with the names and the set that all models of its kind share."""
+        values = {sys.intern(name): value for name, value in state["__dict__"].items()}
+        super().__setstate__({**state, "__dict__": values})
+        _share_fields_set(self)
 
     @model_validator(mode="wrap")
     @classmethod

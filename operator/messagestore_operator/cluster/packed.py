@@ -10,7 +10,7 @@ from collections.abc import Iterator, MutableMapping
 from messagestore_operator.api import Resource
 from messagestore_operator.kube.objects import ResourceKey
 
-_LIVE = 512
+_LIVE = 256
 """Resources that stay as models: those used last. Most decisions need one or two."""
 
 
