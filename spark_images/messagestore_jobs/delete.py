@@ -22,6 +22,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import (
     CLAIM_CHECKS,
     INDEX,
+    LAST_RUN,
     MARKER,
     PARTIAL,
     PURGES,
@@ -34,7 +35,7 @@ from messagestore_core.store.schemas import EVERY_TABLE
 
 FOLDERS = (INDEX, PURGES, REPLAYS, CLAIM_CHECKS, *reversed(EVERY_TABLE))
 """In order of deletion: ``messages`` is late, as it has the epoch that fences other runs."""
-OBJECTS = (TOMBSTONE_KEY, TRANSLATORS, MARKER)
+OBJECTS = (LAST_RUN, TOMBSTONE_KEY, TRANSLATORS, MARKER)
 
 
 def run_delete(

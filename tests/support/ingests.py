@@ -18,10 +18,8 @@ from messagestore_core.contract.records import FileFormat, FilesSource
 from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome
 from messagestore_core.contract.stores import Owner, Table
-from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
-from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
 from support.external_writes import observing
@@ -95,9 +93,9 @@ class Stream:
         return RunDocument(run=f"run-{self.runs}", resource=RESOURCE, table=self.table, at=at, task=task)
 
     def run(self, at: datetime = START, **settings: Any) -> IngestOutcome:
-        document = self.document(at, **settings)
-        open_folder(HeldStore.of(document.table, Storage()))
-        return run_ingest(Run.of(document, self.spark, self.heard))
+        run = Run.of(self.document(at, **settings), self.spark, self.heard)
+        open_folder(run.store)
+        return run_ingest(run)
 
     def messages(self) -> list[Row]:
         """All messages, by global position."""

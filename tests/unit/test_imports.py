@@ -10,7 +10,10 @@ import pytest
 
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
-from messagestore_operator.api import API_VERSION
+from messagestore_operator.api import API_VERSION, MessageStream
+from messagestore_operator.api.kinds import parse_resource
+from messagestore_operator.translate import ingest_document
+from support.ended import end_run
 from support.stores import make_store, message
 
 REPOSITORY = Path(__file__).parents[2]
@@ -112,6 +115,9 @@ def test_a_run_with_nothing_new_loads_no_spark(tmp_path: Path) -> None:
     spec = {"table": {"uri": table.uri}, "source": source, "trigger": trigger}
     document = {"apiVersion": API_VERSION, "kind": "MessageStream", "metadata": {"name": "orders"}, "spec": spec}
     (tmp_path / "stream.json").write_text(json.dumps(document))
+    stream = parse_resource(document)
+    assert isinstance(stream, MessageStream)
+    end_run(ingest_document(stream, "orders-1", None))
     loaded = _loaded(COMMAND, "run", "-f", f"{tmp_path}/stream.json", "-o", "json")
     assert loaded <= TYPER | MODELS | TABLES | TYPING
 
@@ -123,6 +129,7 @@ def test_a_driver_with_nothing_new_loads_no_spark(tmp_path: Path) -> None:
     task = IngestTask(source_id="landing", source=FilesSource(uri=landing))
     document = RunDocument(run="orders-1", resource=resource, table=table, task=task)
     (tmp_path / "run.json").write_text(document.model_dump_json(by_alias=True))
+    end_run(document)
     files = {"RUN_DOCUMENT": f"{tmp_path}/run.json", "TERMINATION_LOG": f"{tmp_path}/log"}
     loaded = _loaded(DRIVER, **{f"MESSAGESTORE_{name}": path for name, path in files.items()})
     assert loaded <= TABLES | TYPING

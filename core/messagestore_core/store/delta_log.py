@@ -32,7 +32,7 @@ _COUNTS = 1 << 53
 COMPACT_BYTES = 96 << 20
 """Compaction leaves files of this size and larger as they are."""
 
-FIRST_OPEN = "FAILED"
+FIRST_OPEN, _PROCESSING = "FAILED", "PROCESSING"
 """FAILED, PROCESSING and RECEIVED sort after COMPLETED and EXPIRED, so a file's statistics show which it has."""
 
 
@@ -129,15 +129,30 @@ def has_any(store: Store, column: str) -> bool:
 
 def is_any_due(store: Store, at: datetime) -> bool:
     """Whether any file of a store may have an open message that is due to expire."""
-    return may_expire(complete(store, "messages", files_of(store.table("messages")), "expires_at", "status"), at)
+    next_ = next_expiry(store)
+    return next_ is not None and next_ <= at
 
 
-def may_expire(files: pa.Table, at: datetime) -> bool:
-    """Like ``is_any_due``, for files whose statistics of expires_at and status are complete."""
+def next_expiry(store: Store) -> datetime | None:
+    """The first time at which a file of a store may have an open message that is due to expire; None: never."""
+    return first_expiry(complete(store, "messages", files_of(store.table("messages")), "expires_at", "status"))
+
+
+def first_expiry(files: pa.Table) -> datetime | None:
+    """Like ``next_expiry``, for files whose statistics of expires_at and status are complete."""
+    if not files.num_rows:
+        return None
+    bounds = zip(files["min.expires_at"].to_pylist(), files["max.status"].to_pylist(), strict=True)
+    return min((in_utc(first) for first, last in bounds if first and (last or FIRST_OPEN) >= FIRST_OPEN), default=None)
+
+
+def may_be_processing(store: Store) -> bool:
+    """Whether any file of a store may have a message that is PROCESSING."""
+    files = complete(store, "messages", files_of(store.table("messages")), "status")
     if not files.num_rows:
         return False
-    bounds = zip(files["min.expires_at"].to_pylist(), files["max.status"].to_pylist(), strict=True)
-    return any(in_utc(first) <= at and (last or FIRST_OPEN) >= FIRST_OPEN for first, last in bounds if first)
+    bounds = zip(files["min.status"].to_pylist(), files["max.status"].to_pylist(), strict=True)
+    return any((first or _PROCESSING) <= _PROCESSING <= (last or _PROCESSING) for first, last in bounds)
 
 
 def count_rows(store: Store, name: str) -> int:

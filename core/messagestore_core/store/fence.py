@@ -21,9 +21,12 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from messagestore_core.store.delta_log import EPOCH, CommitNote, empty_commit, epoch_of, note_of
+from messagestore_core.store.ended import Ended, read_ended
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import LAST_RUN
 from messagestore_core.store.notes import TablesNote
+from messagestore_core.store.objects import write_document
 
 Observer = Callable[[str, str], None]
 
@@ -45,8 +48,12 @@ class HeldStore(Store):
 
     Each write is a ``step``. With an epoch a step is fenced. Without one it is not: a local run has a lock of its
     machine, and replays out of a store run beside its other runs.
+
+    Attributes:
+        ended: what the run before said at its end; None: nothing, or the store is not held.
     """
 
+    ended: Ended | None = None
     _epoch_is_open = False
     _looked_at = -_LOOK_AGAIN_SECONDS
 
@@ -91,6 +98,18 @@ class HeldStore(Store):
         """The user metadata of a commit: a note of ``messages``, or that of any other table."""
         said = TablesNote() if note is None else note
         return said.model_copy(update={"epoch": self.epoch, "tables": self.known.all()}).json_text()
+
+    def end(self, said: Ended) -> None:
+        """Say at a run's end what it leaves, with its epoch and the versions of the tables; the run's last write.
+
+        Raises:
+            FencedError: the store was written under a newer epoch.
+        """
+        # The newest commit is then of this epoch, so that another's claim has a later version than is said here.
+        self.refuse_older_than(self.transaction("messages", EPOCH))
+        said = said.model_copy(update={"epoch": self.epoch, "tables": self.known.all()})
+        with self.step("ended"):
+            write_document(self.objects(), LAST_RUN, said)
 
     def newest_epoch(self) -> int | None:
         """The newest epoch of the store; None without an epoch or without a store."""
@@ -144,6 +163,8 @@ def holding(stores: Sequence[HeldStore], run: str) -> Iterator[None]:
     for store in stores:
         if store.epoch is None:
             _refuse_without_epoch(store)
+    for store in stores:
+        store.ended = read_ended(store)
     for store in held:
         open_epoch(store, run)
     try:

@@ -14,7 +14,7 @@ NOT_READ = -1
 _BITS = 128
 """The width of a file's digest: so wide that equal digests mean the same file."""
 Ends = npt.NDArray[np.int64]
-_Digests = npt.NDArray[np.bytes_]
+Digests = npt.NDArray[np.bytes_]
 
 
 class FileEnds:
@@ -22,7 +22,7 @@ class FileEnds:
 
     def __init__(self, read: Iterable[pa.Table | pa.RecordBatch] = ()) -> None:
         """From tables with columns ``uri``, ``size``, ``modified_at`` and ``end``, in any order."""
-        known = [(_digests(files), _numbers(files, "end")) for files in read]
+        known = [(file_digests(files), _numbers(files, "end")) for files in read]
         self._digests, self._ends = _largest(
             np.concatenate([np.empty(0, f"S{_BITS // 8}"), *(digests for digests, _ in known)]),
             np.concatenate([np.empty(0, np.int64), *(ends for _, ends in known)]),
@@ -30,7 +30,7 @@ class FileEnds:
 
     def of(self, files: pa.Table | pa.RecordBatch) -> Ends:
         """How far each of these has been read; ``NOT_READ`` where it has not been."""
-        digests = _digests(files)
+        digests = file_digests(files)
         # Sorted look-ups use the CPU's caches better.
         order = np.argsort(digests)
         at, known = self._search(digests[order])
@@ -40,13 +40,13 @@ class FileEnds:
 
     def add(self, files: pa.Table | pa.RecordBatch) -> None:
         """Add files that were read; columns as of the constructor."""
-        digests, ends = _largest(_digests(files), _numbers(files, "end"))
+        digests, ends = _largest(file_digests(files), _numbers(files, "end"))
         at, known = self._search(digests)
         self._ends[at[known]] = np.maximum(self._ends[at[known]], ends[known])
         self._digests = np.insert(self._digests, at[~known], digests[~known])
         self._ends = np.insert(self._ends, at[~known], ends[~known])
 
-    def _search(self, digests: _Digests) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+    def _search(self, digests: Digests) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
         """The index of each digest, or where it would be inserted, and whether it is known."""
         at = np.searchsorted(self._digests, digests)
         known = np.zeros(len(digests), np.bool_)
@@ -55,7 +55,7 @@ class FileEnds:
         return at, known
 
 
-def _largest(digests: _Digests, ends: Ends) -> tuple[_Digests, Ends]:
+def _largest(digests: Digests, ends: Ends) -> tuple[Digests, Ends]:
     """Each digest once, in order, with its largest end."""
     order = np.argsort(digests)
     digests, ends = digests[order], ends[order]
@@ -63,7 +63,8 @@ def _largest(digests: _Digests, ends: Ends) -> tuple[_Digests, Ends]:
     return digests[first], np.maximum.reduceat(ends, first) if len(first) else ends
 
 
-def _digests(files: pa.Table | pa.RecordBatch) -> _Digests:
+def file_digests(files: pa.Table | pa.RecordBatch) -> Digests:
+    """A digest of the URI, size and modification time of each file."""
     uris = files["uri"].to_numpy(zero_copy_only=False)
     rows = zip(_numbers(files, "size").tolist(), _numbers(files, "modified_at").tolist(), uris, strict=True)
     digests: list[Any] = [

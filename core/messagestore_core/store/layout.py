@@ -9,6 +9,8 @@ MARKER = "_messagestore.json"
 """Says whose store the folder is, and in which format."""
 TOMBSTONE_KEY = "_tombstone_key"
 TRANSLATORS = "_translators.json"
+LAST_RUN = "_ended.json"
+"""What the last run left, which tells the next one that nothing is to do: see ``ended``."""
 PARTIAL = ".partial"
 """The end of the name of a local object that is not whole yet."""
 LOG = "_delta_log"
@@ -46,6 +48,7 @@ _RUN_STATE = re.compile(
     rf"|{REPLAYS}/[^/]+/({re.escape(ENDED)}|({STATE}/{STAGING}|{RECORDS})/part-[^/]+)"
     rf"|{REPLAYS}/[^/]+/{STATE}/({re.escape(FROZEN)}|{CHUNKS}/[0-9]+\.json|({SELECTED}|{ORDER})/{_PART})"
     rf"|{INDEX}/((ids|streams|purged)-[0-9a-f]{{32}}|{re.escape(INDEX_MANIFEST)})"
+    rf"|{re.escape(LAST_RUN)}"
 )
 _FROZEN_ROWS = re.compile(rf"{PURGES}/[^/]+/rows-[0-9]+/part-[^/]+")
 _STAGED = re.compile(rf"{REPLAYS}/[^/]+/({STATE}/{STAGING}|{RECORDS})/part-[^/]+")
@@ -62,7 +65,7 @@ def chunk_name(number: int) -> str:
 
 
 def is_run_state(name: str) -> bool:
-    """Whether an object is of the state of purges and replays, or of the index."""
+    """Whether an object is of the state of purges and replays, of the index, or what the last run left."""
     return _RUN_STATE.fullmatch(name.removesuffix(PARTIAL)) is not None
 
 

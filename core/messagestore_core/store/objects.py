@@ -109,16 +109,16 @@ class Objects:
         Raises:
             TableRefusedError: it has more than ``at_most`` bytes.
         """
-        info = self._fs.get_file_info(self._path(name))
-        if info.type != fs.FileType.File:
+        file = self._opened(name)
+        if file is None:
             return None
-        if at_most is not None and info.size > at_most:
-            raise TableRefusedError(
-                f"{join(self.uri, name)} has {info.size} bytes, and no run writes more than {at_most} there; "
-                "find out who wrote it, and remove or restore it"
-            )
-        with self._fs.open_input_stream(self._path(name), compression=None) as stream:
-            return bytes(stream.read())
+        with file:
+            if at_most is not None and file.size() > at_most:
+                raise TableRefusedError(
+                    f"{join(self.uri, name)} has {file.size()} bytes, and no run writes more than {at_most} there; "
+                    "find out who wrote it, and remove or restore it"
+                )
+            return bytes(file.read())
 
     def locate(self, name: str) -> tuple[fs.FileSystem, str]:
         """The file system and the path by which pyarrow reaches an object."""
@@ -130,16 +130,33 @@ class Objects:
 
     def read_first(self, name: str, length: int) -> bytes | None:
         """At most the first ``length`` bytes of an object; None where there is no object."""
-        info = self._fs.get_file_info(self._path(name))
-        if info.type != fs.FileType.File:
+        file = self._opened(name)
+        if file is None:
             return None
-        with self._fs.open_input_stream(self._path(name), compression=None) as stream:
+        with file:
             # A reader allocates what is asked for, whatever there is.
-            return bytes(stream.read(max(0, min(length, info.size))))
+            return bytes(file.read(max(0, min(length, file.size()))))
 
     def exists(self, name: str) -> bool:
         """Whether the object exists."""
+        if self._local:
+            return self._is_file(name)
+        file = self._opened(name)
+        if file is not None:
+            file.close()
+        return file is not None
+
+    def _is_file(self, name: str) -> bool:
         return bool(self._fs.get_file_info(self._path(name)).type == fs.FileType.File)
+
+    def _opened(self, name: str) -> pa.NativeFile | None:
+        """An open object; None where there is none. On object storage this is one request, to ask for it is two."""
+        if self._local and not self._is_file(name):
+            return None
+        try:
+            return self._fs.open_input_file(self._path(name))
+        except FileNotFoundError:
+            return None
 
     def write(self, name: str, content: bytes) -> None:
         """Write an object whole: a reader sees all of it or none."""

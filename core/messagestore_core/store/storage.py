@@ -36,6 +36,7 @@ class Storage:
     def __init__(self, entries: Sequence[StorageEntry] = (), bundles: Mapping[str, str] | None = None) -> None:
         self._entries = {entry.bucket: entry for entry in entries}
         self._bundles = bundles or {}
+        self._filesystems: dict[str, fs.FileSystem] = {}
 
     def delta_options(self, uri: str) -> dict[str, str]:
         """The options of delta-rs for a URI. Commits are conditional puts: of two writers the second is refused.
@@ -59,14 +60,19 @@ class Storage:
         return options | {name: value for name, value in given.items() if value}
 
     def filesystem(self, uri: str) -> fs.FileSystem:
-        """The file system of pyarrow for a URI on object storage.
+        """The file system of pyarrow for a URI on object storage: one for each bucket, as each has its own connections.
 
         Raises:
             RunFailedError: credentials are not in the environment.
         """
-        entry = self._entry(uri)
+        bucket = urlsplit(uri).netloc
+        if bucket not in self._filesystems:
+            self._filesystems[bucket] = self._filesystem(self._entry(uri))
+        return self._filesystems[bucket]
+
+    def _filesystem(self, entry: StorageEntry | None) -> fs.FileSystem:
         if entry is None:
-            return fs.S3FileSystem(request_timeout=S3_ANSWER_SECONDS)
+            return fs.S3FileSystem(request_timeout=S3_ANSWER_SECONDS, allow_delayed_open=True)
         key, secret, token = credentials(entry, os.environ)
         endpoint = urlsplit(entry.endpoint) if entry.endpoint else None
         return fs.S3FileSystem(
@@ -80,6 +86,8 @@ class Storage:
             connect_timeout=S3_CONNECT_SECONDS,
             request_timeout=S3_ANSWER_SECONDS,
             tls_ca_file_path=self._bundles.get(entry.ca_file or ""),
+            # A small object is then written by one request, not by three.
+            allow_delayed_open=True,
         )
 
     def create(self, uri: str, content: bytes) -> bool:

@@ -20,6 +20,7 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import Outcome, RunError, RunReport, Usage
 from messagestore_core.progress import ProgressListener, never
 from messagestore_core.store.audit import note_holds
+from messagestore_core.store.ended import Ended
 from messagestore_core.store.errors import RunFailedError, end_if_stopped
 from messagestore_core.store.fence import HeldStore, holding
 from messagestore_core.store.folder import check_folder, open_folder
@@ -179,7 +180,12 @@ def _execute(
         held.enter_context(holding(granted, document.run))
         held.enter_context(epochs(granted, spark))
         _upgrade(document, granted)
-        return _result(run, control)
+        outcome = _result(run, control)
+        if not isinstance(document.task, IngestTask):
+            for store in granted:
+                # What has been read of its sources stays read.
+                store.end((store.ended or Ended()).model_copy(update={"quiet": None}))
+        return outcome
 
 
 def _result(run: "Run", control: RunControl | None) -> Outcome:

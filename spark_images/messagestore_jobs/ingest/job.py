@@ -4,7 +4,7 @@ Each batch ends before the next one begins.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from typing import Protocol
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from messagestore_core.clock import now
 from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import IngestOutcome
@@ -20,6 +21,7 @@ from messagestore_core.store.batches import REPLAYED
 from messagestore_core.store.claim_checks import claim_check_suffix, withdraw_claim_checks
 from messagestore_core.store.dead_letters import DeadLettersBefore
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
+from messagestore_core.store.ended import Ended, Quiet, digest_of
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.files import ReadFiles
 from messagestore_core.store.offsets import ReadOffsets
@@ -33,7 +35,7 @@ from messagestore_jobs.ingest.columns import HashKeys, columns_of
 from messagestore_jobs.ingest.dead_letters import SourceChangedError, bytes_at_once
 from messagestore_jobs.ingest.earlier_events import EarlierEvents, events_since, needs_lookup
 from messagestore_jobs.ingest.sequences import IncompleteSequences
-from messagestore_jobs.lifecycle.job import LifecycleWork, updates_task
+from messagestore_jobs.lifecycle.job import LifecycleWork, due_at, updates_task
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of, to_repeat
 from messagestore_jobs.source.file_arrivals import FileArrivals
 from messagestore_jobs.source.kafka_arrivals import KafkaArrivals
@@ -114,6 +116,7 @@ def run_ingest(run: Run, given: IngestControl | None = None) -> IngestOutcome:
     left_out = ingest.left_out()
     if left_out is not None:
         raise RunFailedError(left_out.reason, str(left_out), outcome)
+    run.store.end(ingest.end(outcome))
     return outcome
 
 
@@ -130,9 +133,9 @@ class Ingest:
         self._note = self._first = last_note(self._store)
         self._dead_letters = DeadLettersBefore(self._store)
         updates = updates_task(task)
-        update_arrivals = _arrivals(run, updates) if updates else None
-        self._withdraw_left_behind(update_arrivals)
-        self._lifecycle = LifecycleWork(run, task, update_arrivals, self._first, self._days_of, self._purged)
+        self._update_arrivals = _arrivals(run, updates) if updates else None
+        self._withdraw_left_behind(self._update_arrivals)
+        self._lifecycle = LifecycleWork(run, task, self._update_arrivals, self._first, self._days_of, self._purged)
         self._note = self._lifecycle.finish(self._note)
         self._sequences = IncompleteSequences(run, task.sequence_timeout)
         self._batches = 0
@@ -225,6 +228,28 @@ class Ingest:
             self._opened.index.close()
         self._arrivals.list_source()
         return self._outcome(last=True)
+
+    def end(self, outcome: IngestOutcome) -> Ended:
+        """What a later run may know of this one, after ``outcome``."""
+        every, before = dict(self._every_arrivals()), self._store.ended
+        sources = {source_id: seen for source_id, arrivals in every.items() if (seen := arrivals.seen()) is not None}
+        # An index that was opened is closed near the table's newest version.
+        is_near = self._opened is not None or (before is not None and before.adds_only)
+        # Sequences are counted anew each time, as they become overdue.
+        is_quiet = sources.keys() == every.keys() and outcome.sequences is None
+        rest_at = min((at for one in every.values() if (at := one.lines_rest_at()) is not None), default=None)
+        due = due_at(self._store, self._task.lifecycle, now(self._run.document))
+        return Ended(
+            asked=digest_of(self._run.document),
+            sources=sources,
+            adds_only=is_near and outcome.lifecycle is None,
+            quiet=Quiet(outcome=outcome, due_at=due, lines_rest_at=rest_at) if is_quiet else None,
+        )
+
+    def _every_arrivals(self) -> Iterator[tuple[str, Arrivals]]:
+        yield self._task.source_id, self._arrivals
+        if self._task.lifecycle is not None and self._update_arrivals is not None:
+            yield self._task.lifecycle.source_id, self._update_arrivals
 
     def left_out(self) -> RunFailedError | None:
         """Why something in a source can never be read; None: nothing."""

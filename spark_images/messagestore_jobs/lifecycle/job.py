@@ -14,14 +14,22 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import now, shifted
-from messagestore_core.contract.run_document import IngestTask, Memory
+from messagestore_core.contract.run_document import IngestTask, Lifecycle, Memory
 from messagestore_core.contract.run_report import LifecycleOutcome, UpdateCounts
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import dead_letter_keys, set_aside_before
-from messagestore_core.store.delta_log import FIRST_OPEN, CommitNote, committed_batch, is_any_due, next_global_position
+from messagestore_core.store.delta_log import (
+    FIRST_OPEN,
+    CommitNote,
+    committed_batch,
+    is_any_due,
+    may_be_processing,
+    next_expiry,
+    next_global_position,
+)
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
-from messagestore_core.store.pending_updates import count_pending, forget_waiting, let_wait
+from messagestore_core.store.pending_updates import count_pending, forget_waiting, let_wait, read_pending
 from messagestore_core.store.schemas import PENDING_UPDATES, UTC
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.keys import Flags
@@ -225,6 +233,18 @@ def _pending(waiting: pa.Table, source_id: str, due: Due, last_global_position: 
         "taken": pa.nulls(rows, pa.int64()),
     }
     return pa.table({name: columns[name] for name in PENDING_UPDATES.names}).cast(PENDING_UPDATES)
+
+
+def due_at(store: Store, lifecycle: Lifecycle | None, at: datetime) -> datetime | None:
+    """When time alone gives a run something to do with what is in a store after a run at a time; None: never."""
+    times = [next_expiry(store)]
+    if count_pending(store):
+        pending_for = lifecycle.pending_for if lifecycle else _PENDING_FOR
+        times.append(shifted(pc.min(read_pending(store)["received_at"]).as_py(), pending_for))
+    if lifecycle is not None and lifecycle.processing_timeout is not None and may_be_processing(store):
+        # Only the messages tell since when.
+        times.append(at)
+    return min((time for time in times if time is not None), default=None)
 
 
 def _is_open() -> Column:

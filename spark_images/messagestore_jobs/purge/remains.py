@@ -101,7 +101,8 @@ def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], c
         elif top == CLAIM_CHECKS:
             left = [name for name in inside if sum_of(name) not in claim_checks]
         elif top == "":
-            left = [name for name in inside if sum_of(name) not in (MARKER, TOMBSTONE_KEY, TRANSLATORS)]
+            known = (MARKER, TOMBSTONE_KEY, TRANSLATORS)
+            left = [name for name in inside if sum_of(name) not in known and not is_run_state(sum_of(name))]
         else:
             left = [name for name in inside if not is_run_state(sum_of(f"{top}/{name}"))]
         yield from (f"{f'{top}/' if top else ''}{name} is nothing that a run needs" for name in left)

@@ -3,9 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
+from datetime import datetime
 
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import Lag, Loss
+from messagestore_core.store.ended import SeenFiles
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.files import ReadFiles
 from messagestore_core.store.offsets import ReadOffsets
@@ -43,6 +45,14 @@ class Arrivals(ABC):
     @abstractmethod
     def list_source(self) -> None:
         """List what the source has now."""
+
+    def seen(self) -> SeenFiles | None:
+        """What the last look found, if all of it has been read and stays there; None otherwise, and for topics."""
+        return None
+
+    def lines_rest_at(self) -> datetime | None:
+        """When the first last line that the last look found unfinished can be read; None: there is none."""
+        return None
 
     @abstractmethod
     def waits(self) -> bool:

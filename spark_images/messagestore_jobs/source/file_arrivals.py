@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from typing_extensions import override
 
-from messagestore_core.clock import now
+from messagestore_core.clock import now, shifted
 from messagestore_core.contract.records import FilesSource, RecordsSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import Lag
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import source_positions_of, withdraw
+from messagestore_core.store.ended import SeenFiles
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.files import Batch, Range, ReadFiles, source_files
 from messagestore_core.store.objects import is_below, is_local
@@ -27,7 +28,7 @@ from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.after_ingest import AfterIngest
 from messagestore_jobs.source.arrivals import REPLACED, Arrivals, Due
 from messagestore_jobs.source.contents import Contents, LastLines
-from messagestore_jobs.source.local_files import Chosen, list_local_files
+from messagestore_jobs.source.local_files import Chosen, Seen, list_local_files
 from messagestore_jobs.source.plan import (
     held_at_once,
     limits_of_files,
@@ -62,11 +63,13 @@ class FileArrivals(Arrivals):
         self._reported: set[str] = set()
         self._nameless: str | None = None
         self._chosen = Chosen(source)
+        self._seen = Seen()
 
     def list_source(self) -> None:
         """List the files, and put away those that were committed whole."""
-        self._nameless = None
-        waiting = pending_files(self._put_away(self._chosen.of(self._listed())), self._read.ends)
+        self._nameless, self._seen = None, Seen()
+        listed = self._seen.passing(self._chosen.of(self._listed()))
+        waiting = pending_files(self._put_away(listed), self._read.ends)
         waiting = self._contents.going_on(waiting) if self._contents else waiting
         if self._last_lines:
             # Files are written by other clocks than the run's.
@@ -110,6 +113,16 @@ class FileArrivals(Arrivals):
             leaving = self._after.without_cut(whole, self._read, under_way)
             self._after.put_away(file for file in source_files(leaving) if file not in under_way)
             yield files
+
+    @override
+    def seen(self) -> SeenFiles | None:
+        return None if self._waiting or self._after else self._seen.all()
+
+    @override
+    def lines_rest_at(self) -> datetime | None:
+        rest = self._source.last_line_after if isinstance(self._source, FilesSource) else None
+        times = (shifted(r.file.modified_at, rest) for r in self._open_lines) if rest is not None else ()
+        return min(times, default=None)
 
     @override
     def waits(self) -> bool:

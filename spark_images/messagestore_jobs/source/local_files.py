@@ -4,21 +4,28 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
 from messagestore_core.bounds import FIRST_MOMENT, LAST_MOMENT
-from messagestore_core.clock import microseconds
+from messagestore_core.clock import from_microseconds, microseconds
 from messagestore_core.contract.records import FilesSource, RecordsSource
+from messagestore_core.store.ended import SeenFiles
+from messagestore_core.store.file_ends import Digests, file_digests
 from messagestore_core.store.objects import LOCAL, is_local, local_path
 from messagestore_core.store.schemas import FILES
+from messagestore_jobs.source.plan import unpacked_sizes
 
 _AT_ONCE = 16_384
 """How many files a portion has."""
+MOST_FILES = 200_000
+"""The most files of a source that a run lists before Spark starts: it may list them again, which takes time."""
 _HIDDEN = (".", "_")
 _FIRST, _LAST = microseconds(FIRST_MOMENT), microseconds(LAST_MOMENT)
 
@@ -116,6 +123,54 @@ def _objects(scheme: str, filesystem: fs.FileSystem, path: str) -> Iterator[tupl
         if "//" in info.path:
             raise OSError(f"{info.path!r}: a name with an empty part")
         yield f"{scheme}://{info.path}", info.size, modified_at(info.mtime_ns)
+
+
+class Seen:
+    """What a listing had; its portions pass through it."""
+
+    def __init__(self, before: SeenFiles | None = None) -> None:
+        self.files = 0
+        self._digests: list[Digests] = []
+        self._bytes = 0
+        self._newest: int | None = None
+        self._before = before
+        self._new_files = self._new_bytes = 0
+
+    def passing(self, listed: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The same portions."""
+        for files in listed:
+            if files.num_rows:
+                self._add(files)
+            yield files
+
+    def _add(self, files: pa.Table) -> None:
+        if self.files <= MOST_FILES:
+            self._digests.append(file_digests(files))
+        sizes = unpacked_sizes(files)
+        times = files["modified_at"].cast(pa.int64()).to_numpy()
+        self.files += files.num_rows
+        self._bytes += int(sizes.sum())
+        self._newest = max(times.max().item(), self._newest or _FIRST)
+        if self._before is not None:
+            new = times > (_FIRST - 1 if self._before.newest is None else microseconds(self._before.newest))
+            self._new_files += int(new.sum())
+            self._new_bytes += int(sizes[new].sum())
+
+    def all(self) -> SeenFiles | None:
+        """All that has passed; None if it is too much to be compared."""
+        if self.files > MOST_FILES:
+            return None
+        digests = np.sort(np.concatenate([np.empty(0, "S16"), *self._digests]))
+        newest = None if self._newest is None else from_microseconds(self._newest)
+        digest = sha256(digests.tobytes()).hexdigest()
+        return SeenFiles(digest=digest, files=self.files, bytes=self._bytes, newest=newest)
+
+    def new(self) -> tuple[int, int]:
+        """About how many files and bytes have come since ``before``: those with a later time, or what it grew by."""
+        before = self._before
+        if before is None:
+            return self.files, self._bytes
+        return max(self._new_files, self.files - before.files), max(self._new_bytes, self._bytes - before.bytes)
 
 
 def _portions(files: Iterator[tuple[str, int, int]]) -> Iterator[pa.Table]:

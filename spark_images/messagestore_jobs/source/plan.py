@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from messagestore_core.contract.records import FilesSource, RecordsSource
 from messagestore_core.store.file_ends import FileEnds
@@ -83,6 +85,12 @@ def limits_of_files(source: FilesSource | RecordsSource, batch_bytes: int, heap:
 def unpacked(r: Range) -> int:
     """About how many bytes a range has after decompression."""
     return (r.end - r.start) * (TIMES_PACKED if r.file.uri.endswith(".gz") else 1)
+
+
+def unpacked_sizes(files: pa.Table) -> npt.NDArray[np.int64]:
+    """About how many bytes each listed file has after decompression."""
+    times = np.where(pc.ends_with(files["uri"], ".gz").to_numpy(), TIMES_PACKED, 1)
+    return np.asarray(times * files["size"].to_numpy(), np.int64)
 
 
 def pending_files(listed: Iterable[pa.Table], read: FileEnds) -> list[Range]:

@@ -45,6 +45,7 @@ def table(tmp_path: Path) -> Table:
         path.write_bytes(b"{}")
     (tmp_path / "store" / "_tombstone_key").write_bytes(b"key")
     (tmp_path / "store" / "_translators.json").write_bytes(b"[]")
+    (tmp_path / "store" / "_ended.json").write_bytes(b"{}")
     (tmp_path / "store" / "_messagestore.json.partial").write_bytes(b"{")
     return table
 

@@ -5,27 +5,26 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.records import Translator
-from messagestore_core.contract.run_document import Hold, Match, RunDocument
-from messagestore_core.contract.run_report import Outcome, RunReport
+from messagestore_core.contract.run_document import Hold, MaintainTask, Match, RunDocument
+from messagestore_core.contract.run_report import IngestOutcome, Outcome, RunReport
 from messagestore_core.store.delta_log import committed_batch
-from messagestore_core.store.fence import HeldStore, holding
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile
 from messagestore_core.store.handle import Store
-from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver import idle_check
 from messagestore_jobs.driver.execute import check_for_work, execute
-from messagestore_jobs.index import changes
-from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.lock import writing
 from messagestore_jobs.session import using
+from support.ended import end_run
 from support.ingests import START, Heard, Stream, lines, record
 from support.lifecycles import Updated, update
 
@@ -70,11 +69,13 @@ def test_it_says_what_a_run_with_spark_says(stream: Stream) -> None:
     assert _without_usage(report) == _without_usage(execute(document, lambda: stream.spark, Heard(), 0, clock))
 
 
-def test_hidden_files_do_not_count_nor_does_a_folder_that_is_gone(stream: Stream) -> None:
+def test_hidden_files_do_not_count_nor_does_a_folder_that_was_gone_before(stream: Stream) -> None:
     stream.arrive(".a.jsonl.part", b"x")
     stream.arrive("_work/a.jsonl", b"x")
     assert looked(stream.document()) is not None
     shutil.rmtree(stream.landing)
+    assert looked(stream.document()) is None
+    stream.run()
     assert looked(stream.document()) is not None
 
 
@@ -91,11 +92,42 @@ def test_it_knows_of_a_lifecycle_what_a_run_with_spark_knows(spark: SparkSession
     assert looked(document) is None
 
 
-def test_an_update_that_waits_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_update_that_waits_is_left_to_spark_once_it_has_waited_for_long_enough(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     stream = Updated(spark, tmp_path)
     stream.tell(update("m1", "COMPLETED"))
     stream.run()
+    until = START + stream.lifecycle().pending_for
+    outcome = looked(stream.document(at=until - timedelta(seconds=1), lifecycle=stream.lifecycle()))
+    assert isinstance(outcome, IngestOutcome)
+    assert outcome.lifecycle is not None
+    assert outcome.lifecycle.pending == 1
+    assert looked(stream.document(at=until, lifecycle=stream.lifecycle())) is None
+
+
+def test_a_message_in_progress_may_have_timed_out(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Updated(spark, tmp_path, processing_timeout=timedelta(hours=1))
+    stream.arrive("a.jsonl", lines(record("m1")))
+    stream.run()
+    assert looked(stream.document(lifecycle=stream.lifecycle())) is not None
+    stream.tell(update("m1", "PROCESSING"))
+    stream.run()
     assert looked(stream.document(lifecycle=stream.lifecycle())) is None
+
+
+def test_the_last_line_of_a_file_is_left_to_spark_once_the_file_rests(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, written = Stream(spark, tmp_path, settings={"last_line_after": timedelta(hours=1)}), datetime.now(UTC)
+    stream.arrive("a.jsonl", lines(record("m1")) + b'{"messageId"', at=written)
+    stream.run()
+    outcome = looked(stream.document())
+    assert isinstance(outcome, IngestOutcome)
+    assert outcome.lag.files == 1
+    later = SimpleNamespace(now=lambda zone: written + timedelta(hours=1))
+    monkeypatch.setattr(idle_check, "datetime", later)
+    assert looked(stream.document()) is None
 
 
 def arrives(stream: Stream) -> None:
@@ -187,9 +219,7 @@ def test_who_may_not_write_the_store_is_refused_by_the_run(stream: Stream) -> No
     others = document.table.owner.model_copy(update={"name": "others"})
     assert looked(of_table(document, owner=others)) is None
     assert looked(of_table(document, epoch=1)) is not None
-    store = HeldStore.of(document.table.model_copy(update={"epoch": 2}), Storage())
-    with holding([store], "run-2"):
-        pass
+    end_run(of_table(document, epoch=2))
     for epoch, may_write in ((None, False), (1, False), (2, True), (3, True)):
         assert (looked(of_table(document, epoch=epoch)) is not None) == may_write
 
@@ -244,20 +274,23 @@ def test_little_is_left_where_few_bytes_in_few_files_are_unread(
     assert not has_little(document)
 
 
-def test_a_store_of_many_messages_needs_an_index_to_have_little(
-    stream: Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_there_is_little_only_after_a_run_that_has_opened_the_index(stream: Stream) -> None:
     document = stream.document()
-    stream.arrive("b.jsonl", lines(record("m3")))
-    monkeypatch.setattr(idle_check, "_FEW_MESSAGES", 1)
-    assert not has_little(document)
-    StoreIndex(stream.spark, HeldStore(document.table.uri)).save()
-    assert has_little(document)
-    monkeypatch.setattr(changes, "FEW_FILES", 0)
-    assert has_little(document)
     stream.run()
-    stream.arrive("c.jsonl", b"x")
+    stream.arrive("b.jsonl", lines(record("m3")))
     assert not has_little(document)
+    stream.run()
+    stream.arrive("c.jsonl", lines(record("m4")))
+    assert has_little(document)
+
+
+def test_after_a_run_of_another_kind_there_is_little_and_never_nothing(stream: Stream) -> None:
+    document = stream.document()
+    report = execute(document.model_copy(update={"task": MaintainTask()}), lambda: stream.spark, Heard(), 0, clock)
+    assert report.error is None
+    assert has_little(document)
+    stream.arrive("b.jsonl", lines(record("m3")))
+    assert has_little(document)
 
 
 def test_updates_are_not_little(spark: SparkSession, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def uninterrupted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
 
 def test_the_writes_below_are_all_that_there_are(uninterrupted: tuple[Store, Counter[str]]) -> None:
     _, writes = uninterrupted
-    assert writes == dict.fromkeys(FOLDER_WRITES, 1) | dict.fromkeys(BATCH_WRITES, 2)
+    assert writes == dict.fromkeys([*FOLDER_WRITES, "ended"], 1) | dict.fromkeys(BATCH_WRITES, 2)
 
 
 def ends_the_same(stream: Stream, uninterrupted: tuple[Store, Counter[str]]) -> bool:

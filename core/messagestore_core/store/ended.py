@@ -1,0 +1,95 @@
+"""What a run that has ended says of its store, by which a later one knows that it has nothing to do.
+
+It is a run's last write. It proves something only while the tables have the versions that it names: if another run came
+since, broke off, or wrote this later than the next one began, it names other versions, and nobody goes by it.
+"""
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+from messagestore_core.contract.base import ContractModel
+from messagestore_core.contract.run_document import IngestTask, RunDocument
+from messagestore_core.contract.run_report import IngestOutcome
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import LAST_RUN, LOG
+from messagestore_core.store.notes import TableAt
+from messagestore_core.store.objects import is_local, read_document
+
+_AT_ONCE = 16
+
+
+class SeenFiles(ContractModel):
+    """What a source of files had when a run had read all of it."""
+
+    digest: str
+    """Of the names, sizes and times of its files."""
+    files: int
+    bytes: int
+    """About how many after decompression."""
+    newest: datetime | None = None
+    """The last time that a file changed; absent: there was none."""
+
+
+class Quiet(ContractModel):
+    """The end of an ingest that had nothing left to do."""
+
+    outcome: IngestOutcome
+    due_at: datetime | None = None
+    """When time alone gives a run something to do, by its own clock; absent: never."""
+    lines_rest_at: datetime | None = None
+    """When the last lines that are not read yet can be read, by the clock of this machine; absent: there are none."""
+
+
+class Ended(ContractModel):
+    """What the run that ended last says of its store."""
+
+    epoch: int | None = None
+    tables: dict[str, TableAt] = {}
+    asked: str | None = None
+    """A digest of what the last ingest was asked to do; absent: there was none."""
+    sources: dict[str, SeenFiles] = {}
+    """Those that it had read whole, by their ids."""
+    adds_only: bool = False
+    """Whether an ingest of new files will do little else than to read them and to add their messages."""
+    quiet: Quiet | None = None
+    """Absent if the last run was no such ingest."""
+
+
+def digest_of(document: RunDocument) -> str:
+    """A digest of all that an ingest is asked to do, holds and translators among it."""
+    assert isinstance(document.task, IngestTask)
+    asked = f"{document.task.model_dump_json()} {document.table.remember_purged}"
+    return hashlib.sha256(asked.encode()).hexdigest()
+
+
+def read_ended(store: Store) -> Ended | None:
+    """What the last run says; None where it says nothing that this release can read."""
+    try:
+        return read_document(store.objects(), LAST_RUN, Ended)
+    except TableRefusedError:
+        return None
+
+
+def is_newest(store: Store, ended: Ended) -> bool:
+    """Whether no run has come since.
+
+    With an epoch a run claims ``messages`` before it writes anything. Without one, and on this machine, where a look is
+    free, no table may have a later version.
+    """
+    alone = ended.epoch is None or is_local(store.uri)
+    names = ended.tables if alone else {"messages"} & ended.tables.keys()
+    return bool(names) and not any(_has(store, name, ended.tables[name].version + 1) for name in names)
+
+
+def has_tables(store: Store, ended: Ended) -> bool:
+    """Whether all tables are there, and have the versions that a run left."""
+    if not set(store.tables) <= set(ended.tables):
+        return False
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        return all(threads.map(lambda name: _has(store, name, ended.tables[name].version), ended.tables))
+
+
+def _has(store: Store, name: str, version: int) -> bool:
+    return store.objects(name, LOG).exists(f"{version:020d}.json")
