@@ -123,7 +123,7 @@ DEFAULTS = {"spark.driver.maxResultSize": "0"}
 UTF8 = {"LC_ALL": "C.UTF-8"}
 """The JVM's environment: by another locale, or one that is not installed, it can't read names that are not ASCII."""
 
-_EPOCH = "messagestore.epoch."
+_EPOCH, _CLAIMED = "messagestore.epoch.", "messagestore.claimed."
 
 
 def jars_folder() -> Path:
@@ -336,8 +336,13 @@ def using(entries: Sequence[StorageEntry], spark: SparkSession) -> Iterator[Stor
 
 @contextmanager
 def epochs(stores: Sequence[Store], spark: SparkSession) -> Iterator[None]:
-    """Give Spark's commits to these stores their epochs while the block lasts."""
-    settings = {_setting(spark, store): str(store.epoch) for store in stores if store.epoch is not None}
+    """Give Spark's commits to these stores their epochs while the block lasts, and the versions as of the claim."""
+    settings: dict[str, str] = {}
+    for store in stores:
+        if store.epoch is not None:
+            folder = _spelled(spark, store)
+            settings[f"{_EPOCH}{folder}"] = str(store.epoch)
+            settings |= {f"{_CLAIMED}{folder}/{name}": str(at.version) for name, at in store.known.all().items()}
     for name, epoch in settings.items():
         spark.conf.set(name, epoch)
     try:
@@ -347,7 +352,7 @@ def epochs(stores: Sequence[Store], spark: SparkSession) -> Iterator[None]:
             spark.conf.unset(name)
 
 
-def _setting(spark: SparkSession, store: Store) -> str:
-    """The setting for the tables of a folder, with Hadoop's spelling of the path."""
+def _spelled(spark: SparkSession, store: Store) -> str:
+    """A store's folder, with Hadoop's spelling of the path."""
     path = spark._jvm.org.apache.hadoop.fs.Path(store.path("messages"))  # type: ignore[union-attr]
-    return f"{_EPOCH}{path.getParent().toString()}"
+    return str(path.getParent().toString())

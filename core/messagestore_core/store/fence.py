@@ -1,7 +1,8 @@
 """The fence around a store: of two runs with a grant for it, only the one with the newer epoch can write.
 
-A run begins by committing its epoch to every table, as the version of transaction ``messagestore-epoch``. Each later
-commit fails if a newer epoch was committed before it. For delta-rs that is a conflict: each of our commits writes that
+A run begins by committing its epoch to ``messages``, as the version of transaction ``messagestore-epoch``. Unless the
+run before has ended, and so writes no more, it does so to every other table too. Each later commit fails if a newer
+epoch was committed before it. For delta-rs that is a conflict: each of our commits writes that
 transaction, so none succeeds if another commit wrote it since the table was opened. For Spark on object storage the log
 store checks the committed epoch before it creates the next version (``Fence.java``).
 
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
@@ -25,7 +27,7 @@ from messagestore_core.store.ended import Ended, read_ended
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import LAST_RUN
-from messagestore_core.store.notes import TablesNote
+from messagestore_core.store.notes import TableAt, TablesNote
 from messagestore_core.store.objects import write_document
 
 Observer = Callable[[str, str], None]
@@ -166,7 +168,10 @@ def holding(stores: Sequence[HeldStore], run: str) -> Iterator[None]:
     for store in stores:
         store.ended = read_ended(store)
     for store in held:
-        open_epoch(store, run)
+        if not open_epoch(store, run) and store.ended is not None:
+            # What comes now has no commit on messages before it, by which others would know of it.
+            with store.step("ended-forgotten"):
+                store.objects().delete(LAST_RUN)
     try:
         yield
     except Exception as error:
@@ -178,31 +183,62 @@ def holding(stores: Sequence[HeldStore], run: str) -> Iterator[None]:
             store._epoch_is_open = False
 
 
-def open_epoch(store: HeldStore, run: str) -> None:
-    """Commit a store's epoch to all of its tables; from then on commits of older epochs fail.
+def open_epoch(store: HeldStore, run: str) -> bool:
+    """Commit a store's epoch to its tables; from then on commits of older epochs fail.
+
+    The claim of ``messages`` is enough if it comes right after the last commit of a run that has ended: no other run
+    has claimed the store since, and none can with an older epoch.
+
+    Returns:
+        Whether ``messages`` was claimed now; else this epoch had it already.
 
     Raises:
         FencedError: a table has a newer one.
     """
-    with _observed("claim"), ThreadPoolExecutor(len(store.tables)) as threads:
-        list(threads.map(partial(_commit_epoch, store, run), store.tables))
+    with _observed("claim"):
+        before = _commit_epoch(store, run, "messages")
+        if before is None or not _has_ended(store, before):
+            others = [name for name in store.tables if name != "messages"]
+            with ThreadPoolExecutor(len(others)) as threads:
+                list(threads.map(partial(_commit_epoch, store, run), others))
     store._epoch_is_open = True
+    return before is not None
 
 
-def _commit_epoch(store: HeldStore, run: str, name: str) -> None:
-    """Commit the epoch to one table, right after the commit whose totals it repeats."""
+class _Before(NamedTuple):
+    """A table right before a claim, and its newest epoch."""
+
+    at: TableAt
+    epoch: int | None
+
+
+def _has_ended(store: HeldStore, before: _Before) -> bool:
+    """Whether the run that left ``messages`` so has ended, with all tables of now."""
+    said = store.ended
+    return (
+        said is not None
+        and said.epoch is not None
+        and said.epoch == before.epoch
+        and said.tables.get("messages") == before.at
+        and set(store.tables) <= set(said.tables)
+    )
+
+
+def _commit_epoch(store: HeldStore, run: str, name: str) -> _Before | None:
+    """Commit the epoch to one table, right after the commit whose totals it repeats; None: it had it."""
     checked = store.last_opened(name)
     for _ in range(_ATTEMPTS):
         try:
             table = checked or store.opened(name)
         except TableNotFoundError:
             # A deletion that broke off goes on without this table.
-            return
+            return None
         newest = epoch_of(table)
         store.refuse_older_than(newest)
         if newest == store.epoch:
             store.known.noted.add(name)
-            return
+            return None
+        before = _Before(TableAt(id=str(table.metadata().id), version=table.version()), newest)
         properties = store.carrying_on(name, table, run)
         # A commit after one that was not read would repeat wrong totals.
         properties.max_commit_retries = 0
@@ -211,8 +247,8 @@ def _commit_epoch(store: HeldStore, run: str, name: str) -> None:
         except CommitFailedError:
             checked = None
             continue
-        store.known.committed(name, table.version() + 1)
-        return
+        store.known.committed(name, before.at.version + 1)
+        return before
     raise RunFailedError("RunFailed", f"other runs keep writing {store.path(name)}; its epoch can't be set")
 
 

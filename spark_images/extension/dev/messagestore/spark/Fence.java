@@ -17,13 +17,14 @@ import org.apache.hadoop.fs.Path;
 /**
  * The epoch with which this process writes a table, and whether it still may.
  *
- * <p>A run begins by committing its epoch to the table as the version of transaction {@value #APP}. A commit is allowed
- * if the newest such version before it is not greater than the writer's own. As earlier commits never change and the
- * new one is created only if absent, no other commit can come in between.
+ * <p>A run begins by committing its epoch as the version of transaction {@value #APP}, to this table or, where the run
+ * before has ended, only to the store's messages. A commit is allowed if no commit since has a greater version. As
+ * earlier commits never change and the new one is created only if absent, no other commit can come in between.
  */
 final class Fence {
   static final String APP = "messagestore-epoch";
   private static final String EPOCH = "messagestore.epoch.";
+  private static final String CLAIMED = "messagestore.claimed.";
   private static final Pattern COMMIT = Pattern.compile("(\\d{20})\\.json");
   private static final long NONE = -1;
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -49,12 +50,13 @@ final class Fence {
   }
 
   /**
-   * Reads the commits before this one, back to the newest with an epoch or to the last that was read before.
+   * Reads the commits before this one, back to the newest with an epoch, to the last that was read before, or to the
+   * version of the table when the run claimed the store.
    *
    * @throws FencedException if that epoch is newer
    */
   void check(LogStore store, Configuration conf) throws IOException {
-    long seen = LOOKED_UP_TO.getOrDefault(key(), -1L);
+    long seen = LOOKED_UP_TO.getOrDefault(key(), conf.getLong(CLAIMED + log.getParent(), NONE));
     long named = NONE;
     for (long before = version - 1; before > seen && named == NONE; before--) {
       named = epochOf(store, before, conf);
@@ -87,8 +89,9 @@ final class Fence {
       }
       return NONE;
     } catch (FileNotFoundException e) {
-      // Earlier log files have been cleaned up, and this run's own claim is newer than those.
-      return epoch;
+      throw new FencedException(
+          "the log of " + log.getParent() + " has lost commit " + commit + " since the run of epoch " + epoch
+              + " claimed the store, so that another run may have taken it over");
     }
   }
 

@@ -1,0 +1,197 @@
+"""A claim that is one commit, after a run that has ended: in no order of two drivers does an older one write."""
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+
+from messagestore_core.store.delta_log import CommitNote, empty_commit, epoch_of
+from messagestore_core.store.ended import Ended
+from messagestore_core.store.fence import FencedError, HeldStore, holding, observing
+from messagestore_core.store.folder import check_folder
+from messagestore_core.store.layout import LAST_RUN
+from messagestore_core.store.schemas import TABLES
+from support.long import few
+from support.stores import OWNER, make_store, message
+
+OpenAt = Callable[[int | None], HeldStore]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of one message, to be copied."""
+    folder = tmp_path_factory.mktemp("ended") / "store"
+    make_store(folder, [message(1)])
+    return folder
+
+
+@pytest.fixture
+def store(folder: Path, tmp_path: Path) -> OpenAt:
+    """One store of one message, opened and checked under any epoch."""
+    copy = shutil.copytree(folder, tmp_path / "store")
+
+    def opened(epoch: int | None) -> HeldStore:
+        store = HeldStore(f"file://{copy}", owner=OWNER, epoch=epoch)
+        check_folder(store)
+        return store
+
+    return opened
+
+
+def run(store: HeldStore, *, ends: bool = True) -> None:
+    with holding([store], f"run-{store.epoch}"):
+        if ends:
+            store.end(Ended())
+
+
+def epochs(store: OpenAt) -> dict[str, int | None]:
+    return {name: epoch_of(store(None).table(name)) for name in TABLES}
+
+
+def claimed(store: OpenAt) -> set[str]:
+    """The tables with the newest epoch."""
+    found = epochs(store)
+    return {name for name, epoch in found.items() if epoch == found["messages"]}
+
+
+def test_after_a_run_that_has_ended_a_claim_is_one_commit(store: OpenAt) -> None:
+    run(store(1))
+    assert claimed(store) == set(TABLES)
+    before = {name: store(None).table(name).version() for name in TABLES}
+    run(store(2))
+    assert epochs(store) == dict.fromkeys(TABLES, 1) | {"messages": 2}
+    assert {name: store(None).table(name).version() for name in TABLES} == before | {"messages": before["messages"] + 1}
+    run(store(3))
+    assert claimed(store) == {"messages"}
+
+
+def test_after_a_run_that_has_not_ended_every_table_is_claimed(store: OpenAt) -> None:
+    run(store(1))
+    run(store(2), ends=False)
+    run(store(3))
+    assert claimed(store) == set(TABLES)
+
+
+def test_what_a_run_said_late_counts_for_nothing(store: OpenAt) -> None:
+    run(store(1))
+    said = store(None).objects().read(LAST_RUN)
+    assert said is not None
+    run(store(2))
+    store(None).objects().write(LAST_RUN, said)
+    run(store(3))
+    assert claimed(store) == set(TABLES)
+
+
+def test_the_end_of_a_run_without_an_epoch_counts_for_nothing(store: OpenAt) -> None:
+    run(store(None))
+    run(store(1))
+    assert claimed(store) == set(TABLES)
+
+
+def test_a_grant_that_is_used_again_forgets_the_end_that_it_was_said_for(store: OpenAt) -> None:
+    run(store(1))
+    run(store(1), ends=False)
+    assert store(None).objects().read(LAST_RUN) is None
+    run(store(2))
+    assert claimed(store) == set(TABLES)
+
+
+def test_a_claim_whose_answer_was_lost_is_made_on_every_table(store: OpenAt, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(store(1))
+    lost = ["messages"]
+
+    def unheard(table: DeltaTable, *given: object) -> None:
+        empty_commit(table, *given)  # type: ignore[arg-type]
+        if lost:
+            raise CommitFailedError(f"the answer for {lost.pop()} was lost")
+
+    monkeypatch.setattr("messagestore_core.store.fence.empty_commit", unheard)
+    run(store(2))
+    assert claimed(store) == set(TABLES)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_who_claimed_by_one_commit_and_stalled_writes_no_table_after_its_successor(store: OpenAt, name: str) -> None:
+    run(store(1))
+    stalled = store(2)
+
+    def wake() -> None:
+        with holding([stalled], "run-2"):
+            begun = stalled.open_to_write(name)
+            run(store(3))
+            with pytest.raises(CommitFailedError):
+                write(stalled, name, begun)
+            stalled.open_to_write(name)
+
+    with pytest.raises(FencedError):
+        wake()
+
+
+def write(store: HeldStore, name: str, table: DeltaTable) -> None:
+    empty_commit(table, store.commit_properties(CommitNote(run=f"run-{store.epoch}") if name == "messages" else None))
+
+
+class Driver:
+    """A run that goes on step by step, and may stall for any time between two."""
+
+    def __init__(self, store: OpenAt, epoch: int, chosen: random.Random) -> None:
+        self.epoch, self._chosen, self._store = epoch, chosen, store(epoch)
+        self._holding = holding([self._store], f"run-{epoch}")
+        self._tables: dict[str, DeltaTable] = {}
+        self.claimed = self.over = False
+
+    def claim(self) -> None:
+        self._holding.__enter__()
+        self.claimed = True
+
+    def open(self) -> None:
+        """Open a table, to write it at some later time."""
+        name = self._chosen.choice(list(TABLES))
+        self._tables[name] = self._store.open_to_write(name)
+
+    def write(self) -> None:
+        name = self._chosen.choice(list(self._tables or TABLES))
+        write(self._store, name, self._tables.pop(name, None) or self._store.open_to_write(name))
+
+    def end(self) -> None:
+        self._store.end(Ended())
+        self.over = True
+
+    def step(self) -> str | None:
+        """Go on; return what was done, None if it was refused."""
+        name = self._chosen.choice(["open", "write", "write", "end"]) if self.claimed else "claim"
+        try:
+            getattr(self, name)()
+        except (FencedError, CommitFailedError):
+            # A run whose claim is refused doesn't begin.
+            self.over = not self.claimed
+            return None
+        return name
+
+
+@pytest.mark.parametrize("seed", few(range(100), 0, 1, 2, 3))
+def test_a_driver_never_writes_once_a_newer_one_has_claimed_the_store(store: OpenAt, seed: int) -> None:
+    chosen = random.Random(seed)
+    run(store(1))
+    drivers, newest = [Driver(store, 2, chosen)], 1
+    for _ in range(25):
+        if chosen.random() < 0.25 or all(driver.over for driver in drivers):
+            drivers.append(Driver(store, len(drivers) + 2, chosen))
+        # The last two mostly go on; others were stalled for long.
+        driver = chosen.choice([*drivers, *drivers[-2:], *drivers[-2:]])
+        done = None if driver.over else driver.step()
+        assert done not in ("claim", "write", "end") or driver.epoch >= newest, (driver.epoch, done, newest)
+        newest = max(newest, driver.epoch) if done == "claim" else newest
+    assert epoch_of(store(None).table("messages")) == newest
+
+
+def test_a_claim_is_told_as_one_write(store: OpenAt) -> None:
+    run(store(1))
+    told: list[str] = []
+    with observing(lambda name, moment: told.append(f"{moment} {name}")):
+        run(store(2))
+    assert told == ["before claim", "after claim", "before ended", "after ended"]
