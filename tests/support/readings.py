@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 
 from messagestore.reader import Reader
 from messagestore_core.contract.run_document import Rule
@@ -15,6 +15,7 @@ from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.audit import read_audit, rows_of
 from messagestore_core.store.dead_letters import dead_letter_keys, set_aside_before, set_aside_for
 from messagestore_core.store.delta_log import count_rows, has_any, is_any_due, next_global_position, table_state
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import ReadFiles, planned_batch
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import message_key
@@ -26,7 +27,7 @@ from messagestore_core.store.schemas import TABLES
 from messagestore_core.store.tombstones import erased_positions, open_erased
 from messagestore_jobs.purge.dead_letters import count_dead_letters, naming
 from messagestore_jobs.purge.whole_days import count_days, streams_of_days
-from support.stores import START, Row, heads_of, make_store, message
+from support.stores import START, Row, add_rows, heads_of, make_store, message
 
 _OTHER = "of nobody"
 NAMES = {
@@ -52,7 +53,7 @@ def full_store(folder: Path, *, others: bool = False) -> Store:
     for name, (first, second, *more) in _rows().items():
         batches = [[first, second, *([_nobodys(name, first)] if others else [])], more]
         for rows in batches:
-            write_deltalake(store.table(name), pa.Table.from_pylist(rows, schema=TABLES[name]), mode="append")
+            add_rows(HeldStore(store.uri), name, pa.Table.from_pylist(rows, schema=TABLES[name]))
     return store
 
 

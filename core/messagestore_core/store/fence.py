@@ -21,11 +21,13 @@ from typing import NamedTuple
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from typing_extensions import override
 
 from messagestore_core.store.delta_log import EPOCH, CommitNote, empty_commit, epoch_of, note_of
 from messagestore_core.store.ended import Ended, read_ended
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.handle import Store
+from messagestore_core.store.foreign import refuse_foreign
+from messagestore_core.store.handle import OpenTable, Store
 from messagestore_core.store.layout import LAST_RUN
 from messagestore_core.store.notes import TableAt, TablesNote
 from messagestore_core.store.objects import write_document
@@ -57,6 +59,7 @@ class HeldStore(Store):
 
     ended: Ended | None = None
     _epoch_is_open = False
+    _is_held = False
     _looked_at = -_LOOK_AGAIN_SECONDS
 
     @contextmanager
@@ -75,13 +78,16 @@ class HeldStore(Store):
             yield
 
     def open_to_write(self, name: str) -> DeltaTable:
-        """One table, for one commit that carries ``commit_properties``.
+        """One table as it is now, for one commit that carries ``commit_properties``.
+
+        While the store is held it is the one that ``table`` returns, which the commit advances.
 
         Raises:
             FencedError: it was written under a newer epoch.
         """
-        table = self.opened(name)
-        self.refuse_older_than(epoch_of(table))
+        self.known.look_again(name)
+        table = self.table(name) if self._is_held else self.opened(name)
+        self.refuse_older_than(self.transaction(name, EPOCH) if self._is_held else epoch_of(table))
         self.known.writing(name, table)
         return table
 
@@ -101,6 +107,31 @@ class HeldStore(Store):
         said = TablesNote() if note is None else note
         return said.model_copy(update={"epoch": self.epoch, "tables": self.known.all()}).json_text()
 
+    @override
+    def _current(self, name: str) -> OpenTable:
+        """Without a look for others' commits while the store is held: only the run's own are awaited.
+
+        The fence looks for a newer run, and a commit finds what came before it.
+        """
+        if self._is_held and self.known.is_looked_at(name):
+            return self._tables[name]
+        current = super()._current(name)
+        self.known.looked_at(name)
+        return current
+
+    @override
+    def _advanced(self, name: str, table: DeltaTable) -> DeltaTable:
+        """The same table, of which only the new commits are read, while the store is held.
+
+        A commit that was begun on it must not pass what it was begun before, so that it keeps the table as it was.
+        """
+        if not self._is_held or self.known.is_begun(name):
+            return super()._advanced(name, table)
+        table.update_incremental()
+        refuse_foreign(self.uri, name, table)
+        self._follow(name, table)
+        return table
+
     def end(self, said: Ended) -> None:
         """Say at a run's end what it leaves, with its epoch and the versions of the tables; the run's last write.
 
@@ -108,13 +139,14 @@ class HeldStore(Store):
             FencedError: the store was written under a newer epoch.
         """
         # The newest commit is then of this epoch, so that another's claim has a later version than is said here.
-        self.refuse_older_than(self.transaction("messages", EPOCH))
+        self.refuse_older_than(self.newest_epoch())
         said = said.model_copy(update={"epoch": self.epoch, "tables": self.known.all()})
         with self.step("ended"):
             write_document(self.objects(), LAST_RUN, said)
 
     def newest_epoch(self) -> int | None:
-        """The newest epoch of the store; None without an epoch or without a store."""
+        """The newest epoch of the store as it is now; None without an epoch or without a store."""
+        self.known.look_again("messages")
         try:
             return self.transaction("messages", EPOCH)
         except TableNotFoundError:
@@ -172,15 +204,17 @@ def holding(stores: Sequence[HeldStore], run: str) -> Iterator[None]:
             # What comes now has no commit on messages before it, by which others would know of it.
             with store.step("ended-forgotten"):
                 store.objects().delete(LAST_RUN)
+        store._is_held = True
     try:
         yield
     except Exception as error:
         for store in held:
+            store._is_held = False
             _explain(store, error)
         raise
     finally:
         for store in held:
-            store._epoch_is_open = False
+            store._epoch_is_open = store._is_held = False
 
 
 def open_epoch(store: HeldStore, run: str) -> bool:

@@ -24,6 +24,7 @@ from typing_extensions import override
 
 from messagestore_core.store.batches import ReadBatches
 from messagestore_core.store.dead_letters import uris_of_cut_dead_letters
+from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.file_ends import NOT_READ, FileEnds
 from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan
@@ -41,7 +42,12 @@ _IN_LITTLE_MEMORY: dict[str, Any] = {
     "use_threads": False,
     "fragment_scan_options": ds.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False),
 }
-"""How the table is read. By default whole row groups are held in memory, and more are read ahead."""
+"""How a large table is read. By default whole row groups are held in memory, and more are read ahead."""
+_IN_FEW_REQUESTS: dict[str, Any] = {"fragment_scan_options": ds.ParquetFragmentScanOptions(pre_buffer=True)}
+_SMALL_BYTES = 8 << 20
+"""A table of up to so many bytes is read by few requests, and so is each of its files."""
+_COMPACT_BYTES, _COMPACT_FILES = 1 << 20, 8
+"""Once there are so many files below this size, they become one: each plan adds one, and each run reads all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +149,9 @@ class ReadFiles(ReadBatches[Batch]):
         self._others.clear()
 
         def own() -> Iterator[pa.RecordBatch]:
-            for rows in scan(self._store.table("files"), _COLUMNS, **_IN_LITTLE_MEMORY):
+            table = self._store.table("files")
+            is_small = sum(files_of(table)["size_bytes"].to_pylist()) <= _SMALL_BYTES
+            for rows in scan(table, _COLUMNS, **(_IN_FEW_REQUESTS if is_small else _IN_LITTLE_MEMORY)):
                 uris.append(np.unique(_hashes(rows["uri"])))
                 self._see_others(rows)
                 # A file that two sources read stays if either says so.
@@ -244,9 +252,19 @@ class ReadFiles(ReadBatches[Batch]):
                 mode="append",
                 commit_properties=self._held.commit_properties(),
             )
+        self._compact()
         self.ends.add(rows)
         self._uris = np.union1d(self._uris, _hashes(rows["uri"]))
         self._last_batch = batch.number
+
+    def _compact(self) -> None:
+        """Merge the table's small files once there are many; no row changes."""
+        sizes = files_of(self._store.table("files"))["size_bytes"].to_numpy()
+        if int((sizes < _COMPACT_BYTES).sum()) > _COMPACT_FILES:
+            with self._held.step("plan-compact"):
+                self._held.open_to_write("files").optimize.compact(
+                    target_size=_COMPACT_BYTES, commit_properties=self._held.commit_properties()
+                )
 
     def take_out(self, batch: Batch, files: Set[SourceFile]) -> None:
         """Mark files of a planned, uncommitted batch as gone, durably."""

@@ -21,10 +21,11 @@ _NOTE_BYTES = 1 << 16
 """A commit begins with its note; one that changes many files is long."""
 
 
-class _Open(NamedTuple):
-    """An open table, the checkpoint that it had when it was opened, and the transactions looked up since."""
+class OpenTable(NamedTuple):
+    """An open table at a version, the checkpoint that it had then, and the transactions looked up since."""
 
     table: DeltaTable
+    version: int
     check_point: bytes | None
     transactions: dict[str, int | None]
 
@@ -58,7 +59,7 @@ class Store:
         self.read_statistics: dict[str, dict[str, Any]] = {}
         self.remember_purged = remember_purged
         self.known = KnownTables()
-        self._tables: dict[str, _Open] = {}
+        self._tables: dict[str, OpenTable] = {}
 
     @classmethod
     def of(cls, table: Table, storage: Storage) -> Self:
@@ -110,19 +111,35 @@ class Store:
         Raises:
             TableRefusedError: as in ``table``.
         """
-        table, _, known = self._current(name)
+        table, _, _, known = self._current(name)
         if app_id not in known:
             known[app_id] = table.transaction_version(app_id)
         return known[app_id]
 
-    def _current(self, name: str) -> _Open:
+    def _current(self, name: str) -> OpenTable:
+        """A table as of a look for commits that nobody here knows."""
         log = self.objects(name, LOG)
         check_point = log.read_first(_LAST_CHECKPOINT, _CHECKPOINT_BYTES)
         entry = self._tables.get(name)
         # A log loses entries only before a checkpoint.
-        if entry is None or check_point != entry.check_point or log.exists(f"{entry.table.version() + 1:020d}.json"):
-            entry = self._tables[name] = _Open(self.opened(name), check_point, {})
+        if entry is None or check_point != entry.check_point:
+            table = self.opened(name)
+        elif log.exists(f"{entry.table.version() + 1:020d}.json"):
+            table = self._advanced(name, entry.table)
+        elif entry.table.version() != entry.version:
+            # By a commit of this process; others may have made some right before it.
+            table = entry.table
+            if table.version() > entry.version + 1:
+                refuse_foreign(self.uri, name, table)
+            self._follow(name, table)
+        else:
+            return entry
+        entry = self._tables[name] = OpenTable(table, table.version(), check_point, {})
         return entry
+
+    def _advanced(self, name: str, table: DeltaTable) -> DeltaTable:
+        """A table as it is after commits that came since it was opened."""
+        return self.opened(name)
 
     def opened(self, name: str, version: int | None = None) -> DeltaTable:
         """Like ``table``, for the caller alone: its version advances with a commit by it.

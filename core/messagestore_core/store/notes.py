@@ -97,6 +97,8 @@ class KnownTables:
         self.noted: set[str] = set()
         self._tables: dict[str, TableAt] = {}
         self._written: dict[str, tuple[int, DeltaTable]] = {}
+        self._looked_at: set[str] = set()
+        self._begun: set[str] = set()
 
     def all(self) -> dict[str, TableAt]:
         """Each table that was opened, as it is known."""
@@ -119,6 +121,27 @@ class KnownTables:
         self.noted.add(name)
         self.reached(name, TableAt(id=str(table.metadata().id), version=table.version()))
 
+    def looked_at(self, name: str) -> None:
+        """All commits on a table until now are known."""
+        self._looked_at.add(name)
+
+    def look_again(self, name: str) -> None:
+        """Others may have committed to a table."""
+        self._looked_at.discard(name)
+
+    def is_looked_at(self, name: str) -> bool:
+        """Whether this process has not begun a commit on a table since it looked for others' commits."""
+        return name in self._looked_at and not self.is_begun(name)
+
+    def is_begun(self, name: str) -> bool:
+        """Whether a commit on a table was begun and is not known to be made."""
+        self._note_written(name)
+        return name in self._written or name in self._begun
+
+    def beginning(self, name: str) -> None:
+        """A commit on a table is about to be made by Spark, which may not answer."""
+        self._begun.add(name)
+
     def writing(self, name: str, table: DeltaTable) -> None:
         """A commit on a table is about to be made by this object, whose version then advances."""
         self._note_written(name)
@@ -127,6 +150,8 @@ class KnownTables:
     def committed(self, name: str, version: int) -> None:
         """This process has made a version of a table."""
         self.noted.add(name)
+        self._begun.discard(name)
+        self._looked_at.discard(name)
         known = self._tables.get(name)
         # Commits of others in between are looked at when the table is opened again.
         if known is not None and version == known.version + 1:

@@ -68,6 +68,7 @@ def append_messages(
         return
     metadata = refuse_foreign_to_spark(spark, store, "messages")
     commit = spark._jvm.dev.messagestore.spark.BatchCommit  # type: ignore[union-attr]
+    store.known.beginning("messages")
     try:
         with store.step("messages"):
             version = commit.append(
@@ -94,6 +95,7 @@ def committing_on(
     """Like ``committing``, on any table; only ``messages`` has totals to note."""
     spark.conf.unset(_COMMITTED)
     spark.conf.set(_NOTE, store.note_text(note))
+    store.known.beginning(table)
     try:
         with store.step(name):
             yield

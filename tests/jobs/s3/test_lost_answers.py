@@ -76,6 +76,8 @@ ELSEWHERE = {
     *("upgrade-.+", "properties-.+"),
     # On a store of an earlier release that no operator runs: tests/unit/store.
     "note-.+",
+    # Of many runs, and of a grant that is used again: tests/jobs/s3/test_requests.py, tests/unit/store/test_ended.py.
+    *("plan-compact", "ended-forgotten"),
     # Of `messagestore repair`: tests/unit/cli.
     *("repair-.+", "repair-index", "repair-protocol-.+"),
 }

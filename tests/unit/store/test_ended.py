@@ -11,12 +11,13 @@ from deltalake.exceptions import CommitFailedError
 
 from messagestore_core.store.delta_log import CommitNote, empty_commit, epoch_of
 from messagestore_core.store.ended import Ended
+from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import FencedError, HeldStore, holding, observing
 from messagestore_core.store.folder import check_folder
 from messagestore_core.store.layout import LAST_RUN
-from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.schemas import FILES, TABLES
 from support.long import few
-from support.stores import OWNER, make_store, message
+from support.stores import OWNER, add_rows, make_store, message
 
 OpenAt = Callable[[int | None], HeldStore]
 
@@ -131,6 +132,39 @@ def test_who_claimed_by_one_commit_and_stalled_writes_no_table_after_its_success
         wake()
 
 
+def test_what_is_read_of_a_table_lets_no_commit_pass_that_was_begun_before_a_newer_claim(store: OpenAt) -> None:
+    held = store(1)
+
+    def read_before_the_commit() -> None:
+        with holding([held], "run-1"):
+            begun = held.open_to_write("files")
+            run(store(2))
+            assert epoch_of(held.table("files")) == 2
+            with pytest.raises(CommitFailedError):
+                write(held, "files", begun)
+            held.open_to_write("files")
+
+    with pytest.raises(FencedError):
+        read_before_the_commit()
+
+
+def test_a_held_store_follows_its_own_commits_and_finds_what_came_between(store: OpenAt) -> None:
+    held = store(1)
+    with holding([held], "run-1"):
+        before = held.table("files").version()
+        write(held, "files", held.open_to_write("files"))
+        assert held.table("files").version() == before + 1
+        DeltaTable(f"{held.uri}/files").alter.set_table_description("by others")
+        # Not looked for before the next commit, which finds it.
+        assert held.table("files").version() == before + 1
+        write(held, "files", held.open_to_write("files"))
+        assert held.table("files").version() == before + 3
+        add_rows(HeldStore(held.uri), "files", FILES.empty_table())
+        DeltaTable(f"{held.uri}/files").alter.set_table_properties({"delta.appendOnly": "true"})
+        with pytest.raises(TableRefusedError, match="appendOnly"):
+            held.open_to_write("files")
+
+
 def write(store: HeldStore, name: str, table: DeltaTable) -> None:
     empty_commit(table, store.commit_properties(CommitNote(run=f"run-{store.epoch}") if name == "messages" else None))
 
@@ -153,6 +187,9 @@ class Driver:
         name = self._chosen.choice(list(TABLES))
         self._tables[name] = self._store.open_to_write(name)
 
+    def read(self) -> None:
+        self._store.table(self._chosen.choice(list(self._tables or TABLES)))
+
     def write(self) -> None:
         name = self._chosen.choice(list(self._tables or TABLES))
         write(self._store, name, self._tables.pop(name, None) or self._store.open_to_write(name))
@@ -163,7 +200,7 @@ class Driver:
 
     def step(self) -> str | None:
         """Go on; return what was done, None if it was refused."""
-        name = self._chosen.choice(["open", "write", "write", "end"]) if self.claimed else "claim"
+        name = self._chosen.choice(["open", "read", "write", "write", "end"]) if self.claimed else "claim"
         try:
             getattr(self, name)()
         except (FencedError, CommitFailedError):

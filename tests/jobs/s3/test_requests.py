@@ -1,0 +1,77 @@
+"""What a look and a small run ask of S3, counted by the server's access log."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import IngestTask, RunDocument
+from messagestore_core.store.storage import Storage
+from messagestore_jobs.driver.execute import check_for_work
+from support.ended import end_run, small_run
+from support.ingests import RESOURCE, START
+from support.objectstore import ObjectStore, running_object_store
+from support.stores import make_store, message
+
+BUCKET, RUNS = "requests", 25
+MOST, MEAN = 420, 290
+"""The most requests of a small run, beside Spark's, and of ten on average: some write a checkpoint or merge files."""
+
+
+class Lake:
+    """A store on S3 whose server counts."""
+
+    def __init__(self, folder: Path, server: ObjectStore, log: Path) -> None:
+        self.server, self._log = server, log
+        self._table = make_store(folder / BUCKET / "store", [message(1)])
+        server.make_bucket(BUCKET)
+        local = fs.LocalFileSystem()
+        fs.copy_files(str(folder / BUCKET), BUCKET, source_filesystem=local, destination_filesystem=server.files())
+
+    def document(self, epoch: int) -> RunDocument:
+        return RunDocument(
+            run=f"run-{epoch}",
+            resource=RESOURCE,
+            table=self._table.model_copy(update={"uri": f"s3a://{BUCKET}/store", "epoch": epoch}),
+            at=START,
+            storage=(self.server.entry(BUCKET),),
+            task=IngestTask(source_id="landing", source=FilesSource(uri=f"s3a://{BUCKET}/landing")),
+        )
+
+    def requests(self, run: Callable[[], object]) -> int:
+        before = self._log.stat().st_size
+        run()
+        return len(re.findall(r" s3_\w+ ", self._log.read_text()[before:]))
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    folder = tmp_path_factory.mktemp("requests")
+    with running_object_store(access_log=folder / "access.log") as server:
+        yield Lake(folder, server, folder / "access.log")
+
+
+def test_a_small_run_asks_no_more_however_many_came_before(lake: Lake) -> None:
+    asked = []
+    for number in range(1, RUNS + 1):
+        document = lake.document(number)
+        asked.append(lake.requests(lambda: small_run(document, Storage(document.storage), number)))  # noqa: B023
+    assert max(asked) <= MOST, asked
+    assert sum(asked[-10:]) <= 10 * MEAN, asked
+
+
+def test_a_look_asks_little_and_least_where_something_is_new(lake: Lake) -> None:
+    document = lake.document(RUNS + 1)
+    end_run(document, Storage(document.storage))
+
+    def look() -> bool:
+        return check_for_work(document, lambda: START).report is not None
+
+    assert look()
+    assert lake.requests(look) <= 15
+    lake.server.put(f"{BUCKET}/landing/new.jsonl", b"{}")
+    assert not look()
+    assert lake.requests(look) <= 5
