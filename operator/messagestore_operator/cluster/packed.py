@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 import pickle
+import time
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 
 from messagestore_operator.api import Resource
 from messagestore_operator.kube.objects import ResourceKey
 
 _LIVE = 256
-"""Resources that stay as models: those used last. Most decisions need one or two."""
+"""Resources that stay as models at least: those used last. Most decisions need one or two."""
+_HOT_SECONDS = 2.0
+"""How long any resource stays so: a policy that selects a thousand may be looked at each second."""
 
 
 class PackedResources(MutableMapping[ResourceKey, Resource]):
     """Resources by kind, namespace and name; all but those used last are packed."""
 
-    def __init__(self, live: int = _LIVE) -> None:
-        self._most = live
+    def __init__(self, live: int = _LIVE, clock: Callable[[], float] = time.monotonic) -> None:
+        self._least = live
+        self._clock = clock
         self._packed: dict[ResourceKey, bytes | None] = {}
         """None for those that are only in ``_live``."""
-        self._live: OrderedDict[ResourceKey, Resource] = OrderedDict()
+        self._live: OrderedDict[ResourceKey, tuple[float, Resource]] = OrderedDict()
+        """Each with the time when it was last used."""
 
     def __getitem__(self, key: ResourceKey) -> Resource:
         """A resource, which is among those used last from now on."""
-        found = self._live.get(key)
-        if found is None:
+        _, resource = self._live.get(key, (0, None))
+        if resource is None:
             packed = self._packed[key]
             assert packed is not None
-            found = _unpacked(packed)
-        self._use(key, found)
-        return found
+            resource = _unpacked(packed)
+        self._use(key, resource)
+        return resource
 
     def __setitem__(self, key: ResourceKey, resource: Resource) -> None:
         """Put a resource."""
@@ -58,20 +63,23 @@ class PackedResources(MutableMapping[ResourceKey, Resource]):
     def each(self) -> Iterator[Resource]:
         """All resources, for any thread; none of them counts as used."""
         for key in list(self._packed):
-            found = self._live.get(key)
-            if found is None and (packed := self._packed.get(key)) is not None:
-                found = _unpacked(packed)
-            if found is not None:
-                yield found
+            _, resource = self._live.get(key, (0, None))
+            if resource is None and (packed := self._packed.get(key)) is not None:
+                resource = _unpacked(packed)
+            if resource is not None:
+                yield resource
 
     def _use(self, key: ResourceKey, resource: Resource) -> None:
-        self._live[key] = resource
+        now = self._clock()
+        self._live[key] = now, resource
         self._live.move_to_end(key)
-        while len(self._live) > self._most:
-            oldest = next(iter(self._live))
+        while len(self._live) > self._least:
+            oldest, (used, model) = next(iter(self._live.items()))
+            if now - used < _HOT_SECONDS:
+                break
             if self._packed[oldest] is None:
                 # Before it leaves the others: another thread may look for it.
-                self._packed[oldest] = zlib.compress(pickle.dumps(self._live[oldest]), 1)
+                self._packed[oldest] = zlib.compress(pickle.dumps(model), 1)
             del self._live[oldest]
 
 

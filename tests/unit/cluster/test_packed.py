@@ -6,6 +6,16 @@ from messagestore_operator.cluster.packed import PackedResources
 from support.launches import stream
 
 
+class Clock:
+    """Time that passes between two uses."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 60
+        return self.now
+
+
 def named(number: int, version: str = "1") -> tuple[tuple[str, str, str], object]:
     made = stream(f"orders-{number}")
     about = made.metadata.model_copy(update={"resource_version": version})
@@ -13,7 +23,7 @@ def named(number: int, version: str = "1") -> tuple[tuple[str, str, str], object
 
 
 def test_what_was_not_used_last_is_packed_and_is_the_same_again() -> None:
-    packed, given = PackedResources(live=2), dict(map(named, range(5)))
+    packed, given = PackedResources(2, Clock()), dict(map(named, range(5)))
     packed.update(given)  # type: ignore[arg-type]
     assert sum(one is not None for one in packed._packed.values()) == 3
     assert dict(packed) == given
@@ -24,8 +34,14 @@ def test_what_was_not_used_last_is_packed_and_is_the_same_again() -> None:
     assert list(packed._live) == last
 
 
+def test_what_is_used_all_the_time_stays_however_much_it_is() -> None:
+    packed = PackedResources(2, lambda: 1.0)
+    packed.update(dict(map(named, range(5))))  # type: ignore[arg-type]
+    assert (len(packed._live), len(dict(packed))) == (5, 5)
+
+
 def test_a_newer_version_replaces_a_packed_one_and_a_removed_one_is_gone() -> None:
-    packed = PackedResources(live=1)
+    packed = PackedResources(1, Clock())
     packed.update(dict(map(named, range(3))))  # type: ignore[arg-type]
     key, newer = named(0, version="2")
     packed[key] = newer  # type: ignore[assignment]
