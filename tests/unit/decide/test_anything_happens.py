@@ -36,10 +36,18 @@ class Anything(RuleBasedStateMachine):
 
     late = Bundle("late")
 
-    @initialize(first=st.sampled_from(TRIGGERS), second=st.sampled_from(TRIGGERS), at_once=st.sampled_from([None, 2]))
-    def begin(self, first: dict[str, Any], second: dict[str, Any], at_once: int | None) -> None:
+    @initialize(
+        first=st.sampled_from(TRIGGERS),
+        second=st.sampled_from(TRIGGERS),
+        at_once=st.sampled_from([None, 2]),
+        written_each=st.sampled_from([timedelta(0), timedelta(minutes=1)]),
+    )
+    def begin(
+        self, first: dict[str, Any], second: dict[str, Any], at_once: int | None, written_each: timedelta
+    ) -> None:
         self.world = World()
-        self.world.defaults = replace(self.world.defaults, bounds=RunBounds(in_all=at_once))
+        bounds = RunBounds(in_all=at_once)
+        self.world.defaults = replace(self.world.defaults, bounds=bounds, status_interval=written_each)
         self.specs: dict[Key, dict[str, Any]] = {}
         self.edits = 0
         self.make("MessageStream", "a", "default", stream_spec(SHARED, first))
