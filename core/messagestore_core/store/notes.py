@@ -131,7 +131,8 @@ class KnownTables:
 
     def is_looked_at(self, name: str) -> bool:
         """Whether this process has not begun a commit on a table since it looked for others' commits."""
-        return name in self._looked_at and not self.is_begun(name)
+        # First, as a commit that is known by now ends what was looked at.
+        return not self.is_begun(name) and name in self._looked_at
 
     def is_begun(self, name: str) -> bool:
         """Whether a commit on a table was begun and is not known to be made."""

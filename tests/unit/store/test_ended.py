@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from messagestore_core.store.delta_log import CommitNote, empty_commit, epoch_of
@@ -152,7 +152,9 @@ def test_a_held_store_follows_its_own_commits_and_finds_what_came_between(store:
     held = store(1)
     with holding([held], "run-1"):
         before = held.table("files").version()
-        write(held, "files", held.open_to_write("files"))
+        assert held.transaction("files", "batch") is None
+        add_rows(held, "files", FILES.empty_table(), None, Transaction("batch", 1))
+        assert held.transaction("files", "batch") == 1
         assert held.table("files").version() == before + 1
         DeltaTable(f"{held.uri}/files").alter.set_table_description("by others")
         # Not looked for before the next commit, which finds it.
