@@ -14,6 +14,7 @@ from messagestore_operator.decide.replay import decide_replay
 from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot
 from messagestore_operator.decide.stream import decide_stream
+from messagestore_operator.decide.trigger import later
 from messagestore_operator.status.reasons import Reason
 
 _FIGURES = ("lag", "lastBatchTime", "lifecycle", "progress", "sequences", "table", "totals")
@@ -52,11 +53,11 @@ def _begins(snapshot: Snapshot, before: Status, after: Status) -> datetime | Non
     if not (isinstance(before, MessageStreamStatus) and isinstance(after, MessageStreamStatus)):
         return None
     reserved, begun = before.current_run, after.current_run
-    if reserved is None or reserved.launched_at is not None or begun is None or begun.requested_at is None:
+    if reserved is None or reserved.launched_at is not None or begun is None or begun.launched_at is None:
         return None
     if after.phase != "Running" or _before_it_began(before) != _before_it_began(after):
         return None
-    return begun.requested_at.datetime + min(_SHORT, snapshot.defaults.status_interval / 4)
+    return later(begun.launched_at.datetime, min(_SHORT, snapshot.defaults.status_interval / 4), snapshot.now)
 
 
 def _before_it_began(status: MessageStreamStatus) -> dict[str, Any]:
