@@ -123,7 +123,7 @@ def test_retries(local_run: LocalRuns, tmp_path: Path) -> None:
 
 def test_every_example_is_tested() -> None:
     texts = [path.read_text() for path in Path(__file__).parent.glob("test_*.py")]
-    tested = set(re.findall(r'render\("([a-z-]+)', "".join(texts)))
+    tested = set(re.findall(r'render\(f?"([a-z-]+)', "".join(texts)))
     # gitops is for a cluster's tools, and kafka needs a broker: other tests have those.
     assert tested | {"gitops", "kafka"} == {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
 
