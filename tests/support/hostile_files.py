@@ -21,6 +21,7 @@ Change = Callable[[Site, Path], None]
 
 KINDS = {
     "marker": r"_messagestore\.json",
+    "last run": r"_ended\.json",
     "translators": r"_translators\.json",
     "tombstone key": r"_tombstone_key",
     "claim check": r"payloads/\d{20}-[0-9a-f]{16}",
@@ -213,6 +214,11 @@ OWN: dict[str, dict[str, Change]] = {
         "another's": _edit(lambda marker, _: marker["owner"].update(name="other")),
         "newer": _edit(lambda marker, _: marker.update(formatVersion=10**30)),
     },
+    "last run": DOCUMENT
+    | {
+        "tables elsewhere": _edit(lambda said, _: said["tables"].update({"../canary": {"id": "1", "version": 0}})),
+        "beyond": _edit(lambda said, _: said["tables"]["messages"].update(version=10**9)),
+    },
     "translators": DOCUMENT,
     "tombstone key": {},
     "claim check": {"other bytes": lambda _, path: path.write_bytes(b"y" * path.stat().st_size) and None},
@@ -283,6 +289,7 @@ OWN: dict[str, dict[str, Change]] = {
 
 FIRST = {
     "marker": "deep and whole",
+    "last run": "tables elsewhere",
     "translators": "other",
     "tombstone key": "cut short",
     "claim check": "other bytes",
@@ -305,6 +312,7 @@ FIRST = {
 """The replacement of each kind that each run of the tests includes."""
 
 USED_BY = {
+    "last run": ("ingest", "purge"),
     "translators": ("ingest", "read"),
     "tombstone key": ("ingest", "purge"),
     "claim check": ("read", "replay"),

@@ -15,9 +15,11 @@ from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import LAST_RUN, LOG
 from messagestore_core.store.notes import TableAt
-from messagestore_core.store.objects import is_local, read_document
+from messagestore_core.store.objects import is_local, parsed_document
+from messagestore_core.store.schemas import REMEMBERED, TABLES
 
 _AT_ONCE = 16
+_MOST_BYTES = 1 << 20
 
 
 class SeenFiles(ContractModel):
@@ -67,9 +69,11 @@ def digest_of(document: RunDocument) -> str:
 def read_ended(store: Store) -> Ended | None:
     """What the last run says; None where it says nothing that this release can read."""
     try:
-        return read_document(store.objects(), LAST_RUN, Ended)
+        content = store.objects().read(LAST_RUN, _MOST_BYTES)
+        said = None if content is None else parsed_document(Ended, content, store.path(LAST_RUN))
     except TableRefusedError:
         return None
+    return said if said is not None and said.tables.keys() <= {*TABLES, REMEMBERED} else None
 
 
 def is_newest(store: Store, ended: Ended) -> bool:

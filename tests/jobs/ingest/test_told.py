@@ -23,7 +23,8 @@ from support.ingests import START, record
 
 SCHEMA = (
     "part int, row int, kind string, uri string, partition int, offset long, value binary, fault string, size long, "
-    "key binary, record_headers map<string, string>, record_time timestamp, cut boolean"
+    "key binary, record_headers map<string, string>, record_time timestamp, cut boolean, "
+    "fault_reason string"
 )
 FILES = FilesSource(uri="file:///landing")
 KAFKA = KafkaSource(cluster=KafkaCluster(bootstrap_servers="none:9092"), topics=("orders",))
@@ -153,7 +154,7 @@ def test_a_dead_letter_tells_what_its_envelope_can_tell(spark: SparkSession, giv
     task = IngestTask(**{"source_id": "s", "source": FILES, "max_payload_bytes": 8, "filter": unselected, **asked})
     uri = "file:///landing/a" if task.source.kind == "files" else "kafka:orders"
     rows = [
-        (0, row, task.source.kind, uri, 1, 5, case.value, *case.fault, case.key, case.headers, None, case.cut)
+        (0, row, task.source.kind, uri, 1, 5, case.value, *case.fault, case.key, case.headers, None, case.cut, None)
         for row, case in enumerate(cases)
     ]
     set_clock(spark, START)

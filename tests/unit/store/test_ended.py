@@ -10,7 +10,7 @@ from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
 from messagestore_core.store.delta_log import CommitNote, empty_commit, epoch_of
-from messagestore_core.store.ended import Ended
+from messagestore_core.store.ended import Ended, read_ended
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import FencedError, HeldStore, holding, observing
 from messagestore_core.store.folder import check_folder
@@ -84,6 +84,19 @@ def test_what_a_run_said_late_counts_for_nothing(store: OpenAt) -> None:
     run(store(2))
     store(None).objects().write(LAST_RUN, said)
     run(store(3))
+    assert claimed(store) == set(TABLES)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[" * 100_000, b'{"tables":{"../canary":{"id":"1","version":0}}}', b"{}" + b" " * (1 << 20)],
+    ids=["empty", "cut short", "deep", "of another table", "too long"],
+)
+def test_what_no_run_says_counts_for_nothing(store: OpenAt, content: bytes) -> None:
+    run(store(1))
+    store(None).objects().write(LAST_RUN, content)
+    assert read_ended(store(None)) is None
+    run(store(2))
     assert claimed(store) == set(TABLES)
 
 
