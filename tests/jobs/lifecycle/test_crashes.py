@@ -33,6 +33,7 @@ WRITES = {
     "lifecycle": 2,
     "pending-dropped": 1,
     "expire": 1,
+    "ended": 1,
 }
 """The writes of the second run, and how often; the first run has its own writes."""
 
