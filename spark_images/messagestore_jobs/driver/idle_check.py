@@ -14,22 +14,16 @@ from messagestore_core.clock import now
 from messagestore_core.contract.records import FilesSource, RecordsSource
 from messagestore_core.contract.run_document import IngestTask, RunDocument
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag, UpdateCounts
-from messagestore_core.store.delta_log import count_rows
 from messagestore_core.store.ended import Ended, Quiet, SeenFiles, digest_of, has_tables, is_newest, read_ended
 from messagestore_core.store.folder import has_own_marker, refuse_links
 from messagestore_core.store.handle import Store
-from messagestore_core.store.layout import INDEX
 from messagestore_core.store.objects import is_local, reached
-from messagestore_core.store.schemas import REMEMBERED
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.index.changes import changes_between
-from messagestore_jobs.index.manifest import read_manifest, usable
 from messagestore_jobs.lock import writing
 from messagestore_jobs.source.local_files import MOST_FILES, Chosen, Seen, list_local_files, list_objects
 
 LITTLE_BYTES, LITTLE_FILES = 8 << 20, 10_000
 """The most that counts as little to read."""
-_FEW_MESSAGES = 1_000_000
 _Files = FilesSource | RecordsSource
 
 
@@ -130,19 +124,6 @@ def _bytes_of(found: Iterable[_Found]) -> int | None:
 def is_little(size: int = 0, files: int = 0) -> bool:
     """Whether so many bytes in so many files are little to read."""
     return size <= LITTLE_BYTES and files <= LITTLE_FILES
-
-
-def index_is_near(store: Store) -> bool:
-    """Whether the run need not first read many ids by Spark: the index lacks few changes, or there are few ids."""
-    remembers = store.remember_purged is not None
-    if count_rows(store, "messages") + (count_rows(store, REMEMBERED) if remembers else 0) <= _FEW_MESSAGES:
-        return True
-    manifest = usable(read_manifest(store.objects(INDEX)), store.table("messages"))
-    if manifest is None:
-        return False
-    covered = {"messages": manifest.version} | ({REMEMBERED: manifest.purged_version} if remembers else {})
-    changes = [changes_between(store, name, since, store.table(name).version()) for name, since in covered.items()]
-    return all(one is not None and one.few for one in changes)
 
 
 def _outcome(last: IngestOutcome, at: datetime, skipped: Sequence[int | None]) -> IngestOutcome:

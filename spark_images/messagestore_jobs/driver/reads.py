@@ -18,19 +18,22 @@ from messagestore_core.contract.run_document import (
     StreamDestination,
     TimeWindow,
 )
-from messagestore_core.store.delta_log import FIRST_OPEN, files_of
+from messagestore_core.store.delta_log import FIRST_OPEN, count_rows, files_of
 from messagestore_core.store.folder import exists
 from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import INDEX
 from messagestore_core.store.scan import may_match
-from messagestore_core.store.schemas import UTC
+from messagestore_core.store.schemas import REMEMBERED, UTC
 from messagestore_core.store.statistics import complete
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.driver.idle_check import index_is_near
 from messagestore_jobs.frozen.purges import find_plans
+from messagestore_jobs.index.changes import changes_between
+from messagestore_jobs.index.manifest import read_manifest, usable
 from messagestore_jobs.purge.rules import says_nothing
 from messagestore_jobs.purge.whole_days import TIMES, whole_days
 from messagestore_jobs.rows.matching import LISTS
 
+_FEW_MESSAGES = 1_000_000
 _MOST_FILES = 100
 """Of more files it is not looked up whether they have claim checks, which takes some requests for each."""
 _ALL = pc.scalar(True)
@@ -54,11 +57,24 @@ def bytes_to_read(document: RunDocument, storage: Storage) -> int | None:
         files = may_match(store.table("messages"), _purged(store, task, now(document)))
         return None if find_plans(store) else _bytes_of(store, files, payloads=payloads)
     to = task.destination
-    if isinstance(to, StreamDestination) and not index_is_near(Store.of(to.table, storage)):
+    if isinstance(to, StreamDestination) and not _index_is_near(Store.of(to.table, storage)):
         return None
     payloads = task.origin == "Messages"
     files = may_match(store.table("messages" if payloads else "dead_letters"), _replayed(task))
     return _bytes_of(store, files, payloads=payloads)
+
+
+def _index_is_near(store: Store) -> bool:
+    """Whether the run need not first read many ids by Spark: the index lacks few changes, or there are few ids."""
+    remembers = store.remember_purged is not None
+    if count_rows(store, "messages") + (count_rows(store, REMEMBERED) if remembers else 0) <= _FEW_MESSAGES:
+        return True
+    manifest = usable(read_manifest(store.objects(INDEX)), store.table("messages"))
+    if manifest is None:
+        return False
+    covered = {"messages": manifest.version} | ({REMEMBERED: manifest.purged_version} if remembers else {})
+    changes = [changes_between(store, name, since, store.table(name).version()) for name, since in covered.items()]
+    return all(one is not None and one.few for one in changes)
 
 
 def _bytes_of(store: Store, files: pa.Table, *, payloads: bool) -> int | None:

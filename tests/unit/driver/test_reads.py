@@ -24,7 +24,7 @@ from messagestore_core.contract.stores import Table
 from messagestore_core.store.delta_log import DAY, files_of
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.driver import idle_check, reads
+from messagestore_jobs.driver import reads
 from messagestore_jobs.driver.reads import bytes_to_read
 from support.purges import erase_document, purge_document
 from support.replays import files_replay, replay_document
@@ -121,7 +121,7 @@ def test_of_other_work_nothing_is_known(table: Table, tmp_path: Path, monkeypatc
     nowhere = table.model_copy(update={"uri": f"file://{tmp_path}/nowhere"})
     assert purged(nowhere, FIRST) is None
     assert bytes_to_read(erase_document(table, FIRST), Storage()) is None
-    monkeypatch.setattr(idle_check, "_FEW_MESSAGES", 0)
+    monkeypatch.setattr(reads, "_FEW_MESSAGES", 0)
     to = StreamDestination(table=table, ingest=IngestTask(source_id="a", source=FilesSource(uri="file:///a")))
     assert bytes_to_read(replay_document(table, ReplayTask(job_id="a", destination=to)), Storage()) is None
 
