@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,11 +66,8 @@ def _proposed(folder: str, name: str | None) -> str:
     from messagestore_operator.propose.shapes import find_shape
 
     try:
-        location = Location(folder)
-        try:
+        with closing(Location(folder)) as location:
             files = sample_files(location)
-        finally:
-            location.close()
     except MessageStoreError as error:
         raise _failed(str(error)) from None
     if not files:
@@ -102,7 +99,7 @@ def _show(shape: Shape, mapped: Mapped) -> None:
     from messagestore_operator.propose.preview import previews, set_aside
 
     columns = [Column(header) for header in ("ID", "STREAM", "TYPE", "TIME", "PAYLOAD")]
-    rows = [(*message[:-1], shown_bytes(message.payload)) for message in islice(previews(shape, mapped), _SHOWN)]
-    print_table(columns, rows, err=True)
-    for line in set_aside(shape, mapped):
+    found = list(previews(shape, mapped))
+    print_table(columns, [(*message[:-1], shown_bytes(message.payload)) for message in found[:_SHOWN]], err=True)
+    for line in set_aside(shape, found):
         echo(line, err=True)

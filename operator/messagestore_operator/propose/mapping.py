@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from messagestore_core.bounds import LONGEST_TEXT
 from messagestore_operator.propose.shapes import Shape
 
 _DEEPEST = 3
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-_LONGEST_ID = 1024
 _UNITS = {"Seconds": 1, "Milliseconds": 10**3, "Microseconds": 10**6, "Nanoseconds": 10**9}
 _FIRST, _LAST = 10**8, 10**10
 """Seconds since 1970 that are times of messages: from 1973 to 2286."""
@@ -257,7 +257,7 @@ def _is_common(values: Values, count: int) -> bool:
 
 def _are_keys(values: Values, count: int) -> bool:
     return _is_common(values, count) and all(
-        (isinstance(one, str) and 0 < len(one.encode()) <= _LONGEST_ID) or type(one) is int for one in values
+        (isinstance(one, str) and 0 < len(one.encode()) <= LONGEST_TEXT) or type(one) is int for one in values
     )
 
 

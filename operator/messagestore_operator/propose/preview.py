@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -34,9 +34,8 @@ def previews(shape: Shape, mapped: Mapped) -> Iterator[Preview]:
             yield message
 
 
-def set_aside(shape: Shape, mapped: Mapped) -> list[str]:
-    """What of the sample would not be stored, in words."""
-    found = list(previews(shape, mapped))
+def set_aside(shape: Shape, found: Sequence[Preview]) -> list[str]:
+    """What of the sample would not be stored, in words; ``found`` are its previews."""
     ids = Counter(message.message_id for message in found if message.message_id != _PLACE)
     total = len(shape.records) + shape.damaged
     counts = {

@@ -10,11 +10,11 @@ from typing import Literal
 
 from messagestore.location import Location, refusals
 from messagestore_core.store.objects import Objects
+from messagestore_jobs.source.local_files import is_hidden
 
 MOST_FILES = 20
 _MOST_FOLDERS = 200
 _MOST_BYTES, _MOST_UNPACKED = 1 << 20, 4 << 20
-_HIDDEN = (".", "_")
 _GZIP = 16 + zlib.MAX_WBITS
 Packing = Literal["gzip", "zstd", "bzip2"]
 _SIGNS: dict[bytes, Packing] = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
@@ -52,13 +52,9 @@ def _names(objects: Objects) -> Iterator[str]:
     for _ in range(_MOST_FOLDERS):
         if not folders:
             return
-        names = [one for one in objects.names(folders.pop()) if not _last_part(one).startswith(_HIDDEN)]
+        names = [one for one in objects.names(folders.pop()) if not is_hidden(one.split("/"))]
         yield from (name for name in reversed(names) if not name.endswith("/"))
         folders += [name.removesuffix("/") for name in names if name.endswith("/")]
-
-
-def _last_part(name: str) -> str:
-    return name.removesuffix("/").rpartition("/")[2]
 
 
 def _read(objects: Objects, name: str) -> SampledFile:

@@ -118,7 +118,7 @@ def _objects(scheme: str, filesystem: fs.FileSystem, path: str) -> Iterator[tupl
     if not listed and filesystem.get_file_info(bucket).type == fs.FileType.NotFound:
         raise FileNotFoundError(f"there is no bucket {bucket}")
     for info in listed:
-        if info.type != fs.FileType.File or _is_hidden(info.path[len(path) :].split("/")):
+        if info.type != fs.FileType.File or is_hidden(info.path[len(path) :].split("/")):
             continue
         if "//" in info.path:
             raise OSError(f"{info.path!r}: a name with an empty part")
@@ -181,7 +181,8 @@ def _portions(files: Iterator[tuple[str, int, int]]) -> Iterator[pa.Table]:
         yield pa.table({"uri": pa.array(uris), "size": pa.array(sizes), "modified_at": modified_at})
 
 
-def _is_hidden(names: Iterable[str]) -> bool:
+def is_hidden(names: Iterable[str]) -> bool:
+    """Whether one of the names of a path is of what sources leave out."""
     return any(name.startswith(_HIDDEN) for name in names)
 
 
@@ -248,7 +249,7 @@ class _Walk:
     def _is_listed(self, path: str) -> bool:
         """Whether a real path is listed by itself: it is below the root, and no part of it is hidden."""
         below = os.path.relpath(path, self._real).split("/")
-        return below[0] != ".." and not _is_hidden(below)
+        return below[0] != ".." and not is_hidden(below)
 
     def _file(self, path: str, status: os.stat_result) -> Iterator[tuple[str, int, int]]:
         if not stat.S_ISREG(status.st_mode):
