@@ -17,17 +17,9 @@ from messagestore_core.store.folder import check_folder
 from messagestore_core.store.layout import LAST_RUN
 from messagestore_core.store.schemas import FILES, TABLES
 from support.long import few
-from support.stores import OWNER, add_rows, make_store, message
+from support.stores import OWNER, add_rows
 
 OpenAt = Callable[[int | None], HeldStore]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of one message, to be copied."""
-    folder = tmp_path_factory.mktemp("ended") / "store"
-    make_store(folder, [message(1)])
-    return folder
 
 
 @pytest.fixture

@@ -26,14 +26,6 @@ ONE_MESSAGE = IngestCounts(received=1, stored=1)
 StoreAt = Callable[[int | None], HeldStore]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of one message, to be copied."""
-    folder = tmp_path_factory.mktemp("fence") / "store"
-    make_store(folder, [message(1)])
-    return folder
-
-
 @pytest.fixture
 def store(folder: Path, tmp_path: Path) -> StoreAt:
     """One store of one message, opened under any epoch."""
