@@ -17,7 +17,7 @@ from support.objectstore import ObjectStore, running_object_store
 from support.stores import make_store, message
 
 BUCKET, RUNS = "requests", 25
-MOST, MEAN = 420, 290
+MOST, MEAN = 300, 205
 """The most requests of a small run, beside Spark's, and of ten on average: some write a checkpoint or merge files."""
 
 

@@ -9,6 +9,7 @@ from deltalake.exceptions import TableNotFoundError
 from messagestore_core.store import fence, handle
 from messagestore_core.store.delta_log import empty_commit
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.schemas import TABLES
 from support.stores import add_messages, make_store, message
@@ -33,7 +34,7 @@ def test_a_commit_by_anybody_is_seen_and_what_was_handed_out_stays_as_it_was(sto
     assert store.table("messages", version).version() == version
 
 
-def test_a_transaction_is_looked_up_once_for_each_version_of_its_table(
+def test_a_transaction_is_looked_up_once_for_each_version_that_does_not_write_it(
     store: HeldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -42,7 +43,41 @@ def test_a_transaction_is_looked_up_once_for_each_version_of_its_table(
     assert [store.transaction("messages", name) for name in ("a", "b", "a", "b")] == [None] * 4
     commit(store, Transaction("a", 7))
     assert [store.transaction("messages", name) for name in ("a", "b", "a")] == [7, None, 7]
-    assert asked == ["a", "b", "a", "b"]
+    assert asked == ["a", "b", "b"]
+
+
+@pytest.mark.parametrize("others", [0, 1, 3, 4, 9])
+def test_a_transaction_is_the_newest_one_however_many_commits_came_after_it(store: HeldStore, others: int) -> None:
+    for number in (7, 8):
+        commit(store, Transaction("a", number))
+    for number in range(others):
+        commit(store, Transaction("b", number))
+    told = (store.opened("messages").transaction_version("a"), Store(store.uri).transaction("messages", "a"))
+    assert told == (8, 8)
+    assert store.transaction("messages", "a") == 8
+    for number in range(others):
+        commit(store, Transaction("b", number))
+    commit(store, Transaction("a", 9))
+    assert store.transaction("messages", "a") == 9
+    assert store.transaction("messages", "b") == (others - 1 if others else None)
+
+
+@pytest.mark.parametrize(
+    "written", ['{"\\u0074xn":{"appId":"a","version":8}}', '{"txn":{"version":8,"appId":"\\u0061"}}']
+)
+def test_a_transaction_is_found_however_its_json_is_written(store: HeldStore, written: str) -> None:
+    commit(store, Transaction("a", 7))
+    version = store.table("messages").version() + 1
+    store.objects("messages", "_delta_log").write(f"{version:020d}.json", written.encode())
+    assert store.transaction("messages", "a") == store.opened("messages").transaction_version("a") == 8
+
+
+def test_a_transaction_is_found_where_its_log_is_cut(store: HeldStore) -> None:
+    commit(store, Transaction("a", 7))
+    table = store.opened("messages")
+    table.create_checkpoint()
+    Path(local_path(store.path("messages", "_delta_log", f"{table.version():020d}.json"))).unlink()
+    assert store.transaction("messages", "a") == 7
 
 
 def commit(store: HeldStore, transaction: Transaction) -> None:
