@@ -124,9 +124,9 @@ class HeldStore(Store):
     def _check_point(self, name: str) -> bytes | None:
         """Without a look after the run's own commits: no other run takes entries from the log meanwhile."""
         entry = self._tables.get(name)
-        return (
-            entry.check_point if entry and self._is_held and self.known.awaits_own(name) else super()._check_point(name)
-        )
+        if entry is not None and self._is_held and self.known.awaits_own(name):
+            return entry.check_point
+        return super()._check_point(name)
 
     @override
     def _advanced(self, name: str, table: DeltaTable) -> DeltaTable:

@@ -2,17 +2,18 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import TableNotFoundError
 
 from messagestore_core.store import fence, handle
-from messagestore_core.store.delta_log import empty_commit
+from messagestore_core.store.delta_log import CommitNote, empty_commit
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
-from messagestore_core.store.schemas import TABLES
-from support.stores import add_messages, make_store, message
+from messagestore_core.store.schemas import MESSAGES, TABLES
+from support.stores import add_messages, add_rows, make_store, message
 
 
 @pytest.fixture
@@ -96,6 +97,23 @@ def test_what_was_committed_before_the_log_was_cut_is_seen(store: HeldStore) -> 
         if int(path.stem) < newest.version():
             path.unlink()
     assert store.table("messages").version() == newest.version()
+
+
+def test_a_run_sees_before_its_next_commit_what_came_before_the_log_was_cut(store: HeldStore) -> None:
+    held = HeldStore(store.uri, epoch=1)
+    log = Path(local_path(store.path("messages", "_delta_log")))
+    with fence.holding([held], "run-1"):
+        with held.step("messages"):
+            add_rows(held, "messages", pa.Table.from_pylist([message(2)], schema=MESSAGES), CommitNote(run="run-1"))
+        before = held.table("messages").version()
+        for number in range(3, 6):
+            add_messages(store.uri, [message(number)])
+        newest = store.opened("messages")
+        newest.create_checkpoint()
+        for path in log.glob("*.json"):
+            if int(path.stem) < newest.version():
+                path.unlink()
+        assert held.open_to_write("messages").version() == newest.version() == before + 3
 
 
 def test_a_table_whose_log_is_cut_behind_it_is_opened_again(store: HeldStore) -> None:
