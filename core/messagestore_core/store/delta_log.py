@@ -81,7 +81,13 @@ def committed_batch(store: Store, source_id: str) -> int:
 
 def last_note(store: Store) -> CommitNote:
     """The newest note; commits of others, such as an OPTIMIZE, have none and are skipped."""
-    return note_of(store.table("messages"))
+    return note_at(store, store.table("messages"))
+
+
+def note_at(store: Store, table: DeltaTable) -> CommitNote:
+    """Like ``last_note``, for an opened table ``messages`` of a store."""
+    entry = store.entry_once("messages", table.version())
+    return (_note(entry.said) if entry else None) or note_of(table)
 
 
 def note_of(table: DeltaTable) -> CommitNote:
@@ -163,7 +169,7 @@ def count_rows(store: Store, name: str) -> int:
 def next_global_position(store: Store) -> int:
     """The next global position, by the last note and the messages; heads may have a larger one."""
     table = store.table("messages")
-    files, noted = files_of(table), note_of(table).next_global_position
+    files, noted = files_of(table), note_at(store, table).next_global_position
     if noted is None:
         files = complete(store, "messages", files, "global_position")
     return _next_position(files, noted)

@@ -23,7 +23,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from typing_extensions import override
 
-from messagestore_core.store.delta_log import EPOCH, CommitNote, empty_commit, epoch_of, note_of
+from messagestore_core.store.delta_log import EPOCH, CommitNote, empty_commit, epoch_of, note_at
 from messagestore_core.store.ended import Ended, read_ended
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.foreign import refuse_foreign
@@ -100,7 +100,8 @@ class HeldStore(Store):
 
     def carrying_on(self, name: str, table: DeltaTable, run: str) -> CommitProperties:
         """The properties of a commit by delta-rs that changes no row; on ``messages`` it repeats the totals."""
-        return self.commit_properties(note_of(table).model_copy(update={"run": run}) if name == "messages" else None)
+        noted = note_at(self, table).model_copy(update={"run": run}) if name == "messages" else None
+        return self.commit_properties(noted)
 
     def note_text(self, note: CommitNote | None = None) -> str:
         """The user metadata of a commit: a note of ``messages``, or that of any other table."""
@@ -118,6 +119,14 @@ class HeldStore(Store):
         current = super()._current(name)
         self.known.looked_at(name)
         return current
+
+    @override
+    def _check_point(self, name: str) -> bytes | None:
+        """Without a look after the run's own commits: no other run takes entries from the log meanwhile."""
+        entry = self._tables.get(name)
+        if entry is not None and self._is_held and self.known.awaits_own(name):
+            return entry.check_point
+        return super()._check_point(name)
 
     @override
     def _advanced(self, name: str, table: DeltaTable) -> DeltaTable:
@@ -267,7 +276,7 @@ def _commit_epoch(store: HeldStore, run: str, name: str) -> _Before | None:
         except TableNotFoundError:
             # A deletion that broke off goes on without this table.
             return None
-        newest = epoch_of(table)
+        newest = store.transaction_of(name, table, EPOCH)
         store.refuse_older_than(newest)
         if newest == store.epoch:
             store.known.noted.add(name)

@@ -28,8 +28,11 @@ _READ = ("tombstones", "dead_letters", "messages")
 """The tables that a read-only run needs; every release has had them."""
 
 
-def check_folder(store: Store) -> None:
+def check_folder(store: Store) -> bytes | None:
     """Check that a folder is this owner's, or may become it, and that its tables belong together. Nothing is written.
+
+    Returns:
+        The content of its marker; None: it has none yet.
 
     Raises:
         TableRefusedError: the folder is another's, holds something else, or is of a newer format; or its tables are not
@@ -42,13 +45,14 @@ def check_folder(store: Store) -> None:
         marker = parsed_marker(store, content)
         _refuse_others(store, marker.owner)
         check_tables(store, marker.format_version)
-        return
+        return content
     names = [name for name in objects.names() if not name.endswith(PARTIAL)]
     if names:
         raise TableRefusedError(
             f"{store.uri} is no message store and is not empty (it holds {names[0]}); "
             "name an empty folder in spec.table.uri"
         )
+    return None
 
 
 def open_folder(store: HeldStore, by: RunDocument | None = None) -> None:
@@ -62,8 +66,7 @@ def open_folder(store: HeldStore, by: RunDocument | None = None) -> None:
     Raises:
         TableRefusedError: as in ``check_folder``; or a table's log has something that no run of ours writes.
     """
-    check_folder(store)
-    _own(store, by)
+    _own(store, by, check_folder(store))
     run = by.run if by else ""
     names = store.tables
     with ThreadPoolExecutor(len(names)) as threads:
@@ -133,10 +136,9 @@ def refuse_links(uri: str) -> None:
         raise TableRefusedError(f"{link} is a link or a device, which no run makes: remove it")
 
 
-def _own(store: HeldStore, by: RunDocument | None) -> None:
+def _own(store: HeldStore, by: RunDocument | None, marker: bytes | None) -> None:
     """Make the marker name this owner and this format, before a table has what an earlier release doesn't know."""
     objects, wanted = store.objects(), _marker(store)
-    marker = objects.read(MARKER, LARGEST_DOCUMENT)
     if marker is None:
         with store.step("marker"):
             made = objects.create(MARKER, wanted)

@@ -16,18 +16,28 @@ from messagestore_core.store.schemas import REMEMBERED, TABLES
 from messagestore_core.store.storage import Storage
 
 _LAST_CHECKPOINT = "_last_checkpoint"
-_CHECKPOINT_BYTES = 1 << 16
 _NOTE_BYTES = 1 << 16
 """A commit begins with its note; one that changes many files is long."""
+_LOOKED_BACK = 4
+"""The newest commits that are read one by one: those of a run, and the last of the run before."""
 
 
 class OpenTable(NamedTuple):
-    """An open table at a version, the checkpoint that it had then, and the transactions looked up since."""
+    """An open table at a version, and a mark of the checkpoint that it had then."""
 
     table: DeltaTable
     version: int
     check_point: bytes | None
-    transactions: dict[str, int | None]
+
+
+class LookedUp(NamedTuple):
+    """A transaction's version as of a version of its table; None: the table has no such transaction."""
+
+    at: int
+    version: int | None
+
+
+_NEVER = LookedUp(-1, None)
 
 
 class Store:
@@ -60,6 +70,8 @@ class Store:
         self.remember_purged = remember_purged
         self.known = KnownTables()
         self._tables: dict[str, OpenTable] = {}
+        self._entries: dict[str, dict[int, Entry]] = {}
+        self._transactions: dict[str, dict[str, LookedUp]] = {}
 
     @classmethod
     def of(cls, table: Table, storage: Storage) -> Self:
@@ -106,20 +118,40 @@ class Store:
     def transaction(self, name: str, app_id: str) -> int | None:
         """The version of a transaction in a table as it is now; None: the table has no such transaction.
 
-        It is looked up once for each version of the table, as delta-rs reads the log for it each time.
-
         Raises:
             TableRefusedError: as in ``table``.
         """
-        table, _, _, known = self._current(name)
-        if app_id not in known:
-            known[app_id] = table.transaction_version(app_id)
-        return known[app_id]
+        return self.transaction_of(name, self._current(name).table, app_id)
+
+    def transaction_of(self, name: str, table: DeltaTable, app_id: str) -> int | None:
+        """Like ``transaction``, for an opened table.
+
+        The newest commits tell it, if one of them wrote it, or if all that came since an earlier look are among them.
+        Otherwise delta-rs tells it, which reads all of the log since its checkpoint.
+        """
+        looked_up = self._transactions.setdefault(name, {})
+        version = self._newest_of(name, table, app_id, looked_up.get(app_id, _NEVER))
+        looked_up[app_id] = LookedUp(table.version(), version)
+        return version
+
+    def _newest_of(self, name: str, table: DeltaTable, app_id: str, known: LookedUp) -> int | None:
+        newest = table.version()
+        since = max(known.at, newest - _LOOKED_BACK)
+        for version in range(newest, since, -1):
+            entry = self.entry_once(name, version)
+            if entry is None or entry.transactions is None:
+                break
+            if app_id in entry.transactions:
+                return entry.transactions[app_id]
+        else:
+            if 0 <= known.at == min(since, newest):
+                return known.version
+        return table.transaction_version(app_id)
 
     def _current(self, name: str) -> OpenTable:
         """A table as of a look for commits that nobody here knows."""
         log = self.objects(name, LOG)
-        check_point = log.read_first(_LAST_CHECKPOINT, _CHECKPOINT_BYTES)
+        check_point = self._check_point(name)
         entry = self._tables.get(name)
         # A log loses entries only before a checkpoint.
         if entry is None or check_point != entry.check_point:
@@ -134,8 +166,12 @@ class Store:
             self._follow(name, table)
         else:
             return entry
-        entry = self._tables[name] = OpenTable(table, table.version(), check_point, {})
+        entry = self._tables[name] = OpenTable(table, table.version(), check_point)
         return entry
+
+    def _check_point(self, name: str) -> bytes | None:
+        """A mark of the last checkpoint of a table; None without one."""
+        return self.objects(name, LOG).mark(_LAST_CHECKPOINT)
 
     def _advanced(self, name: str, table: DeltaTable) -> DeltaTable:
         """A table as it is after commits that came since it was opened."""
@@ -150,6 +186,9 @@ class Store:
         table = self.read(name, version)
         refuse_foreign(self.uri, name, table)
         if version is None:
+            # Another table may have taken its place.
+            self._entries.pop(name, None)
+            self._transactions.pop(name, None)
             self._follow(name, table)
         return table
 
@@ -159,15 +198,25 @@ class Store:
         return entry.table if entry else None
 
     def entry(self, name: str, version: int) -> Entry | None:
-        """An entry of a table's log; None: the log no longer has it."""
+        """An entry of a table's log, as it is now; None: the log no longer has it."""
         filesystem, path = self.objects(name, LOG).locate(f"{version:020d}.json")
         try:
             with filesystem.open_input_stream(path, compression=None) as stream:
                 first = bytes(stream.read(_NOTE_BYTES))
-                noted = entry_of(first)
-                return noted if noted.tables is not None else entry_of(first + bytes(stream.read()))
+                entry = entry_of(first, is_whole=len(first) < _NOTE_BYTES)
+                if entry.tables is None:
+                    entry = entry_of(first + bytes(stream.read()))
         except FileNotFoundError:
             return None
+        known = self._entries.setdefault(name, {})
+        known[version] = entry
+        for passed in sorted(known)[:-_LOOKED_BACK]:
+            del known[passed]
+        return entry
+
+    def entry_once(self, name: str, version: int) -> Entry | None:
+        """Like ``entry``; read once since the table was opened."""
+        return self._entries.get(name, {}).get(version) or self.entry(name, version)
 
     def _follow(self, name: str, table: DeltaTable) -> None:
         """Look at the commits of others since a table was last opened."""

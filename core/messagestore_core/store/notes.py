@@ -5,7 +5,7 @@ commit itself, that is the version up to which this run or an earlier one has lo
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 from deltalake import DeltaTable
@@ -44,12 +44,14 @@ class Entry(NamedTuple):
         is_foreign: whether somebody else changed data: it has no note, and adds or removes rows. Merged files and a
             VACUUM change none.
         said: its user metadata.
+        transactions: the versions of the transactions that it writes; None: that is not known.
     """
 
     tables: Mapping[str, TableAt] | None
     is_foreign: bool
     operation: str
     said: str | None = None
+    transactions: Mapping[str, int] | None = None
 
 
 _UNREADABLE = Entry(None, True, "a commit that can't be read")
@@ -59,8 +61,13 @@ class _Said(BaseModel):
     tables: dict[str, TableAt]
 
 
-def entry_of(content: bytes) -> Entry:
-    """Read an entry of a table's log, which anybody may have written."""
+def entry_of(content: bytes, *, is_whole: bool = True) -> Entry:
+    """Read an entry of a table's log, which anybody may have written.
+
+    Args:
+        content: of the entry, or how it begins.
+        is_whole: whether that is all.
+    """
     try:
         lines = content.splitlines()
         infos = [json.loads(line)["commitInfo"] for line in lines if line.startswith(b'{"commitInfo"')]
@@ -68,7 +75,8 @@ def entry_of(content: bytes) -> Entry:
         said = info.get("userMetadata")
         tables = _tables(said)
         is_foreign = tables is None and any(_changes_data(json.loads(line)) for line in lines if line.strip())
-        return Entry(tables, is_foreign, str(info.get("operation", "a commit without a name")), said)
+        transactions = _transactions(lines) if is_whole else None
+        return Entry(tables, is_foreign, str(info.get("operation", "a commit without a name")), said, transactions)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return _UNREADABLE
 
@@ -78,6 +86,16 @@ def _tables(text: str | None) -> Mapping[str, TableAt] | None:
         return _Said.model_validate_json(text).tables if text else None
     except ValidationError:
         return None
+
+
+def _transactions(lines: Sequence[bytes]) -> Mapping[str, int] | None:
+    """The transactions of a whole entry; None where it can't be read, or in two ways."""
+    try:
+        written = [action["txn"] for line in lines if line.strip() and "txn" in (action := json.loads(line))]
+        versions = {str(one["appId"]): int(one["version"]) for one in written}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return versions if len(versions) == len(written) else None
 
 
 def _changes_data(action: Mapping[str, Mapping[str, object]]) -> bool:
@@ -98,6 +116,7 @@ class KnownTables:
         self._tables: dict[str, TableAt] = {}
         self._written: dict[str, tuple[int, DeltaTable]] = {}
         self._looked_at: set[str] = set()
+        self._to_look_at: set[str] = set()
         self._begun: set[str] = set()
 
     def all(self) -> dict[str, TableAt]:
@@ -124,10 +143,16 @@ class KnownTables:
     def looked_at(self, name: str) -> None:
         """All commits on a table until now are known."""
         self._looked_at.add(name)
+        self._to_look_at.discard(name)
 
     def look_again(self, name: str) -> None:
         """Others may have committed to a table."""
         self._looked_at.discard(name)
+        self._to_look_at.add(name)
+
+    def awaits_own(self, name: str) -> bool:
+        """Whether, since the last look for others' commits, there were only commits that this process has made."""
+        return not self.is_begun(name) and name not in self._to_look_at
 
     def is_looked_at(self, name: str) -> bool:
         """Whether this process has not begun a commit on a table since it looked for others' commits."""

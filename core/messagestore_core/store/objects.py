@@ -18,6 +18,7 @@ from messagestore_core.store.storage import Storage
 LOCAL = "file://"
 LARGEST_DOCUMENT = 256 << 20
 """Bytes. A frozen selection has up to 65,536 keys; other documents are far smaller."""
+_MARKED_BYTES = 1 << 16
 _Document = TypeVar("_Document", bound=BaseModel)
 
 
@@ -136,6 +137,16 @@ class Objects:
         with file:
             # A reader allocates what is asked for, whatever there is.
             return bytes(file.read(max(0, min(length, file.size()))))
+
+    def mark(self, name: str) -> bytes | None:
+        """What changes with an object, by one request; None where there is no object."""
+        if self._local:
+            return self.read_first(name, _MARKED_BYTES)
+        file = self._opened(name)
+        if file is None:
+            return None
+        with file:
+            return repr(sorted(file.metadata().items())).encode()
 
     def exists(self, name: str) -> bool:
         """Whether the object exists."""

@@ -16,8 +16,8 @@ from support.ingests import RESOURCE, START
 from support.objectstore import ObjectStore, running_object_store
 from support.stores import make_store, message
 
-BUCKET, RUNS = "requests", 25
-MOST, MEAN = 420, 290
+BUCKET, RUNS, FILES = "requests", 25, 100
+MOST, MEAN = 320, 215
 """The most requests of a small run, beside Spark's, and of ten on average: some write a checkpoint or merge files."""
 
 
@@ -65,6 +65,8 @@ def test_a_small_run_asks_no_more_however_many_came_before(lake: Lake) -> None:
 
 def test_a_look_asks_little_and_least_where_something_is_new(lake: Lake) -> None:
     document = lake.document(RUNS + 1)
+    for number in range(FILES):
+        lake.server.put(f"{BUCKET}/landing/{number}.jsonl", b"{}")
     end_run(document, Storage(document.storage))
 
     def look() -> bool:

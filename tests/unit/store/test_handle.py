@@ -2,16 +2,18 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import TableNotFoundError
 
 from messagestore_core.store import fence, handle
-from messagestore_core.store.delta_log import empty_commit
+from messagestore_core.store.delta_log import CommitNote, empty_commit
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
-from messagestore_core.store.schemas import TABLES
-from support.stores import add_messages, make_store, message
+from messagestore_core.store.schemas import MESSAGES, TABLES
+from support.stores import add_messages, add_rows, make_store, message
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def test_a_commit_by_anybody_is_seen_and_what_was_handed_out_stays_as_it_was(sto
     assert store.table("messages", version).version() == version
 
 
-def test_a_transaction_is_looked_up_once_for_each_version_of_its_table(
+def test_a_transaction_is_looked_up_once_for_each_version_that_does_not_write_it(
     store: HeldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -42,7 +44,41 @@ def test_a_transaction_is_looked_up_once_for_each_version_of_its_table(
     assert [store.transaction("messages", name) for name in ("a", "b", "a", "b")] == [None] * 4
     commit(store, Transaction("a", 7))
     assert [store.transaction("messages", name) for name in ("a", "b", "a")] == [7, None, 7]
-    assert asked == ["a", "b", "a", "b"]
+    assert asked == ["a", "b", "b"]
+
+
+@pytest.mark.parametrize("others", [0, 1, 3, 4, 9])
+def test_a_transaction_is_the_newest_one_however_many_commits_came_after_it(store: HeldStore, others: int) -> None:
+    for number in (7, 8):
+        commit(store, Transaction("a", number))
+    for number in range(others):
+        commit(store, Transaction("b", number))
+    told = (store.opened("messages").transaction_version("a"), Store(store.uri).transaction("messages", "a"))
+    assert told == (8, 8)
+    assert store.transaction("messages", "a") == 8
+    for number in range(others):
+        commit(store, Transaction("b", number))
+    commit(store, Transaction("a", 9))
+    assert store.transaction("messages", "a") == 9
+    assert store.transaction("messages", "b") == (others - 1 if others else None)
+
+
+@pytest.mark.parametrize(
+    "written", ['{"\\u0074xn":{"appId":"a","version":8}}', '{"txn":{"version":8,"appId":"\\u0061"}}']
+)
+def test_a_transaction_is_found_however_its_json_is_written(store: HeldStore, written: str) -> None:
+    commit(store, Transaction("a", 7))
+    version = store.table("messages").version() + 1
+    store.objects("messages", "_delta_log").write(f"{version:020d}.json", written.encode())
+    assert store.transaction("messages", "a") == store.opened("messages").transaction_version("a") == 8
+
+
+def test_a_transaction_is_found_where_its_log_is_cut(store: HeldStore) -> None:
+    commit(store, Transaction("a", 7))
+    table = store.opened("messages")
+    table.create_checkpoint()
+    Path(local_path(store.path("messages", "_delta_log", f"{table.version():020d}.json"))).unlink()
+    assert store.transaction("messages", "a") == 7
 
 
 def commit(store: HeldStore, transaction: Transaction) -> None:
@@ -61,6 +97,23 @@ def test_what_was_committed_before_the_log_was_cut_is_seen(store: HeldStore) -> 
         if int(path.stem) < newest.version():
             path.unlink()
     assert store.table("messages").version() == newest.version()
+
+
+def test_a_run_sees_before_its_next_commit_what_came_before_the_log_was_cut(store: HeldStore) -> None:
+    held = HeldStore(store.uri, epoch=1)
+    log = Path(local_path(store.path("messages", "_delta_log")))
+    with fence.holding([held], "run-1"):
+        with held.step("messages"):
+            add_rows(held, "messages", pa.Table.from_pylist([message(2)], schema=MESSAGES), CommitNote(run="run-1"))
+        before = held.table("messages").version()
+        for number in range(3, 6):
+            add_messages(store.uri, [message(number)])
+        newest = store.opened("messages")
+        newest.create_checkpoint()
+        for path in log.glob("*.json"):
+            if int(path.stem) < newest.version():
+                path.unlink()
+        assert held.open_to_write("messages").version() == newest.version() == before + 3
 
 
 def test_a_table_whose_log_is_cut_behind_it_is_opened_again(store: HeldStore) -> None:
