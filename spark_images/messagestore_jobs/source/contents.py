@@ -88,7 +88,7 @@ class Contents:
         generation = last.generation if reach[last.generation] <= last.end else max(reach) + 1
         with suppress(OSError), self._open(r.file) as content:
             compression = _compression(content)
-            if (compression is not None) != _was_unpacked(read):
+            if last.end > 0 and (compression is not None) != _was_unpacked(read):
                 # What was read by its name, or before enough of it was there, is other lines.
                 return replace(r, start=0, generation=max(reach) + 1)
             half = _half_line(content, r.file, last, compression)

@@ -40,6 +40,7 @@ from messagestore_jobs.source.plan import (
     pending_files,
     rest_of_files,
     unpacked,
+    without_windows,
 )
 from messagestore_jobs.source.records import (
     Planned,
@@ -181,7 +182,7 @@ class FileArrivals(Arrivals):
     @override
     def next(self) -> Due:
         """The first files within the stream's limits."""
-        held = held_at_once(python_bytes(self._spark)) * self._record_bytes
+        held = held_at_once(without_windows(python_bytes(self._spark), self._waiting)) * self._record_bytes
         bounds = limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark), held)
         self._waiting[:1] = self._looked_at(self._waiting[:1], min(bounds.bytes, bounds.unpacked))
         ranges = next_files(self._waiting, bounds, splittable=splittable(self._source))

@@ -23,6 +23,10 @@ TIMES_PACKED = 10
 """How much compressed JSON commonly grows; files that grow more are bounded one by one."""
 _COMPRESSED_NAMES = r"\.(gz|zst|zstd|bz2)$"
 """What names say of files whose first bytes nobody has looked at, for estimates alone."""
+_WINDOWS = 128 << 20
+"""Bytes outside of the heap that the extension takes to unpack zstd, at most."""
+_NEXT = 1_000
+"""Of so many waiting files it is asked whether they are zstd."""
 RETENTION: Final = "Retention"
 """The broker removed the records before they were read."""
 TOPIC_DELETED: Final = "TopicDeleted"
@@ -64,6 +68,12 @@ class BatchLimits:
     files: int
     bytes: int
     unpacked: int
+
+
+def without_windows(python: int, waiting: Sequence[Range]) -> int:
+    """Bytes for Python's data beside the windows of zstd, where files say that they have some."""
+    is_zstd = (r.compression == "zstd" or r.file.uri.endswith((".zst", ".zstd")) for r in waiting[:_NEXT])
+    return max(python // 2, python - _WINDOWS) if any(is_zstd) else python
 
 
 def held_at_once(python: int) -> int:

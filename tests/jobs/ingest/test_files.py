@@ -70,12 +70,18 @@ def nothing(a: bytes, b: bytes) -> list[bytes]:
     return [b""]
 
 
+def changed(content: bytes, at: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
+
+
+def without_block(frame: bytes) -> bytes:
+    """A frame of zstd with a first block of a kind that there is not."""
+    return frame[:6] + bytes([frame[6] | 6]) + frame[7:]
+
+
 def compressed(name: str, pack: Packer) -> list[File]:
     """Files of a compression, whole and damaged."""
-
-    def changed(content: bytes, at: int) -> bytes:
-        return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
-
+    damaged: Packer = without_block if name == "zstd" else lambda stream: changed(stream, 30)
     return [
         File(f"{name} whole", lambda a, b: pack(lines(a, b)), (1, 2)),
         File(f"{name} of nothing", lambda a, b: pack(b"")),
@@ -83,8 +89,8 @@ def compressed(name: str, pack: Packer) -> list[File]:
         File(f"{name} with zeros after it", lambda a, b: pack(lines(a, b)) + bytes(99), (1, 2)),
         File(f"{name} with garbage after it", lambda a, b: pack(lines(a, b)) + b"garbage", (1, 2), nothing),
         File(f"{name} by its first bytes alone", lambda a, b: pack(a)[:10], (), nothing),
-        File(f"{name} cut short", lambda a, b: pack(lines(a)) + pack(lines(b))[:-9], (1,), nothing),
-        File(f"{name} damaged in its middle", lambda a, b: pack(lines(a)) + changed(pack(lines(b)), 30), (1,), nothing),
+        File(f"{name} cut short", lambda a, b: pack(lines(a)) + pack(lines(b))[:-20], (1,), nothing),
+        File(f"{name} damaged in its middle", lambda a, b: pack(lines(a)) + damaged(pack(lines(b))), (1,), nothing),
         File(f"{name} damaged at its end", lambda a, b: changed(pack(lines(a, b)), -2), (1, 2), nothing),
     ]
 

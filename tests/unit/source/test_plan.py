@@ -24,6 +24,7 @@ from messagestore_jobs.source.plan import (
     rest_of_files,
     unpacked,
     unpacked_sizes,
+    without_windows,
 )
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -196,6 +197,15 @@ def test_a_compressed_file_counts_ten_times_in_what_is_held() -> None:
 def test_the_tighter_of_the_streams_bound_and_the_drivers_counts(source: FilesSource, expected: BatchLimits) -> None:
     assert limits_of_files(source, batch_bytes=99, heap=80, held=1000) == expected
     assert limits_of_files(source, batch_bytes=99, heap=80, held=7) == replace(expected, unpacked=7)
+
+
+def test_windows_of_zstd_take_their_room_from_data_but_never_most_of_it() -> None:
+    files = whole(source_file("a", 1), source_file("b.gz", 1))
+    named, known = whole(source_file("c.zst", 1)), [replace(files[0], compression="zstd")]
+    assert without_windows(384 << 20, files) == 384 << 20
+    for waiting in (named, known):
+        assert without_windows(384 << 20, [*files, *waiting]) == 256 << 20
+        assert without_windows(64 << 20, waiting) == 32 << 20
 
 
 def test_a_batch_has_as_many_records_as_a_third_of_the_room_for_data_holds() -> None:
