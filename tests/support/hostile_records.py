@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from support.kafkatopics import Record
+from support.packing import bzip2, zstd
 
 NATIVE = (
     *("messageId", "streamName", "streamId", "category", "type", "typeNamespace", "typeRevision", "correlationId"),
@@ -106,21 +107,22 @@ class HostileRecords:
         return b"".join(line() + self._random.choice(ends) for _ in range(count))
 
     def packed(self, content: bytes) -> bytes:
-        """The content as gzip in several members, mostly broken."""
-        random, packed = self._random, b""
-        for part in self._parts(content):
-            packed += gzip.compress(part, random.choice((1, 6, 9)), mtime=0)
+        """The content in several members of a compression, mostly broken."""
+        random = self._random
+        pack = random.choice((self._gzip, zstd, bzip2))
         broken: tuple[Callable[[bytes], bytes], ...] = (
             lambda b: b,
             lambda b: b[: random.randrange(len(b))],
             lambda b: b + bytes(random.randrange(99)),
             lambda b: b + random.randbytes(30),
-            lambda b: b[:-6] + random.randbytes(6),
-            self._flipped,
-            lambda b: b + zlib.compress(b"no gzip"),
             lambda b: random.randbytes(20) + b,
         )
-        return random.choice(broken)(packed)
+        if pack == self._gzip:
+            broken += (lambda b: b[:-6] + random.randbytes(6), self._flipped, lambda b: b + zlib.compress(b"no gzip"))
+        return random.choice(broken)(b"".join(map(pack, self._parts(content))))
+
+    def _gzip(self, content: bytes) -> bytes:
+        return gzip.compress(content, self._random.choice((1, 6, 9)), mtime=0)
 
     def of_kafka(self) -> Record:
         """A record of a topic."""

@@ -4,9 +4,8 @@ import gzip
 import json
 import os
 import re
-import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +22,7 @@ from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
 from support.external_writes import observing
+from support.packing import unpacked
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
 """When tests begin; files arrive before it."""
@@ -141,9 +141,9 @@ def lines(*records: bytes) -> bytes:
     return b"".join(r + b"\n" for r in records)
 
 
-def received(content: bytes, *, name: str = "", file_format: FileFormat = "JSONLines") -> int:
+def received(content: bytes, *, file_format: FileFormat = "JSONLines") -> int:
     """How many records a file's bytes contain: lines that are not blank, or documents and elements of arrays."""
-    plain, broken = _unpacked(content) if name.endswith(".gz") else (content, False)
+    plain, broken = unpacked(content)
     if file_format == "JSON":
         return _documents(plain.removeprefix(BYTE_ORDER_MARK), broken=broken)
     return len(_lines(plain, broken=broken))
@@ -151,8 +151,7 @@ def received(content: bytes, *, name: str = "", file_format: FileFormat = "JSONL
 
 def lines_of(path: Path) -> dict[int, bytes]:
     """The records of a file of lines, by the offset of each."""
-    content = path.read_bytes()
-    plain, broken = _unpacked(content) if path.name.endswith(".gz") else (content, False)
+    plain, broken = unpacked(path.read_bytes())
     return _lines(plain, broken=broken)
 
 
@@ -168,32 +167,6 @@ def _lines(content: bytes, *, broken: bool) -> dict[int, bytes]:
     if broken or rest.strip(b" \t\r"):
         found[at] = rest.removesuffix(b"\r")
     return found
-
-
-def _unpacked(content: bytes) -> tuple[bytes, bool]:
-    """The unpacked content of a file, and whether it is truncated."""
-    plain, most = b"", max(16 << 20, 250 * len(content))
-    while True:
-        member = zlib.decompressobj(wbits=31)
-        try:
-            plain += member.decompress(content)
-        except zlib.error:
-            return (plain + _before_damage(content))[:most], True
-        if not member.eof or len(plain) > most:
-            return plain[:most], True
-        content = member.unused_data.lstrip(b"\0")
-        if not content:
-            return plain, False
-
-
-def _before_damage(content: bytes) -> bytes:
-    """Unpack byte by byte, so that nothing before the damage is lost."""
-    plain = bytearray()
-    member = zlib.decompressobj(wbits=31)
-    with suppress(zlib.error):
-        for byte in content:
-            plain += member.decompress(bytes([byte]))
-    return bytes(plain)
 
 
 _TOKEN = re.compile(
@@ -238,11 +211,7 @@ def _of_text(text: bytes, *, broken: bool) -> int:
 
 def received_in(folder: Path, file_format: FileFormat = "JSONLines") -> int:
     """As :func:`received`, for all files below a folder."""
-    return sum(
-        received(path.read_bytes(), name=path.name, file_format=file_format)
-        for path in folder.rglob("*")
-        if path.is_file()
-    )
+    return sum(received(path.read_bytes(), file_format=file_format) for path in folder.rglob("*") if path.is_file())
 
 
 def adds_up(counts: IngestCounts) -> bool:

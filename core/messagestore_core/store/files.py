@@ -68,6 +68,7 @@ class Range:
         end: one past the last byte.
         digest: the SHA-256 of these bytes, in hex; None: not known.
         generation: of the file's content, from 1.
+        compression: of the file, by its first bytes; None: nobody has looked at them.
     """
 
     file: SourceFile
@@ -75,6 +76,7 @@ class Range:
     end: int
     digest: str | None = None
     generation: int = 1
+    compression: str | None = None
 
     @property
     def source_uri(self) -> str:
@@ -294,6 +296,7 @@ class ReadFiles(ReadBatches[Batch]):
             "judged_by": batch.verdict_digest,
             "digest": r.digest,
             "generation": r.generation,
+            "compression": r.compression,
         }
 
 
@@ -323,7 +326,8 @@ def _planned(store: Store, source_id: str, number: int) -> Batch | None:
 def _range(row: dict[str, Any]) -> Range:
     """The range of a row; the command line reads stores of earlier releases too, which lack columns."""
     file = SourceFile(row["uri"], row["size"], row["modified_at"])
-    return Range(file, row["start"], row["end"], row.get("digest"), row.get("generation") or 1)
+    generation = row.get("generation") or 1
+    return Range(file, row["start"], row["end"], row.get("digest"), generation, row.get("compression"))
 
 
 def known_of(files: pa.Table, own: str) -> dict[str, Known]:

@@ -153,6 +153,7 @@ FILES = pa.schema(
         pa.field("judged_by", pa.string()),
         pa.field("digest", pa.string()),
         pa.field("generation", pa.int32()),
+        pa.field("compression", pa.string()),
     ]
 )
 """One row for each range of a source file in a batch; written before the batch, in force once it is committed.
@@ -162,7 +163,8 @@ null where an earlier release read it. ``judged_by`` is a digest of all that the
 records and the store; null where an earlier release planned the batch. ``digest`` is the SHA-256 of the range's bytes,
 where records are identified by their places; null elsewhere, and where an earlier release planned the batch.
 ``generation`` counts the contents that the store has read at this URI; null in rows of earlier releases, which count as
-the first.
+the first. ``compression`` is gzip, zstd, bzip2 or none, by the file's first bytes; null where no batch had to know it,
+and in rows of earlier releases, which read by the name.
 """
 
 OFFSETS = pa.schema(

@@ -37,7 +37,7 @@ class FilesSource(Model):
     )
     max_bytes_per_batch: Quantity | None = Field(
         default=None,
-        description="Size of a batch's files. A larger file of lines is read in several batches, unless it is gzip.",
+        description="Size of a batch's files. A larger one of uncompressed lines is read in several batches.",
     )
     after_ingest: AfterIngest = Field(
         default="Keep",

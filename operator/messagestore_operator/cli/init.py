@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +16,7 @@ from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
     from messagestore_operator.propose.mapping import Mapped
+    from messagestore_operator.propose.sample import SampledFile
     from messagestore_operator.propose.shapes import Shape
 
 _SHOWN = 3
@@ -72,8 +75,6 @@ def _proposed(folder: str, name: str | None) -> str:
         raise _failed(str(error)) from None
     if not files:
         raise _failed(f"{folder} has no files; names that begin with . or _ don't count")
-    for packing in {file.packing for file in files} & {"zstd", "bzip2"}:
-        raise _failed(f"files are compressed by {packing}, which is not read: unpack them, or send gzip")
     name = name or stream_name(location.uri)
     shape = find_shape(files)
     if not shape.records:
@@ -85,8 +86,18 @@ def _proposed(folder: str, name: str | None) -> str:
         )
     _show(shape, mapped)
     entries = entries_of(location.uri, os.environ)
-    head = f"By messagestore init, from a sample: {len(shape.records)} records, {len(files)} of the folder's files."
+    head = (
+        f"By messagestore init, from a sample: {len(shape.records)} records, {len(files)} of the folder's files"
+        f"{_compressed(files)}."
+    )
     return manifest(location.uri, name, shape, mapped, entries[0] if entries else None, head)
+
+
+def _compressed(files: Sequence[SampledFile]) -> str:
+    """How many files of a sample are compressed, and how, by their first bytes."""
+    counts = Counter(file.compression for file in files if file.compression)
+    said = ", ".join(f"{count} {compression}" for compression, count in sorted(counts.items()))
+    return f" ({said}, read unpacked)" if said else ""
 
 
 def _failed(what: str) -> typer.Exit:

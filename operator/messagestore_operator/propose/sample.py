@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import zlib
+import io
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
 
 from messagestore.location import Location, refusals
 from messagestore_core.store.objects import Objects
+from messagestore_jobs.source.compression import Compression, DamagedError, compression_of, unpacked
 from messagestore_jobs.source.local_files import is_hidden
 
 MOST_FILES = 20
 _MOST_FOLDERS = 200
 _MOST_BYTES, _MOST_UNPACKED = 1 << 20, 4 << 20
-_GZIP = 16 + zlib.MAX_WBITS
-Packing = Literal["gzip", "zstd", "bzip2"]
-_SIGNS: dict[bytes, Packing] = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
 
 
 @dataclass(frozen=True)
@@ -27,13 +25,13 @@ class SampledFile:
     Attributes:
         name: its path below the folder.
         whole: whether ``head`` is all of it.
-        packing: how it is compressed, by its content.
+        compression: of the file, by its content.
     """
 
     name: str
     head: bytes
     whole: bool
-    packing: Packing | None = None
+    compression: Compression | None = None
 
 
 def sample_files(folder: Location) -> list[SampledFile]:
@@ -59,22 +57,20 @@ def _names(objects: Objects) -> Iterator[str]:
 
 def _read(objects: Objects, name: str) -> SampledFile:
     head = objects.read_first(name, _MOST_BYTES + 1) or b""
-    packing = next((packing for sign, packing in _SIGNS.items() if head.startswith(sign)), None)
+    compression = compression_of(head)
     whole = len(head) <= _MOST_BYTES
-    if packing == "gzip":
-        unpacked = _unpacked(head)
-        return SampledFile(name, unpacked[:_MOST_UNPACKED], whole and len(unpacked) <= _MOST_UNPACKED, packing)
-    return SampledFile(name, head[:_MOST_BYTES], whole, packing)
+    if compression is None:
+        return SampledFile(name, head[:_MOST_BYTES], whole)
+    content = _unpacked(head, compression)
+    return SampledFile(name, content[:_MOST_UNPACKED], whole and len(content) <= _MOST_UNPACKED, compression)
 
 
-def _unpacked(content: bytes) -> bytes:
-    """What the members of a gzip file hold, as far as they are whole and undamaged."""
-    unpacked = b""
-    while content and len(unpacked) <= _MOST_UNPACKED:
-        member = zlib.decompressobj(_GZIP)
-        try:
-            unpacked += member.decompress(content, _MOST_UNPACKED + 1 - len(unpacked))
-        except zlib.error:
-            break
-        content = member.unused_data
-    return unpacked
+def _unpacked(head: bytes, compression: Compression) -> bytes:
+    """What the start of a compressed file holds, as far as it is whole and undamaged."""
+    content = b""
+    with suppress(DamagedError):
+        for piece in unpacked(io.BytesIO(head), compression):
+            content += piece
+            if len(content) > _MOST_UNPACKED:
+                break
+    return content

@@ -4,11 +4,9 @@ A file that begins with all that was read of it has grown: reading goes on from 
 the next generation. The digests of what is read are part of a batch's plan, so they are known before its records are.
 """
 
-import gzip
 import hashlib
 import io
 import json
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,6 +20,14 @@ from messagestore_core.contract.records import FilesSource
 from messagestore_core.store.files import Known, Range, ReadFiles, SourceFile
 from messagestore_core.store.objects import path_of, reached
 from messagestore_core.store.storage import Storage
+from messagestore_jobs.source.compression import (
+    PLAIN,
+    SIGN_BYTES,
+    Compression,
+    DamagedError,
+    compression_of,
+    unpacked,
+)
 
 _AT_ONCE = 4
 """How many files are read at once."""
@@ -80,36 +86,33 @@ class Contents:
         last = read[-1]
         # Another source may have read more of this generation, and other bytes.
         generation = last.generation if reach[last.generation] <= last.end else max(reach) + 1
-        half = self._half_line(r.file, last)
-        if r.file.uri.endswith(".gz"):
-            # Places are those of the unpacked content, so all of it is read again.
-            return replace(r, start=0, generation=generation if half is None else max(reach) + 1)
-        if half is None:
-            return replace(r, start=last.end, generation=generation)
-        # A line that goes on is another record, and has another identity.
-        return replace(r, start=half, generation=max(reach) + 1)
-
-    def _half_line(self, file: SourceFile, last: Range) -> int | None:
-        """Where a line begins that had no end when it was read, and now goes on; None: nowhere."""
-        if last.end == 0 or last.end == file.size:
-            return None
-        with suppress(OSError), self._open(file) as content:
-            if file.uri.endswith(".gz"):
-                return None if _unpacks_to_lines(content, last.end) else 0
-            begins = after_last_line(content, last.end)
-            return begins if begins < last.end else None
-        return None
+        with suppress(OSError), self._open(r.file) as content:
+            compression = _compression(content)
+            if last.end > 0 and (compression is not None) != _was_unpacked(read):
+                # What was read by its name, or before enough of it was there, is other lines.
+                return replace(r, start=0, generation=max(reach) + 1)
+            half = _half_line(content, r.file, last, compression)
+            if compression is not None:
+                # Places are those of the unpacked content, so all of it is read again.
+                return replace(r, start=0, generation=generation if half is None else max(reach) + 1)
+            if half is not None:
+                # A line that goes on is another record, and has another identity.
+                return replace(r, start=half, generation=max(reach) + 1)
+        return replace(r, start=0 if _was_unpacked(read) else last.end, generation=generation)
 
     def _with_digest(self, r: Range) -> Range:
         with suppress(OSError), self._open(r.file) as content:
-            is_cut = 0 < r.end < r.file.size and not r.file.uri.endswith(".gz")
+            # Only files that are not compressed are cut.
+            is_cut = 0 < r.end < r.file.size
             end = _end_of_line(content, r.end - 1, r.file.size) if is_cut else r.end
-            return replace(r, end=end, digest=_digest(content, r.start, end))
+            digest, start = _digest(content, r.start, end)
+            compression = PLAIN if is_cut or r.start > 0 else compression_of(start) or PLAIN
+            return replace(r, end=end, digest=digest, compression=compression)
         return r
 
     def _has(self, file: SourceFile, read: Sequence[Range]) -> bool:
         with suppress(OSError), self._open(file) as content:
-            return all(_digest(content, one.start, one.end) == one.digest for one in read)
+            return all(_digest(content, one.start, one.end)[0] == one.digest for one in read)
         return False
 
 
@@ -133,15 +136,35 @@ def _end_of_line(content: pa.NativeFile, at: int, size: int) -> int:
     return size
 
 
-def _unpacks_to_lines(content: pa.NativeFile, end: int) -> bool:
+def _was_unpacked(read: Sequence[Range]) -> bool:
+    """Whether what was read of a file was unpacked; an earlier release went by the name."""
+    first = read[0]
+    return first.file.uri.endswith(".gz") if first.compression is None else first.compression != PLAIN
+
+
+def _half_line(content: pa.NativeFile, file: SourceFile, last: Range, compression: Compression | None) -> int | None:
+    """Where a line begins that had no end when it was read, and now goes on; None: nowhere."""
+    if last.end == 0 or last.end == file.size:
+        return None
+    if compression is not None:
+        return None if _unpacks_to_lines(content, last.end, compression) else 0
+    begins = after_last_line(content, last.end)
+    return begins if begins < last.end else None
+
+
+def _unpacks_to_lines(content: pa.NativeFile, end: int, compression: Compression) -> bool:
     """Whether the last line of a compressed file's start has an end; of a damaged one it became a dead letter."""
-    part = io.BufferedReader(_Start(content, end))
     last = b"\n"
-    with suppress(EOFError, zlib.error, gzip.BadGzipFile), gzip.GzipFile(fileobj=part) as unpacked:
-        while block := unpacked.read(LINE):
+    with suppress(DamagedError):
+        for block in unpacked(io.BufferedReader(_Start(content, end)), compression):
             last = block[-1:]
         return last == b"\n"
     return True
+
+
+def _compression(content: pa.NativeFile) -> Compression | None:
+    content.seek(0)
+    return compression_of(content.read(SIGN_BYTES))
 
 
 class _Start(io.RawIOBase):
@@ -161,11 +184,13 @@ class _Start(io.RawIOBase):
         return len(block)
 
 
-def _digest(content: pa.NativeFile, start: int, end: int) -> str:
-    digest = hashlib.sha256()
+def _digest(content: pa.NativeFile, start: int, end: int) -> tuple[str, bytes]:
+    """The digest of bytes of a file, and the first of them."""
+    digest, first = hashlib.sha256(), b""
     for block in _blocks(content, start, end, _BLOCK):
         digest.update(block)
-    return digest.hexdigest()
+        first = first or block[:SIGN_BYTES]
+    return digest.hexdigest(), first
 
 
 def _blocks(content: pa.NativeFile, start: int, end: int, size: int) -> Iterator[bytes]:
@@ -189,7 +214,7 @@ class LastLines:
         for r in waiting:
             # A time far in the future says nothing.
             rests = abs(at - r.file.modified_at) >= self._rest
-            end = r.end if rests or r.file.uri.endswith(".gz") else self._ended(r)
+            end = r.end if rests else self._ended(r)
             if end > r.start or r.start == r.end:
                 ready.append(replace(r, end=end))
             if end < r.end:
@@ -202,6 +227,8 @@ class LastLines:
             return r.end
         with suppress(OSError), self._open(r.file) as content:
             end = after_last_line(content, r.end)
+            if end < r.end and r.start == 0 and _compression(content) is not None:
+                return r.end
             if not (self._parses and r.end - end <= _LONGEST):
                 return end
             content.seek(end)

@@ -2,7 +2,9 @@
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Set
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import IO
 
@@ -20,24 +22,33 @@ from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import source_positions_of, withdraw
 from messagestore_core.store.ended import SeenFiles
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
-from messagestore_core.store.files import Batch, Range, ReadFiles, source_files
+from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile, source_files
 from messagestore_core.store.objects import is_below, is_local
 from messagestore_core.store.schemas import FILES
 from messagestore_jobs.context import Run
 from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.after_ingest import AfterIngest
 from messagestore_jobs.source.arrivals import REPLACED, Arrivals, Due
+from messagestore_jobs.source.compression import PLAIN, SIGN_BYTES, compression_of
 from messagestore_jobs.source.contents import Contents, LastLines
 from messagestore_jobs.source.local_files import Chosen, Seen, list_local_files
 from messagestore_jobs.source.plan import (
     held_at_once,
+    is_unknown,
     limits_of_files,
     next_files,
     pending_files,
     rest_of_files,
     unpacked,
+    without_windows,
 )
-from messagestore_jobs.source.records import Planned, identified_by_position, splittable, verdict_digest
+from messagestore_jobs.source.records import (
+    Planned,
+    identified_by_position,
+    largest_part,
+    splittable,
+    verdict_digest,
+)
 
 _RECORD_BYTES = 64
 """The size assumed for a record before the first batch; few records are smaller."""
@@ -171,16 +182,25 @@ class FileArrivals(Arrivals):
     @override
     def next(self) -> Due:
         """The first files within the stream's limits."""
-        held = held_at_once(python_bytes(self._spark)) * self._record_bytes
+        held = held_at_once(without_windows(python_bytes(self._spark), self._waiting)) * self._record_bytes
         bounds = limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark), held)
+        self._waiting[:1] = self._looked_at(self._waiting[:1], min(bounds.bytes, bounds.unpacked))
         ranges = next_files(self._waiting, bounds, splittable=splittable(self._source))
         ranges = self._contents.with_digests(ranges) if self._contents else ranges
+        ranges = self._looked_at(ranges, largest_part(self._spark, ranges))
         by = verdict_digest(self._spark, self._task)
         batch = Batch(self._read.next_number(), now(self._document), ranges, verdict_digest=by)
         due = Due(batch, self._read.read_before(batch))
         self._read.write_down(batch)
         self._waiting = rest_of_files(self._waiting, ranges)
         return due
+
+    def _looked_at(self, ranges: Sequence[Range], size: int) -> tuple[Range, ...]:
+        """The ranges, with the compression of files of more than ``size`` bytes, which would be cut."""
+        unknown = {r.file for r in ranges if is_unknown(r, size)} if splittable(self._source) else set()
+        starts = first_bytes(self._spark, unknown) if unknown else {}
+        found = {file: compression_of(start) or PLAIN for file, start in starts.items()}
+        return tuple(replace(r, compression=found.get(r.file, r.compression)) for r in ranges)
 
     @override
     def note_cut(self, batch: Planned, uris: set[str]) -> None:
@@ -285,6 +305,16 @@ def _portion(listing: IO[bytes], count: int) -> pa.Table:
     )
     modified_at = pc.multiply(times, 1000).cast(FILES.field("modified_at").type)
     return pa.table({"uri": uris, "size": sizes, "modified_at": modified_at})
+
+
+def first_bytes(spark: SparkSession, files: Set[SourceFile]) -> dict[SourceFile, bytes]:
+    """The first bytes of files, by one request for each; those that can't be read are left out."""
+    jvm = spark._jvm
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    asked = list(files)
+    sizes = json.dumps([[file.uri, min(file.size, SIGN_BYTES)] for file in asked])
+    starts = json.loads(jvm.dev.messagestore.spark.FileListing.starts(conf, sizes))  # type: ignore[union-attr]
+    return {file: b64decode(start) for file, start in zip(asked, starts, strict=True) if start is not None}
 
 
 def unreadable(spark: SparkSession, uris: set[str]) -> dict[str, tuple[str, bool]]:

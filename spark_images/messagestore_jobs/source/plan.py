@@ -1,5 +1,6 @@
 """Plan the next batch: which parts of which files, or which offsets of which partitions."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
@@ -13,12 +14,19 @@ from messagestore_core.contract.records import FilesSource, RecordsSource
 from messagestore_core.store.file_ends import FileEnds
 from messagestore_core.store.files import Range, source_files
 from messagestore_core.store.offsets import OffsetRange, Partition, ReadUpTo, offsets_in_order
+from messagestore_jobs.source.compression import PLAIN
 
 R = TypeVar("R", Range, OffsetRange)
 _FILES_SHARE_OF_HEAP = 4
 """Unpacked files may take one part of so many; decisions and dead letters need the rest."""
 TIMES_PACKED = 10
-"""How much JSON in a gzip commonly grows; files that grow more are bounded one by one."""
+"""How much compressed JSON commonly grows; files that grow more are bounded one by one."""
+_COMPRESSED_NAMES = r"\.(gz|zst|zstd|bz2)$"
+"""What names say of files whose first bytes nobody has looked at, for estimates alone."""
+_WINDOWS = 128 << 20
+"""Bytes outside of the heap that the extension takes to unpack zstd, at most."""
+_NEXT = 1_000
+"""Of so many waiting files it is asked whether they are zstd."""
 RETENTION: Final = "Retention"
 """The broker removed the records before they were read."""
 TOPIC_DELETED: Final = "TopicDeleted"
@@ -62,6 +70,12 @@ class BatchLimits:
     unpacked: int
 
 
+def without_windows(python: int, waiting: Sequence[Range]) -> int:
+    """Bytes for Python's data beside the windows of zstd, where files say that they have some."""
+    is_zstd = (r.compression == "zstd" or r.file.uri.endswith((".zst", ".zstd")) for r in waiting[:_NEXT])
+    return max(python // 2, python - _WINDOWS) if any(is_zstd) else python
+
+
 def held_at_once(python: int) -> int:
     """How many records of a batch fit into so many bytes for Python's data."""
     return max(1, python // (_RECORDS_SHARE_OF_PYTHON * _PYTHON_BYTES_A_RECORD))
@@ -84,13 +98,28 @@ def limits_of_files(source: FilesSource | RecordsSource, batch_bytes: int, heap:
 
 def unpacked(r: Range) -> int:
     """About how many bytes a range has after decompression."""
-    return (r.end - r.start) * (TIMES_PACKED if r.file.uri.endswith(".gz") else 1)
+    packed = re.search(_COMPRESSED_NAMES, r.file.uri) if r.compression is None else r.compression != PLAIN
+    return (r.end - r.start) * (TIMES_PACKED if packed else 1)
 
 
 def unpacked_sizes(files: pa.Table) -> npt.NDArray[np.int64]:
     """About how many bytes each listed file has after decompression."""
-    times = np.where(pc.ends_with(files["uri"], ".gz").to_numpy(), TIMES_PACKED, 1)
+    times = np.where(pc.match_substring_regex(files["uri"], _COMPRESSED_NAMES).to_numpy(), TIMES_PACKED, 1)
     return np.asarray(times * files["size"].to_numpy(), np.int64)
+
+
+def is_cuttable(r: Range) -> bool:
+    """Whether a file of lines may be cut here: its first bytes are no compressed file's, or it has been cut before."""
+    return r.compression == PLAIN or not _is_whole(r)
+
+
+def is_unknown(r: Range, size: int) -> bool:
+    """Whether a file of lines would be cut, as it has more than ``size`` bytes, if its first bytes were looked at."""
+    return r.compression is None and _is_whole(r) and r.file.size > size
+
+
+def _is_whole(r: Range) -> bool:
+    return r.start == 0 and r.end == r.file.size
 
 
 def pending_files(listed: Iterable[pa.Table], read: FileEnds) -> list[Range]:
@@ -110,14 +139,20 @@ def pending_files(listed: Iterable[pa.Table], read: FileEnds) -> list[Range]:
 
 
 def next_files(waiting: Iterable[Range], bounds: BatchLimits, *, splittable: bool) -> tuple[Range, ...]:
-    """The first ranges within the limits; a file that is too large itself is cut if it is splittable."""
+    """The first ranges within the limits; a file that is too large itself is cut if it can be.
+
+    Args:
+        waiting: of a file that is too large, its compression is known, or it is not cut.
+        bounds: of the batch.
+        splittable: whether files that are not compressed can be cut.
+    """
     taken: list[Range] = []
     room, room_unpacked = bounds.bytes, bounds.unpacked
     for r in waiting:
         fits = r.end - r.start <= room and unpacked(r) <= room_unpacked
         if len(taken) == bounds.files or (taken and not fits):
             break
-        if not fits and splittable and not r.file.uri.endswith(".gz"):
+        if not fits and splittable and is_cuttable(r):
             r = replace(r, end=r.start + min(room, room_unpacked))
         taken.append(r)
         room -= r.end - r.start
@@ -220,7 +255,7 @@ def still_there(planned: Sequence[OffsetRange], listed: Iterable[Listed]) -> tup
 
 def _pieces_of_files(ranges: Iterable[Range], target: int, *, splittable: bool) -> Iterator[Range]:
     for r in ranges:
-        if not splittable or r.file.uri.endswith(".gz"):
+        if not (splittable and is_cuttable(r)):
             yield r
             continue
         for start in range(r.start, max(r.end, r.start + 1), target):

@@ -32,7 +32,7 @@ _NOT_IN_VERDICTS = {
 }
 """The fields of a task by which no record is judged; of its source, those below are."""
 _IN_VERDICTS = {"kind", "format", "records_path", "of_kafka", "topics", "topic_pattern"}
-_RULES = 2
+_RULES = 3
 """Raised by a release that judges records otherwise than the one before."""
 
 _LEAST_PART = 5_000
@@ -184,9 +184,14 @@ def read_planned(spark: SparkSession, task: IngestTask, batch: Planned) -> tuple
     assert not isinstance(source, KafkaSource)
     if source.kind == "records":
         return read_records(spark, [[r] for r in batch.ranges], source), len(batch.ranges)
-    target = part_bytes(sum(r.end - r.start for r in batch.ranges), cores)
+    target = largest_part(spark, batch.ranges)
     planned = parts_of_files(batch.ranges, target, splittable=splittable(source))
     return read_records(spark, planned, source), len(planned)
+
+
+def largest_part(spark: SparkSession, ranges: Sequence[Range]) -> int:
+    """From how many bytes on a file of a batch is read in parts, if it can be cut."""
+    return part_bytes(sum(r.end - r.start for r in ranges), spark.sparkContext.defaultParallelism)
 
 
 def portion_bytes(spark: SparkSession) -> int:

@@ -31,6 +31,7 @@ from support.ingests import (
     record,
 )
 from support.long import few
+from support.packing import PACKERS, Packer, bzip2, skipped, zstd
 
 
 @pytest.fixture
@@ -69,6 +70,31 @@ def nothing(a: bytes, b: bytes) -> list[bytes]:
     return [b""]
 
 
+def changed(content: bytes, at: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
+
+
+def without_block(frame: bytes) -> bytes:
+    """A frame of zstd with a first block of a kind that there is not."""
+    return frame[:6] + bytes([frame[6] | 6]) + frame[7:]
+
+
+def compressed(name: str, pack: Packer) -> list[File]:
+    """Files of a compression, whole and damaged."""
+    damaged: Packer = without_block if name == "zstd" else lambda stream: changed(stream, 30)
+    return [
+        File(f"{name} whole", lambda a, b: pack(lines(a, b)), (1, 2)),
+        File(f"{name} of nothing", lambda a, b: pack(b"")),
+        File(f"{name} of two members", lambda a, b: pack(a) + pack(b"\n" + b), (1, 2)),
+        File(f"{name} with zeros after it", lambda a, b: pack(lines(a, b)) + bytes(99), (1, 2)),
+        File(f"{name} with garbage after it", lambda a, b: pack(lines(a, b)) + b"garbage", (1, 2), nothing),
+        File(f"{name} by its first bytes alone", lambda a, b: pack(a)[:10], (), nothing),
+        File(f"{name} cut short", lambda a, b: pack(lines(a)) + pack(lines(b))[:-20], (1,), nothing),
+        File(f"{name} damaged in its middle", lambda a, b: pack(lines(a)) + damaged(pack(lines(b))), (1,), nothing),
+        File(f"{name} damaged at its end", lambda a, b: changed(pack(lines(a, b)), -2), (1, 2), nothing),
+    ]
+
+
 MARK = BYTE_ORDER_MARK
 FILES = [
     File("empty.jsonl", lambda a, b: b""),
@@ -87,8 +113,17 @@ FILES = [
     File("a line over two members.gz", lambda a, b: gzip.compress(a[:9]) + packed(a[9:], b), (1, 2)),
     File("packed byte order mark.gz", lambda a, b: packed(MARK + a, b), (1, 2)),
     File("nothing packed.gz", lambda a, b: gzip.compress(b"")),
-    File("empty.gz", lambda a, b: b"", (), nothing),
-    File("no gzip at all.gz", lines, (), nothing),
+    File("empty.gz", lambda a, b: b""),
+    File("no gzip at all.gz", lines, (1, 2)),
+    File("gzip by another name", packed, (1, 2)),
+    File("zstd by the name of.gz", lambda a, b: zstd(lines(a, b)), (1, 2)),
+    File("the first bytes of gzip alone", lambda a, b: packed(a)[:2], (), nothing),
+    File("text that begins as bzip2", lambda a, b: b"BZh9" + lines(a, b), (2,), lambda a, b: [b"BZh9" + a]),
+    File("zstd with another window", lambda a, b: zstd(lines(a, b), "--long=27", "-19"), (1, 2)),
+    File("zstd of many frames", lambda a, b: skipped(b"1") + zstd(a) + skipped(b"") + zstd(b"\n" + b), (1, 2)),
+    File("zstd to be skipped alone", lambda a, b: skipped(b"index") + skipped(b"")),
+    File("zstd to be skipped, cut short", lambda a, b: zstd(lines(a)) + skipped(b"index")[:-1], (1,), nothing),
+    *(file for name, pack in (("zstd", zstd), ("bzip2", bzip2)) for file in compressed(name, pack)),
     File("half a header.gz", lambda a, b: packed(a, b)[:5], (), nothing),
     File("wrong sum.gz", wrong_sum, (1, 2), nothing),
     File("wrong length.gz", lambda a, b: packed(a, b)[:-4] + bytes(4), (1, 2), nothing),
@@ -154,15 +189,15 @@ def test_of_a_gzip_cut_short_what_can_be_unpacked_is_stored(stream: Stream) -> N
     assert stream.ids() == [r.split(b'"')[3].decode() for r in records[: counts.stored]]
 
 
-@pytest.mark.parametrize("name", ["long.jsonl", "long.jsonl.gz"])
+@pytest.mark.parametrize("pack", [bytes, *PACKERS.values()], ids=["plain", *PACKERS])
 def test_of_a_line_that_is_too_long_the_start_is_set_aside(
-    stream: Stream, monkeypatch: pytest.MonkeyPatch, name: str
+    stream: Stream, monkeypatch: pytest.MonkeyPatch, pack: Packer
 ) -> None:
     monkeypatch.setattr(records, "too_many_bytes", lambda spark: 100_000)
     long = record("long", type="x" * 5_000_000)
     longest = record("longest", payload=json.dumps("x" * (100_000 - len(record("longest", payload='""')) + 1)).encode())
     content = [record("before"), long, longest, record("after")]
-    stream.arrive(name, packed(*content) if name.endswith("gz") else lines(*content))
+    stream.arrive("long", pack(lines(*content)))
     counts = stream.run().counts
     assert counts == IngestCounts(received=4, stored=3, dead_lettered=1)
     assert stream.ids() == ["before", "longest", "after"]
@@ -170,10 +205,11 @@ def test_of_a_line_that_is_too_long_the_start_is_set_aside(
     assert f"the line is {len(long)} bytes long" in stream.dead_letters()[0]["detail"]
 
 
-def test_of_a_gzip_that_unpacks_past_all_measure_what_comes_before_is_stored(stream: Stream) -> None:
+@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
+def test_of_a_file_that_unpacks_past_all_measure_what_comes_before_is_stored(stream: Stream, pack: Packer) -> None:
     good, filler = record("good"), b" " * 1_000 + b"\n"
-    stream.arrive("bomb.gz", gzip.compress(lines(good) + filler * 20_000 + lines(record("behind"))))
-    stream.arrive("one line.gz", gzip.compress(b"x" * 40_000_000))
+    stream.arrive("bomb", pack(lines(good) + filler * 20_000 + lines(record("behind"))))
+    stream.arrive("one line", pack(b"x" * 40_000_000))
     stream.arrive("next.jsonl", lines(record("next")))
     assert stream.run().counts == IngestCounts(received=4, stored=2, dead_lettered=2)
     assert stream.ids() == ["good", "next"]

@@ -20,6 +20,7 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs.source.contents import Contents
 from messagestore_jobs.source.local_files import list_local_files
 from messagestore_jobs.source.plan import BatchLimits, next_files, pending_files, rest_of_files
+from support.packing import PACKERS, Packer, compression, unpacked
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -70,7 +71,7 @@ class Source:
         for r in ranges:
             about = {"source_id": self.source_id, "batch": number, "at": NOW, "uri": r.file.uri, "size": r.file.size}
             about |= {"modified_at": r.file.modified_at, "start": r.start, "end": r.end}
-            self.plans.append(about | {"digest": r.digest, "generation": r.generation})
+            self.plans.append(about | {"digest": r.digest, "generation": r.generation, "compression": r.compression})
             for offset, line in lines_of(r):
                 message_id = f"{r.source_uri}#{offset}".removeprefix(f"file://{self.folder}/")
                 assert self.stored.setdefault(message_id, line) == line, "another record has this id"
@@ -79,8 +80,9 @@ class Source:
 def lines_of(r: Range) -> Iterator[tuple[int, bytes]]:
     """The lines that start in a range, as the extension reads them."""
     raw = Path(r.file.uri.removeprefix("file://")).read_bytes()[: r.file.size]
-    packed = r.file.uri.endswith(".gz")
-    content = gzip.decompress(raw) if packed else raw
+    whole = r.start == 0 and r.end == r.file.size
+    packed = whole and compression(raw) is not None
+    content = unpacked(raw)[0] if packed else raw
     offset = 0
     for line in content.splitlines(keepends=True):
         if (packed or r.start <= offset < r.end) and line.strip():
@@ -198,23 +200,73 @@ def test_what_is_left_of_a_content_keeps_its_generation(source: Source) -> None:
     assert source.stored == {"app.log#0": b"one", "app.log//@2#0": b"uno", "app.log//@2#4": b"due"}
 
 
-def test_a_compressed_file_that_grew_is_read_again_and_another_content_has_other_ids(source: Source) -> None:
+@pytest.mark.parametrize("name", ["a.gz", "a.log"])
+@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
+def test_a_compressed_file_that_grew_is_read_again_and_another_content_has_other_ids(
+    source: Source, pack: Packer, name: str
+) -> None:
     for text in (b"one\n", b"two\n"):
-        source.change(gzip.compress(text, mtime=0), "a.gz")
+        source.change(pack(text), name)
         source.read()
-    assert source.stored == {"a.gz#0": b"one", "a.gz//@2#0": b"two"}
-    source.change(gzip.compress(b"two\n", mtime=0) + gzip.compress(b"three\n", mtime=0), "a.gz")
+    assert source.stored == {f"{name}#0": b"one", f"{name}//@2#0": b"two"}
+    source.change(pack(b"two\n") + pack(b"three\n"), name)
     source.read()
-    assert source.stored == {"a.gz#0": b"one", "a.gz//@2#0": b"two", "a.gz//@2#4": b"three"}
+    assert source.stored == {f"{name}#0": b"one", f"{name}//@2#0": b"two", f"{name}//@2#4": b"three"}
 
 
-def test_a_compressed_file_whose_last_line_goes_on_has_other_ids(source: Source) -> None:
-    source.change(gzip.compress(b"one\ntwo", mtime=0), "a.gz")
+@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
+def test_a_compressed_file_whose_last_line_goes_on_has_other_ids(source: Source, pack: Packer) -> None:
+    source.change(pack(b"one\ntwo"))
     source.read()
-    source.change(gzip.compress(b"one\ntwo", mtime=0) + gzip.compress(b"1\nend\n", mtime=0), "a.gz")
+    source.change(pack(b"one\ntwo") + pack(b"1\nend\n"))
     source.read()
     again = {name: line for name, line in source.stored.items() if "@2" in name}
-    assert again == {"a.gz//@2#0": b"one", "a.gz//@2#4": b"two1", "a.gz//@2#9": b"end"}
+    assert again == {"app.log//@2#0": b"one", "app.log//@2#4": b"two1", "app.log//@2#9": b"end"}
+
+
+@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
+def test_a_compressed_file_that_was_cut_short_goes_on_under_its_ids(source: Source, pack: Packer) -> None:
+    first, second = pack(b"one\n"), pack(b"two\n")
+    source.change(first + second[:-3])
+    source.read()
+    source.change(first + second)
+    source.read()
+    assert source.stored == {"app.log#0": b"one", "app.log#4": b"two"}
+
+
+def test_a_file_that_is_no_gzip_has_its_lines_whatever_its_name(source: Source) -> None:
+    source.change(b"one\ntwo\n", "a.gz")
+    source.read()
+    source.change(b"one\ntwo\nthree\n", "a.gz")
+    source.read()
+    assert source.stored == {"a.gz#0": b"one", "a.gz#4": b"two", "a.gz#8": b"three"}
+    assert [(row["start"], row["end"], row["compression"]) for row in source.plans] == [(0, 8, "none"), (8, 14, "none")]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.gz", b"one\n"), ("a.log", gzip.compress(b"one\n"))], ids=["no gzip", "another name"]
+)
+def test_what_an_earlier_release_read_by_its_name_is_read_by_its_content_once_it_has_grown(
+    source: Source, name: str, content: bytes
+) -> None:
+    source.change(content, name)
+    source.read()
+    # The earlier release made a dead letter of the first, and lines of the bytes of the second.
+    source.stored = {f"{name}#{at}": b"garbage" for at in (0, 4, 8)} if name == "a.log" else {}
+    for row in source.plans:
+        row["compression"] = None
+    source.change(content + content, name)
+    source.read()
+    again = {name: line for name, line in source.stored.items() if "@2" in name}
+    assert again == {f"{name}//@2#0": b"one", f"{name}//@2#4": b"one"}
+
+
+def test_a_file_that_shows_only_later_that_it_is_compressed_has_other_ids(source: Source) -> None:
+    packed = PACKERS["bzip2"](b"one\n")
+    for size in (3, len(packed)):
+        source.change(packed[:size])
+        source.read()
+    assert source.stored == {"app.log#0": b"BZh", "app.log//@2#0": b"one"}
 
 
 TEXTS = st.lists(st.sampled_from([b"a", b"b", b"aa", b"\n", b"ab\n"]), max_size=5).map(b"".join)

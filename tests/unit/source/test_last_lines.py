@@ -9,6 +9,7 @@ from messagestore_core.contract.records import FileFormat, FilesSource
 from messagestore_core.store.files import Range, SourceFile
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.source.contents import LINE, LastLines
+from support.packing import PACKERS, Packer
 
 WRITTEN = datetime(2026, 1, 5, tzinfo=UTC)
 REST = timedelta(minutes=1)
@@ -64,5 +65,11 @@ def test_of_a_file_whose_first_lines_were_read_the_last_line_waits(tmp_path: Pat
     assert apart(tmp_path / "a.log", b"one\ntwo", "Text", start=7) == ([b""], [])
 
 
-def test_a_compressed_file_is_read_whole(tmp_path: Path) -> None:
-    assert apart(tmp_path / "a.gz", b"packed", "Text") == ([b"packed"], [])
+@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
+def test_a_compressed_file_is_read_whole(tmp_path: Path, pack: Packer) -> None:
+    packed = pack(b"one\ntwo")
+    assert apart(tmp_path / "a.log", packed, "Text") == ([packed], [])
+
+
+def test_of_a_file_that_is_no_gzip_the_last_line_waits_whatever_its_name(tmp_path: Path) -> None:
+    assert apart(tmp_path / "a.gz", b"one\ntwo", "Text") == ([b"one\n"], [b"two"])

@@ -15,6 +15,7 @@ from messagestore_core.store.schemas import FILES
 from messagestore_jobs.source.plan import (
     BatchLimits,
     held_at_once,
+    is_unknown,
     limits_of_files,
     next_files,
     part_bytes,
@@ -22,6 +23,8 @@ from messagestore_jobs.source.plan import (
     pending_files,
     rest_of_files,
     unpacked,
+    unpacked_sizes,
+    without_windows,
 )
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -55,11 +58,20 @@ def listings(draw: st.DrawFn) -> list[SourceFile]:
 bounds = st.builds(BatchLimits, files=st.integers(1, 4), bytes=st.integers(1, 80), unpacked=st.integers(1, 300))
 
 
+def looked_at(ranges: list[Range]) -> list[Range]:
+    """The ranges, with the compression that each name says."""
+    return [replace(r, compression="gzip" if is_packed(r) else "none") for r in ranges]
+
+
+def is_packed(r: Range) -> bool:
+    return r.file.uri.endswith(".gz")
+
+
 def batches_of(listed: list[SourceFile], limit: BatchLimits, splittable: bool) -> list[tuple[Range, ...]]:
     """All batches of a run; the end of each range is recorded, as a run does."""
     read: dict[SourceFile, int] = {}
     batches = []
-    while batch := next_files(waiting_of(listed, read), limit, splittable=splittable):
+    while batch := next_files(looked_at(waiting_of(listed, read)), limit, splittable=splittable):
         read |= {r.file: r.end for r in batch}
         batches.append(batch)
     return batches
@@ -70,9 +82,9 @@ def size(ranges: tuple[Range, ...] | list[Range]) -> int:
 
 
 def joined(ranges: list[Range]) -> list[Range]:
-    """Merge adjacent ranges."""
+    """Merge adjacent ranges, without what is known of compressions."""
     result: list[Range] = []
-    for r in ranges:
+    for r in (replace(one, compression=None) for one in ranges):
         if result and result[-1].file == r.file and result[-1].end == r.start:
             result[-1] = Range(r.file, result[-1].start, r.end)
         else:
@@ -95,7 +107,7 @@ def test_batches_keep_their_bounds_unless_one_file_can_not(
 ) -> None:
     for batch in batches_of(listed, limit, splittable):
         assert len(batch) <= limit.files
-        uncut = not splittable or batch[0].file.uri.endswith(".gz")
+        uncut = not splittable or is_packed(batch[0])
         inside = size(batch) <= limit.bytes and sum(map(unpacked, batch)) <= limit.unpacked
         assert inside or (len(batch) == 1 and uncut)
 
@@ -104,9 +116,9 @@ def test_batches_keep_their_bounds_unless_one_file_can_not(
 def test_partitions_hold_every_byte_once_in_order_of_arrival(
     listed: list[SourceFile], target: int, splittable: bool
 ) -> None:
-    ranges = waiting_of(listed, {})
+    ranges = looked_at(waiting_of(listed, {}))
     parts = parts_of_files(ranges, target, splittable=splittable)
-    assert joined([r for part in parts for r in part]) == ranges
+    assert joined([r for part in parts for r in part]) == waiting_of(listed, {})
     if splittable and not any(f.uri.endswith(".gz") for f in listed):
         assert all(size(part) < 2 * target for part in parts)
 
@@ -144,6 +156,29 @@ def test_a_large_file_is_cut_and_a_compressed_one_is_not() -> None:
     assert [size(b) for b in batches_of([packed], limit, True)] == [25]
 
 
+def test_only_a_file_whose_first_bytes_are_known_is_cut() -> None:
+    unknown = whole(source_file("a", 25))
+    limit = BatchLimits(files=10, bytes=10, unpacked=1_000)
+    assert next_files(unknown, limit, splittable=True) == tuple(unknown)
+    assert parts_of_files(unknown, 10, splittable=True) == [unknown]
+    assert [is_unknown(unknown[0], size) for size in (24, 25)] == [True, False]
+    # An earlier release has cut it.
+    rest = replace(unknown[0], start=5)
+    assert not is_unknown(rest, 1)
+    assert size(next_files([rest], limit, splittable=True)) == 10
+
+
+def test_what_is_known_of_a_file_counts_and_else_its_name() -> None:
+    for name, known, times in [
+        *(("a", "zstd", 10), ("a.gz", "none", 1), ("a.zst", None, 10), ("a.zstd", None, 10), ("a.bz2", None, 10)),
+        *(("a.gz", None, 10), ("a.gz.txt", None, 1), ("bz2", None, 1)),
+    ]:
+        file = source_file(name, 3)
+        assert unpacked(replace(whole(file)[0], compression=known)) == 3 * times
+        if known is None:
+            assert unpacked_sizes(table_of(file)).tolist() == [3 * times]
+
+
 def test_a_compressed_file_counts_ten_times_in_what_is_held() -> None:
     files = [source_file(name, 25) for name in ("a.gz", "b.gz", "c", "d")]
     limit = BatchLimits(files=10, bytes=1_000, unpacked=300)
@@ -162,6 +197,15 @@ def test_a_compressed_file_counts_ten_times_in_what_is_held() -> None:
 def test_the_tighter_of_the_streams_bound_and_the_drivers_counts(source: FilesSource, expected: BatchLimits) -> None:
     assert limits_of_files(source, batch_bytes=99, heap=80, held=1000) == expected
     assert limits_of_files(source, batch_bytes=99, heap=80, held=7) == replace(expected, unpacked=7)
+
+
+def test_windows_of_zstd_take_their_room_from_data_but_never_most_of_it() -> None:
+    files = whole(source_file("a", 1), source_file("b.gz", 1))
+    named, known = whole(source_file("c.zst", 1)), [replace(files[0], compression="zstd")]
+    assert without_windows(384 << 20, files) == 384 << 20
+    for waiting in (named, known):
+        assert without_windows(384 << 20, [*files, *waiting]) == 256 << 20
+        assert without_windows(64 << 20, waiting) == 32 << 20
 
 
 def test_a_batch_has_as_many_records_as_a_third_of_the_room_for_data_holds() -> None:

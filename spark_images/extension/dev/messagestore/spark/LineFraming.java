@@ -1,6 +1,6 @@
 package dev.messagestore.spark;
 
-import dev.messagestore.spark.GunzipInput.DamagedStreamException;
+import dev.messagestore.spark.UnpackingInput.DamagedStreamException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.Arrays;

@@ -62,8 +62,9 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
    * @param source the source URI of the range's records
    */
   record FileRange(String uri, long start, long end, long size, String source) implements Serializable {
-    boolean compressed() {
-      return uri.endsWith(".gz");
+    /** Whether it is the whole file, as of each that is compressed: where its lines start is known once it is unpacked. */
+    boolean whole() {
+      return start == 0 && end == size;
     }
   }
 
@@ -157,19 +158,15 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
     private Framing open(FileRange range) throws IOException {
       Path path = new Path(range.uri());
       FSDataInputStream file = path.getFileSystem(conf).open(path);
-      if (range.compressed()) {
-        // It is read whole: its line starts are unknown until it is unpacked.
-        InputStream plain = new GunzipInput(file, range.size());
-        return documents
-            ? new DocumentFraming(plain, limit, recordsPaths)
-            : new LineFraming(plain, 0, range.start(), Long.MAX_VALUE, limit);
-      }
       long at = Math.max(0, range.start() - 1);
       // Lines of a range may end after it, but never after the file's planned size.
       InputStream bounded = new BoundedInput(from(file, at), range.size() - at);
-      return documents
-          ? new DocumentFraming(bounded, limit, recordsPaths)
-          : new LineFraming(bounded, at, range.start(), range.end(), limit);
+      InputStream content = range.whole() ? UnpackingInput.of(bounded, range.size()) : bounded;
+      if (documents) {
+        return new DocumentFraming(content, limit, recordsPaths);
+      }
+      long end = content instanceof UnpackingInput ? Long.MAX_VALUE : range.end();
+      return new LineFraming(content, at, range.start(), end, limit);
     }
 
     /** A file from an offset on; empty if it has become shorter in the meantime. */
