@@ -11,11 +11,11 @@ from messagestore_core.contract.run_document import Memory
 from messagestore_core.contract.run_report import IngestCounts, UpdateCounts
 from messagestore_core.store.handle import Store
 from messagestore_jobs.source import records
-from support.crash import CrashError
 from support.external_writes import observing
 from support.ingests import START, Stream, adds_up, lines, positions_have_no_gap, received_in, record, write_file
 from support.lifecycles import Updated, update
 from support.packing import PACKERS, Packer
+from support.purges import CrashError
 from support.stores import change_rows
 
 RECORDS = [record(f"m{n:03}") for n in range(60)]
