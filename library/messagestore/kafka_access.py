@@ -41,22 +41,66 @@ def client_settings(cluster: KafkaCluster, environment: Mapping[str, str]) -> di
     """The settings of librdkafka for a cluster, with secrets.
 
     Raises:
-        ArgumentError: protocol, mechanism and variables don't go together.
-        MessageStoreError: a variable is not set, or the certificate authority's file is missing.
+        ArgumentError: protocol, mechanism and the other fields don't go together.
+        MessageStoreError: a variable is not set, or a file is missing.
     """
+    _check(cluster)
+    settings = {"bootstrap.servers": cluster.bootstrap_servers, "security.protocol": cluster.protocol}
+    if cluster.mechanism is not None:
+        settings |= {"sasl.mechanism": cluster.mechanism, **_login(cluster, environment)}
+    if cluster.ca_file is not None:
+        settings["ssl.ca.location"] = _file(cluster.ca_file, "ca_file")
+    if (own := cluster.client_certificate) is not None:
+        settings["ssl.certificate.location"] = _file(own.certificate_file, "client_certificate.certificate_file")
+        settings["ssl.key.location"] = _file(own.key_file, "client_certificate.key_file")
+    return settings
+
+
+def _check(cluster: KafkaCluster) -> None:
     wanted = (cluster.protocol.startswith("SASL_"),) * 2
     if (cluster.mechanism is not None, cluster.environment is not None) != wanted:
         raise ArgumentError("a SASL protocol needs mechanism and environment; other protocols have neither")
-    settings = {"bootstrap.servers": cluster.bootstrap_servers, "security.protocol": cluster.protocol}
-    if cluster.mechanism is not None and cluster.environment is not None:
-        settings["sasl.mechanism"] = cluster.mechanism
-        settings["sasl.username"] = _value(cluster.environment.username, environment)
-        settings["sasl.password"] = _value(cluster.environment.password, environment)
-    if cluster.ca_file is not None:
-        if not Path(cluster.ca_file).is_file():
-            raise MessageStoreError(f"there is no file {cluster.ca_file}, which ca_file names")
-        settings["ssl.ca.location"] = cluster.ca_file
+    if (cluster.mechanism == "OAUTHBEARER") != (cluster.oauth is not None):
+        raise ArgumentError("mechanism OAUTHBEARER needs oauth; other mechanisms don't have it")
+    if cluster.username is not None and cluster.mechanism in (None, "OAUTHBEARER"):
+        raise ArgumentError("username goes with mechanism PLAIN or SCRAM")
+    if cluster.client_certificate is not None and not cluster.protocol.endswith("SSL"):
+        raise ArgumentError("client_certificate goes with protocol SSL or SASL_SSL")
+
+
+def _login(cluster: KafkaCluster, environment: Mapping[str, str]) -> dict[str, str]:
+    names, oauth = cluster.environment, cluster.oauth
+    assert names is not None
+    secret = _value(names.password, environment)
+    if oauth is None:
+        return {"sasl.username": _user(cluster, environment), "sasl.password": secret}
+    settings = {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": _value(names.username, environment),
+        "sasl.oauthbearer.client.secret": secret,
+        "sasl.oauthbearer.token.endpoint.url": oauth.token_endpoint,
+    }
+    if oauth.scope is not None:
+        settings["sasl.oauthbearer.scope"] = oauth.scope
+    if oauth.ca_file is not None:
+        settings["https.ca.location"] = _file(oauth.ca_file, "oauth.ca_file")
     return settings
+
+
+def _user(cluster: KafkaCluster, environment: Mapping[str, str]) -> str:
+    names = cluster.environment
+    assert names is not None
+    if cluster.username is None:
+        return _value(names.username, environment)
+    if environment.get(names.username):
+        raise ArgumentError(f"username and environment variable {names.username} both name the user: leave one out")
+    return cluster.username
+
+
+def _file(name: str, field: str) -> str:
+    if not Path(name).is_file():
+        raise MessageStoreError(f"there is no file {name}, which {field} names")
+    return name
 
 
 def advice(refusal: RefusalError, cluster: KafkaCluster, transactional_id: str, largest: int) -> str:

@@ -23,11 +23,21 @@ from messagestore.jsontext import JSON
 from messagestore.kafka import KafkaSink
 from messagestore.records import Record, Status, message_record, time_to_live, update_record
 from messagestore.sinks import FilesSink, Sink, sink_of
-from messagestore_core.contract.records import KafkaCluster, KafkaCredentials
+from messagestore_core.contract.records import KafkaCertificate, KafkaCluster, KafkaCredentials, KafkaOauth
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.envelope import MAPPED
 
-__all__ = ["FilesSink", "KafkaCluster", "KafkaCredentials", "KafkaSink", "NewMessage", "Sink", "Writer"]
+__all__ = [
+    "FilesSink",
+    "KafkaCertificate",
+    "KafkaCluster",
+    "KafkaCredentials",
+    "KafkaOauth",
+    "KafkaSink",
+    "NewMessage",
+    "Sink",
+    "Writer",
+]
 
 BATCH_RECORDS = 10_000
 BATCH_BYTES = 16 << 20

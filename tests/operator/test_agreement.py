@@ -237,6 +237,23 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (replay_to_files(), "spec.destination.files.uri", "file:///lake/%41"),
 ]
 
+_KAFKA = [
+    (stream_from_kafka(), "spec.source.kafka.security"),
+    (stream_from_kafka(), "spec.lifecycle.source.kafka.security"),
+    (replay_to_kafka(), "spec.destination.kafka.security"),
+]
+_USER: Document = {"credentialsSecretRef": {"name": "user"}}
+REFUSED_BY_RULES += [
+    (document, path, security)
+    for document, path in _KAFKA
+    for security in (
+        {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER", **_USER},
+        {"protocol": "SASL_SSL", "mechanism": "PLAIN", **_USER, "oauth": {"tokenEndpoint": "https://tokens/token"}},
+        {"protocol": "SSL", "username": "alice"},
+        {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", **_USER, "clientCertificateSecretRef": {"name": "own"}},
+    )
+]
+
 REFUSED_UPDATES: list[tuple[Document, str, Any]] = [
     (smallest_stream(), "spec.table.uri", "s3a://lake/other"),
     (replay_to_files(), "spec.streamRef.name", "other"),

@@ -1,7 +1,7 @@
 """A real Kafka broker on free ports of this machine, for as long as tests need it.
 
-One node, with KRaft. One listener is open to all, two require authentication: by SCRAM over plain text, and by SCRAM
-over TLS, with a new certificate authority.
+One node, with KRaft. One listener is open to all, the others require authentication: by SCRAM over plain text, by SCRAM
+or a token over TLS, and by a client's certificate, with a new certificate authority.
 """
 
 import base64
@@ -17,9 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from messagestore_core.contract.records import KafkaCluster, KafkaCredentials
-from support.certificates import certify
+from messagestore_core.contract.records import KafkaCertificate, KafkaCluster, KafkaCredentials, KafkaOauth
+from support.certificates import certify, certify_one
 from support.servers import free_ports
+from support.tokenserver import AUDIENCE, CLIENT_ID, CLIENT_SECRET, ISSUER, SCOPE, TokenServer, make_keys, token_server
 from support.waiting import scaled, wait_until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -28,15 +29,22 @@ USER, PASSWORD = "alice", 'pass"word\\of alice'
 
 RIGHT = KafkaCredentials(username="MESSAGESTORE_KAFKA_1_USERNAME", password="MESSAGESTORE_KAFKA_1_PASSWORD")
 WRONG = KafkaCredentials(username="MESSAGESTORE_KAFKA_2_USERNAME", password="MESSAGESTORE_KAFKA_2_PASSWORD")
+NAMELESS = KafkaCredentials(username="MESSAGESTORE_KAFKA_3_USERNAME", password="MESSAGESTORE_KAFKA_3_PASSWORD")
+CLIENT = KafkaCredentials(username="MESSAGESTORE_KAFKA_4_CLIENT_ID", password="MESSAGESTORE_KAFKA_4_CLIENT_SECRET")
 ENVIRONMENT = {
     RIGHT.username: USER,
     RIGHT.password: PASSWORD,
     WRONG.username: USER,
     WRONG.password: "not-the-password",
+    NAMELESS.password: PASSWORD,
+    CLIENT.username: CLIENT_ID,
+    CLIENT.password: CLIENT_SECRET,
 }
 """Environment variables that a pod would have from Secrets. A JVM keeps the environment of its start."""
 
-_LISTENERS = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "CONTROLLER")
+_LISTENERS = ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SSL", "CONTROLLER")
+_OAUTH = "org.apache.kafka.common.security.oauthbearer"
+_ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 _LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 _SETTINGS = """
 process.roles=broker,controller
@@ -45,11 +53,20 @@ controller.quorum.voters=1@127.0.0.1:{CONTROLLER}
 listeners={listeners}
 advertised.listeners={advertised}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+listener.security.protocol.map={protocols}
 inter.broker.listener.name=PLAINTEXT
 sasl.enabled.mechanisms=SCRAM-SHA-512
 listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config={login}
 listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={login}
+listener.name.sasl_ssl.sasl.enabled.mechanisms=SCRAM-SHA-512,OAUTHBEARER
+listener.name.sasl_ssl.oauthbearer.sasl.jaas.config={oauth_login}
+listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class={oauth}.OAuthBearerValidatorCallbackHandler
+sasl.oauthbearer.jwks.endpoint.url=file://{jwks}
+sasl.oauthbearer.expected.audience={audience}
+sasl.oauthbearer.expected.issuer={issuer}
+listener.name.ssl.ssl.client.auth=required
+ssl.truststore.type=PEM
+ssl.truststore.location={authority}
 ssl.keystore.type=PEM
 ssl.keystore.location={keystore}
 log.dirs={home}/data
@@ -75,6 +92,9 @@ class Broker:
     jars: Path
     ports: dict[str, int]
     ca_file: str
+    client: KafkaCertificate
+    """A client's certificate by the authority, and its key."""
+    tokens: TokenServer
     _process: "subprocess.Popen[bytes] | None" = field(default=None)
 
     @property
@@ -97,11 +117,30 @@ class Broker:
             ca_file=self.ca_file if tls else None,
         )
 
+    def by_certificate(self, client: KafkaCertificate | None = None) -> KafkaCluster:
+        """The cluster in a run document, for a client with a certificate: by default one that the brokers know."""
+        return KafkaCluster(
+            bootstrap_servers=f"127.0.0.1:{self.ports['SSL']}",
+            protocol="SSL",
+            ca_file=self.ca_file,
+            client_certificate=client or self.client,
+        )
+
+    def by_token(self, client: KafkaCredentials = CLIENT) -> KafkaCluster:
+        """The cluster in a run document, for a client that gets tokens."""
+        oauth = KafkaOauth(token_endpoint=self.tokens.url, scope=SCOPE, ca_file=self.ca_file)
+        return self.secured(client, tls=True).model_copy(update={"mechanism": "OAUTHBEARER", "oauth": oauth})
+
     def start(self) -> None:
         """Start it, and wait until it answers."""
         with (self.home / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*_java(self.jars, "-Xmx384m"), "kafka.Kafka", str(self.home / "server.properties")],
+                [
+                    *_java(self.jars, "-Xmx384m"),
+                    f"-D{_ALLOWED}=file://{self.home}/jwks.json",
+                    "kafka.Kafka",
+                    str(self.home / "server.properties"),
+                ],
                 env=_environment(self.home),
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -142,28 +181,48 @@ def running_broker() -> Iterator[Broker]:
     """A new broker with its own folder, ended afterwards."""
     jars = _jars()
     with tempfile.TemporaryDirectory(prefix="kafka-") as folder:
-        broker = _prepared(Path(folder), jars)
-        try:
-            broker.start()
-            yield broker
-        finally:
-            broker.stop()
+        home = Path(folder)
+        authority, *server = certify(home)
+        token_key, jwks = make_keys(home)
+        with token_server(token_key, *server) as tokens:
+            ports = _configured(home, authority, *server, jwks)
+            _format(home, jars)
+            certificate, key = certify_one(home, "client", "extendedKeyUsage=clientAuth")
+            client = KafkaCertificate(certificate_file=str(certificate), key_file=str(key))
+            broker = Broker(home, jars, ports, str(authority), client, tokens)
+            try:
+                broker.start()
+                yield broker
+            finally:
+                broker.stop()
 
 
-def _prepared(home: Path, jars: Path) -> Broker:
-    authority, certificate, key = certify(home)
+def _configured(home: Path, authority: Path, certificate: Path, key: Path, jwks: Path) -> dict[str, int]:
+    """Write the broker's settings; its ports by listener."""
     keystore = home / "keystore.pem"
     keystore.write_bytes(key.read_bytes() + certificate.read_bytes())
     ports = dict(zip(_LISTENERS, free_ports(len(_LISTENERS)), strict=True))
     addresses = {name: f"{name}://127.0.0.1:{port}" for name, port in ports.items()}
     advertised = ",".join(address for name, address in addresses.items() if name != "CONTROLLER")
     listeners = ",".join(addresses.values())
+    protocols = {name: "PLAINTEXT" if name == "CONTROLLER" else name for name in ports}
     settings = _SETTINGS.format(
-        home=home, keystore=keystore, listeners=listeners, advertised=advertised, login=_LOGIN, **ports
+        home=home,
+        keystore=keystore,
+        authority=authority,
+        jwks=jwks,
+        audience=AUDIENCE,
+        issuer=ISSUER,
+        protocols=",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+        listeners=listeners,
+        advertised=advertised,
+        login=_LOGIN,
+        oauth=_OAUTH,
+        oauth_login=f"{_OAUTH}.OAuthBearerLoginModule required;",
+        **ports,
     )
     (home / "server.properties").write_text(settings)
-    _format(home, jars)
-    return Broker(home, jars, ports, str(authority))
+    return ports
 
 
 def _format(home: Path, jars: Path) -> None:

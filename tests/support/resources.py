@@ -28,7 +28,19 @@ _SECURITY: Document = {
     "protocol": "SASL_SSL",
     "mechanism": "SCRAM-SHA-512",
     "credentialsSecretRef": {"name": "kafka-user"},
+    "username": "payments",
     "caSecretRef": {"name": "kafka-ca", "key": "ca.crt"},
+    "clientCertificateSecretRef": {"name": "payments", "certificateKey": "user.crt", "privateKeyKey": "user.key"},
+}
+_BY_TOKEN: Document = {
+    "protocol": "SASL_SSL",
+    "mechanism": "OAUTHBEARER",
+    "credentialsSecretRef": {"name": "kafka-client"},
+    "oauth": {
+        "tokenEndpoint": "https://keycloak.example.org:8443/realms/kafka/protocol/openid-connect/token",
+        "scope": "kafka orders",
+        "caSecretRef": {"name": "keycloak-ca", "key": "ca.crt"},
+    },
 }
 _MATCH: Document = {
     "streamNames": ["invoice-7"],
@@ -239,7 +251,11 @@ def stream_from_kafka() -> Document:
         "type": {"header": "type", "default": "none"},
         "payload": {"record": "Value"},
     }
-    by_pattern: Document = {"bootstrapServers": "kafka:9092", "topicPattern": "payment-status-.*"}
+    by_pattern: Document = {
+        "bootstrapServers": "kafka:9092",
+        "topicPattern": "payment-status-.*",
+        "security": _BY_TOKEN,
+    }
     spec: Document = {
         "table": {"uri": "s3a://lake/payments"},
         "source": {"kafka": kafka},
@@ -516,6 +532,14 @@ def replay_to_kafka() -> Document:
     return resource("ReplayJob", "invoices-to-kafka", spec)
 
 
+def replay_with_tokens() -> Document:
+    """A replay to a topic that gets tokens."""
+    document = replay_to_kafka()
+    document["metadata"]["name"] = "invoices-with-tokens"
+    document["spec"]["destination"]["kafka"]["security"] = deepcopy(_BY_TOKEN)
+    return document
+
+
 def redrive() -> Document:
     """A replay of dead letters into their own stream."""
     spec: Document = {
@@ -539,6 +563,7 @@ def all_resources() -> list[Document]:
         scrubbing_policy(),
         replay_to_files(),
         replay_to_kafka(),
+        replay_with_tokens(),
         redrive(),
         *redeliveries(),
     ]

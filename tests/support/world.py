@@ -135,6 +135,7 @@ class World:
     launched: list[str] = field(default_factory=list)
     requeue_at: dict[Key, datetime | None] = field(default_factory=dict)
     secrets: Uses | None = None
+    secrets_version: str | None = None
     can_run: bool = True
     invalid: dict[Key, str] = field(default_factory=dict)
     """Resources with a partly refused spec, and the message."""
@@ -226,6 +227,7 @@ class World:
             "runs": tuple(app.observed() for app in self.apps.values() if app.owner == key and self._visible(app)),
             "leases": {table: self._lease(table) for table in tables},
             "secrets": self.secrets,
+            "secrets_version": self.secrets_version,
             "can_run": self.can_run,
             "spec_problems": self.invalid,
             "missing_kind": self.missing_kind,

@@ -19,7 +19,7 @@ FileFormat = Literal["JSONLines", "JSON", "Text"]
 AfterIngest = Literal["Keep", "Delete", "Archive"]
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 TimeUnit = Literal["Seconds", "Milliseconds", "Microseconds", "Nanoseconds"]
-SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
 class ValueMapping(ContractModel):
@@ -148,10 +148,29 @@ class RecordsSource(_UnderPrefix):
 
 
 class KafkaCredentials(ContractModel):
-    """Names of the environment variables with a user's name and password; no document has the values."""
+    """Names of the environment variables with a user's name and password; no document has the values.
+
+    With OAUTHBEARER they have a client's id and secret.
+    """
 
     username: str
     password: str
+
+
+class KafkaCertificate(ContractModel):
+    """Files with a client's certificate and its private key, in PEM."""
+
+    certificate_file: str
+    key_file: str
+
+
+class KafkaOauth(ContractModel):
+    """Where a client gets its tokens, by the grant of client credentials."""
+
+    token_endpoint: str
+    scope: str | None = None
+    ca_file: str | None = None
+    """A certificate authority of the endpoint in PEM, trusted in place of the well-known ones."""
 
 
 class KafkaCluster(ContractModel):
@@ -162,8 +181,14 @@ class KafkaCluster(ContractModel):
     mechanism: SaslMechanism | None = None
     environment: KafkaCredentials | None = None
     """With a mechanism."""
+    username: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """The user's name, if no variable has it."""
     ca_file: str | None = None
     """A certificate authority in PEM, trusted in place of the well-known ones."""
+    client_certificate: KafkaCertificate | None = Field(default=None, exclude_if=lambda files: files is None)
+    """With TLS: by which the brokers know the client."""
+    oauth: KafkaOauth | None = Field(default=None, exclude_if=lambda oauth: oauth is None)
+    """With mechanism OAUTHBEARER, and only then."""
 
 
 class KafkaSource(ContractModel):

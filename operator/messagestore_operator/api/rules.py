@@ -111,14 +111,32 @@ NO_ESCAPES = ValidationRule(
     holds=lambda uri: not (uri.startswith("file:") and re.search("%[0-9A-Fa-f]{2}", uri)),
 )
 
-KAFKA_SECURITY = ValidationRule(
-    message="a SASL protocol needs mechanism and credentialsSecretRef; other protocols have neither",
-    cel=(
-        "self.protocol.startsWith('SASL_') ? has(self.mechanism) && has(self.credentialsSecretRef)"
-        " : !has(self.mechanism) && !has(self.credentialsSecretRef)"
+KAFKA_SECURITY = (
+    ValidationRule(
+        message="a SASL protocol needs mechanism and credentialsSecretRef; other protocols have neither",
+        cel=(
+            "self.protocol.startsWith('SASL_') ? has(self.mechanism) && has(self.credentialsSecretRef)"
+            " : !has(self.mechanism) && !has(self.credentialsSecretRef)"
+        ),
+        holds=lambda it: (
+            (it.mechanism is not None, it.credentials_secret_ref is not None) == (it.protocol.startswith("SASL_"),) * 2
+        ),
     ),
-    holds=lambda it: (
-        (it.mechanism is not None, it.credentials_secret_ref is not None) == (it.protocol.startswith("SASL_"),) * 2
+    ValidationRule(
+        message="mechanism OAUTHBEARER needs oauth, and no other mechanism has it: give both, or neither",
+        cel="(has(self.mechanism) && self.mechanism == 'OAUTHBEARER') == has(self.oauth)",
+        holds=lambda it: (it.mechanism == "OAUTHBEARER") == (it.oauth is not None),
+    ),
+    ValidationRule(
+        message="username goes with mechanism PLAIN or SCRAM: leave it out; a client of OAUTHBEARER has its Secret's "
+        "clientId",
+        cel="!has(self.username) || (has(self.mechanism) && self.mechanism != 'OAUTHBEARER')",
+        holds=lambda it: it.username is None or it.mechanism not in (None, "OAUTHBEARER"),
+    ),
+    ValidationRule(
+        message="clientCertificateSecretRef goes with protocol SSL or SASL_SSL: without TLS nobody sees a certificate",
+        cel="!has(self.clientCertificateSecretRef) || self.protocol.endsWith('SSL')",
+        holds=lambda it: it.client_certificate_secret_ref is None or it.protocol.endswith("SSL"),
     ),
 )
 MATCH = ValidationRule(

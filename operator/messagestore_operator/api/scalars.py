@@ -30,6 +30,11 @@ TOPIC_PATTERN = r"^[A-Za-z0-9._-]+$"
 Name = Annotated[str, Field(strict=True, max_length=MAX_NAME, pattern=NAME_PATTERN)]
 Label = Annotated[str, Field(strict=True, max_length=63, pattern=LABEL_PATTERN)]
 SecretKey = Annotated[str, Field(strict=True, max_length=MAX_NAME, pattern=r"^[-._a-zA-Z0-9]+$")]
+UserName = Annotated[str, Field(strict=True, min_length=1, max_length=253, pattern=r"^[^\x00-\x1f\x7f]+$")]
+OauthScope = Annotated[
+    str,
+    Field(strict=True, min_length=1, max_length=512, pattern=r"^[!#-\[\]-~]+( [!#-\[\]-~]+)*$"),
+]
 Topic = Annotated[str, Field(strict=True, max_length=249, pattern=TOPIC_PATTERN)]
 Note = Annotated[str, Field(strict=True, max_length=32768)]
 
@@ -207,6 +212,17 @@ class Endpoint(CheckedText):
     pattern = rf"^https?://({_HOST}|\[[0-9A-Fa-f:]+\])(:[0-9]{{1,5}})?/?$"
     max_length = 512
     expected = "an http or https address without a path, such as http://s3.storage.svc:7070"
+
+    __slots__ = ()
+
+
+class TokenEndpoint(CheckedText):
+    """The URL of an OAuth server's token endpoint."""
+
+    # No comma, which separates the URLs that Kafka's client may use, and no user name.
+    pattern = rf"^https?://({_HOST}|\[[0-9A-Fa-f:]+\])(:[0-9]{{1,5}})?(/[A-Za-z0-9._~%!$&'()*+;=:@-]*)*$"
+    max_length = 1024
+    expected = "an http or https URL without a query, such as https://keycloak.auth.svc/realms/kafka/token"
 
     __slots__ = ()
 

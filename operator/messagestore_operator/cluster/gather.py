@@ -109,6 +109,7 @@ class Gatherer:
             "runs": await self._runs(resource),
             "leases": {table: await self.lease(table) for table in sorted(tables)},
             "secrets": await self._uses(resource, streams),
+            "secrets_version": await self._secrets_version(resource),
             "missing_kind": self._cache.missing_kind,
             "status_written": self._cache.written(key),
             "can_run": not await self._cluster.namespaces.terminating(resource.metadata.namespace),
@@ -155,6 +156,16 @@ class Gatherer:
         if rests or not self._defaults.tenancy.secrets.require_label or self._goes_on(resource):
             return None
         return await self._secrets.uses(resource.metadata.namespace, secrets_of(resource, streams))
+
+    async def _secrets_version(self, resource: Resource) -> str | None:
+        """The version of the Secrets of a stream whose run goes on for ever, unless the operator may read none."""
+        if (
+            not isinstance(resource, MessageStream)
+            or resource.spec.trigger.continuous is None
+            or not self._defaults.tenancy.secrets.require_label
+        ):
+            return None
+        return await self._secrets.version(resource.metadata.namespace, secrets_of(resource, ()))
 
     def _paused(self, namespace: str) -> str | None:
         if self._defaults.paused:

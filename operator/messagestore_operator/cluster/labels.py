@@ -35,9 +35,10 @@ _NUMBER = f"{GROUP}/run-number"
 _GENERATION = f"{GROUP}/generation"
 _ATTEMPT = f"{GROUP}/attempt"
 _CONTINUOUS = f"{GROUP}/continuous"
+_SECRETS = f"{GROUP}/secrets-version"
 _OF_STREAM = RESOURCE_LABELS["MessageStream"]
 IDENTITY = frozenset(
-    {RUN, RUN_KIND, UID, *RESOURCE_LABELS.values(), _NUMBER, _GENERATION, _ATTEMPT, _CONTINUOUS},
+    {RUN, RUN_KIND, UID, *RESOURCE_LABELS.values(), _NUMBER, _GENERATION, _ATTEMPT, _CONTINUOUS, _SECRETS},
 )
 """The labels and annotations that are read of a run's objects."""
 
@@ -98,6 +99,7 @@ def run_annotations(ref: RunRef) -> dict[str, str]:
         _GENERATION: str(ref.generation),
         _ATTEMPT: str(ref.attempt),
         _CONTINUOUS: str(ref.continuous).lower(),
+        **({_SECRETS: ref.secrets_version} if ref.secrets_version else {}),
     }
 
 
@@ -122,6 +124,7 @@ def run_ref(document: ApiObject, name: str) -> RunRef | None:
             attempt=int(notes.get(_ATTEMPT, 1)),
             stream=labels.get(_OF_STREAM) if RESOURCE_LABELS["RetentionPolicy"] in labels else None,
             continuous=notes.get(_CONTINUOUS) == "true",
+            secrets_version=notes.get(_SECRETS),
         )
     except (KeyError, ValueError):
         return None

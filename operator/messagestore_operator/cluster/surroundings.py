@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from messagestore_operator.decide.blockers import Need
 from messagestore_operator.decide.snapshot import Uses
 from messagestore_operator.kube.client import ForbiddenError, KubeClient
-from messagestore_operator.kube.objects import SECRETS, at, labels_of
+from messagestore_operator.kube.objects import SECRETS, at, labels_of, metadata
 from messagestore_operator.tenancy.settings import USE_LABEL
 from messagestore_operator.translate.annotations import PAUSED
+from messagestore_operator.translate.secrets import digest
 
 _ACTIVE_SECONDS = 30.0
 _FRESH_SECONDS = 60.0
+_CHANGED_SECONDS = 180.0
+"""How long a change of a Secret may go unnoticed by a run that uses it."""
 _MISSED_SECONDS = 5.0
 """A missing Secret is looked for again after this time, as somebody may create it."""
 _BELIEVED_SECONDS = 10.0
@@ -60,13 +64,24 @@ class Namespaces:
             self._well[name] = self._clock()
 
 
+@dataclass(frozen=True)
+class _Secret:
+    """What the API server said of a Secret at a time."""
+
+    read_at: float
+    uses: frozenset[str] | None
+    """None: it doesn't exist."""
+    version: str = ""
+    """Another one after each change; empty if it doesn't exist or may not be read."""
+
+
 class Secrets:
     """Reads the metadata of Secrets, and remembers it for a while, as many runs use the same Secret."""
 
     def __init__(self, client: KubeClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._known: dict[tuple[str, str], tuple[float, frozenset[str] | None]] = {}
+        self._known: dict[tuple[str, str], _Secret] = {}
         self._forbidden: dict[tuple[str, str], float] = {}
         """Secrets that the operator may not read, and since when."""
 
@@ -79,25 +94,44 @@ class Secrets:
         uses_by_secret = {need.secret: await self._uses(namespace, need) for need in sorted(needs)}
         return {name: uses for name, uses in uses_by_secret.items() if uses is not None}
 
-    async def _uses(self, namespace: str, need: Need) -> frozenset[str] | None:
-        now, key = self._clock(), (namespace, need.secret)
-        read_at, uses = self._known.get(key, (-_FRESH_SECONDS, None))
-        lasts = _FRESH_SECONDS if uses is not None and need.allowed_by(uses) else _MISSED_SECONDS
-        if now - read_at < lasts:
-            return uses
-        uses = await self._read(*key)
-        self._known = {one: known for one, known in self._known.items() if now - known[0] < _FRESH_SECONDS}
-        self._known[key] = now, uses
-        return uses
+    async def version(self, namespace: str, needs: Iterable[Need]) -> str | None:
+        """A digest of the needed Secrets' versions; None if there are none, or one can't be read.
 
-    async def _read(self, namespace: str, name: str) -> frozenset[str] | None:
+        Raises:
+            ApiError: the API server could not be asked, or has only just begun to forbid it.
+        """
+        names = sorted({need.secret for need in needs})
+        versions = [(await self._seen((namespace, name), _CHANGED_SECONDS)).version for name in names]
+        return digest(*versions) if versions and all(versions) else None
+
+    async def _uses(self, namespace: str, need: Need) -> frozenset[str] | None:
+        key = namespace, need.secret
+        known = self._known.get(key)
+        allowed = known is not None and known.uses is not None and need.allowed_by(known.uses)
+        return (await self._seen(key, _FRESH_SECONDS if allowed else _MISSED_SECONDS)).uses
+
+    async def _seen(self, key: tuple[str, str], lasts: float) -> _Secret:
+        """What is known of a Secret for no longer than ``lasts`` seconds."""
+        now, known = self._clock(), self._known.get(key)
+        if known is not None and now - known.read_at < lasts:
+            return known
+        seen = await self._read(*key)
+        self._known = {one: known for one, known in self._known.items() if now - known.read_at < _CHANGED_SECONDS}
+        self._known[key] = seen
+        return seen
+
+    async def _read(self, namespace: str, name: str) -> _Secret:
+        now = self._clock()
         try:
             secret = await self._client.find_metadata(SECRETS.path(namespace, name))
         except ForbiddenError:
-            now = self._clock()
             if now - self._forbidden.setdefault((namespace, name), now) < _BELIEVED_SECONDS:
                 raise
             # The right to read was removed: a Secret that can't be checked is not allowed.
-            return frozenset()
+            return _Secret(now, frozenset())
         self._forbidden.pop((namespace, name), None)
-        return None if secret is None else frozenset(labels_of(secret).get(USE_LABEL, "").split("."))
+        if secret is None:
+            return _Secret(now, None)
+        uses = frozenset(labels_of(secret).get(USE_LABEL, "").split("."))
+        own = metadata(secret)
+        return _Secret(now, uses, f"{own.get('uid', '')} {own.get('resourceVersion', '')}".strip())

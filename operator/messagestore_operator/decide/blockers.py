@@ -78,7 +78,8 @@ def secrets_of(resource: Resource, streams: Iterable[MessageStream]) -> frozense
 def needed(access: StorageAccess, variables: Iterable[SecretVariable] = ()) -> frozenset[Need]:
     """The Secrets without which a run's pods don't start."""
     filled = {Need(one.secret, one.use) for one in (*access.variables, *variables) if not one.optional}
-    return frozenset(filled | {Need(mount.secret, mount.use, certificate=True) for mount in access.certificates})
+    mounted = {Need(one.secret, one.use, certificate=not one.confidential) for one in access.certificates}
+    return frozenset(filled | mounted)
 
 
 def unmet(wanted: Iterable[Need], secrets: Uses) -> list[Need]:

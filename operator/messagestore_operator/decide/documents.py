@@ -62,7 +62,12 @@ def stream_run(snapshot: StreamSnapshot, current: CurrentRun, epochs: Epochs) ->
             task=_upkeep(snapshot, current),
         )
     return CreateRun(
-        run=run_ref(stream, current, continuous=continuous is not None),
+        run=run_ref(
+            stream,
+            current,
+            continuous=continuous is not None,
+            secrets_version=snapshot.secrets_version if continuous is not None else None,
+        ),
         document=_with_epochs(document, epochs),
         control=DriverControl(),
         access=access,

@@ -190,7 +190,14 @@ def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:
     return RunStage(fresh, actions=(*taken, replace(planned.make(epochs), slot=slot)), requeue_at=_soon(snapshot))
 
 
-def run_ref(resource: Resource, current: CurrentRun, *, stream: str | None = None, continuous: bool = False) -> RunRef:
+def run_ref(
+    resource: Resource,
+    current: CurrentRun,
+    *,
+    stream: str | None = None,
+    continuous: bool = False,
+    secrets_version: str | None = None,
+) -> RunRef:
     """The reference to a current run that its objects carry."""
     assert current.number is not None
     kind: RunKind = current.kind  # type: ignore[assignment]
@@ -203,6 +210,7 @@ def run_ref(resource: Resource, current: CurrentRun, *, stream: str | None = Non
         attempt=current.attempt,
         stream=stream,
         continuous=continuous,
+        secrets_version=secrets_version,
     )
 
 

@@ -107,6 +107,8 @@ class RunRef:
     stream: str | None = None
     """The MessageStream that a policy's run works on; None for other kinds."""
     continuous: bool = False
+    secrets_version: str | None = None
+    """The version of its Secrets when a continuous run was created; None: not known."""
 
     @property
     def holder(self) -> str:
@@ -263,6 +265,8 @@ class Snapshot:
     """The leases of all tables of ``tables.tables_of``; those that are absent don't exist."""
     secrets: Uses | None = None
     """Which of ``blockers.secrets_of`` exist; None: not checked, and a missing Secret shows when pods start."""
+    secrets_version: str | None = None
+    """Another text after each change of the Secrets of a continuous stream's runs; None: not known."""
     can_run: bool = True
     """Whether pods can be created in the namespace: false while it, or what runs need in it, is being deleted."""
     spec_problems: Mapping[tuple[str, str, str], str] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
 from messagestore_operator.decide.leases import longest_wait
 from messagestore_operator.decide.maintenance import maintenance_due, upkeep_of
 from messagestore_operator.decide.run_lifecycle import DesiredRun, PlannedRun, RunStage, follow, launch, reserve
-from messagestore_operator.decide.snapshot import RunKind, StreamSnapshot
+from messagestore_operator.decide.snapshot import RunKind, RunRef, StreamSnapshot
 from messagestore_operator.decide.stream_deletion import FINALIZER, decide_deletion
 from messagestore_operator.decide.stream_record import recorded
 from messagestore_operator.decide.tables import former_tables, table_key
@@ -103,7 +103,7 @@ def _lasting(
 
 
 def _desired_run(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker: RunError | None) -> DesiredRun:
-    """A finite run continues to its end; a continuous one stops if other work comes first or its spec has changed."""
+    """A finite run continues to its end; a continuous one stops for other work, a changed spec or a changed Secret."""
     stream, current = snapshot.stream, status.current_run
     suspend = stream.spec.suspend
     run = snapshot.run(current.name) if current else None
@@ -115,9 +115,15 @@ def _desired_run(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker:
         suspend
         or (blocker is not None and blocker.reason in _FORBIDS)
         or _others_wait_long(snapshot, run.ref.holder)
-        or (followed and current.generation != generation(stream))
+        or (followed and (current.generation != generation(stream) or _has_old_secrets(run.ref, snapshot)))
     )
     return DesiredRun(generation(stream), wanted=not suspend, stop=stop, maintain=upkeep_of(snapshot, status, run))
+
+
+def _has_old_secrets(run: RunRef, snapshot: StreamSnapshot) -> bool:
+    """Whether a Secret has changed: pods keep the values that they started with."""
+    known, now = run.secrets_version, snapshot.secrets_version
+    return known is not None and now is not None and known != now
 
 
 def _others_wait_long(snapshot: StreamSnapshot, holder: str) -> bool:

@@ -16,8 +16,8 @@ from pathlib import Path
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStream, Resource, RetentionPolicy
 from messagestore_operator.manifests import Secret
-from messagestore_operator.translate import SecretVariable, scrub_keys, seal_keys
-from messagestore_operator.translate.kafka import accesses_of
+from messagestore_operator.translate import CertificateMount, SecretVariable, scrub_keys, seal_keys
+from messagestore_operator.translate.kafka import USERNAME, accesses_of
 
 _Problem = tuple[tuple[str, ...], str]
 
@@ -85,32 +85,39 @@ def kafka_problems(resource: Resource, secrets: Sequence[Secret]) -> Iterator[tu
     """The fields whose Secret has no value, and why."""
     for path, access in accesses_of(resource):
         security = (*path, "security")
-        needed = [
-            *(((*security, "credentialsSecretRef"), v.secret, v.key) for v in access.variables),
-            *(((*security, "caSecretRef"), c.secret, c.key) for c in access.certificates),
-        ]
-        for field, name, key in needed:
-            secret = secret_of(resource, name, secrets)
+        for under, need in access.needs:
+            field = (*security, *under.split("."))
+            secret = secret_of(resource, need.secret, secrets)
             if secret is None:
-                yield (*field, "name"), f"there is no Secret {name} of this namespace in the files"
+                yield (*field, "name"), f"there is no Secret {need.secret} of this namespace in the files"
                 break
-            if not secret.data.get(key):
-                yield field, f"Secret {name} has no value for key {key}"
+            # A name in the spec is beside a Secret without one.
+            unwanted = isinstance(need, SecretVariable) and need.optional
+            if unwanted and secret.data.get(need.key):
+                words = f"Secret {need.secret} has a value for key {need.key} too: leave one of them out"
+                yield (*security, "username"), words
+            elif not unwanted and not secret.data.get(need.key):
+                yield field, f"Secret {need.secret} has no value for key {need.key}{_otherwise(need)}"
+
+
+def _otherwise(need: SecretVariable | CertificateMount) -> str:
+    return "; name the user in security.username" if need.key == USERNAME else ""
 
 
 def kafka_credentials(resources: Sequence[Resource], secrets: Sequence[Secret]) -> dict[str, str]:
     """The credentials for all Kafka clusters, by environment variable."""
     return {
-        variable.variable: value(resource, variable, secrets)
+        variable.variable: found
         for resource in resources
         for _, access in accesses_of(resource)
         for variable in access.variables
+        if (found := value(resource, variable, secrets)) or not variable.optional
     }
 
 
 @contextmanager
 def kafka_files(resources: Sequence[Resource], secrets: Sequence[Secret]) -> Iterator[Mapping[str, str]]:
-    """Write the certificates to files while the block lasts; gives each file, by its path in a pod."""
+    """Write certificates and keys to files while the block lasts; gives each file, by its path in a pod."""
     with tempfile.TemporaryDirectory(prefix="messagestore-ca-") as folder:
         files: dict[str, str] = {}
         for resource in resources:

@@ -257,7 +257,7 @@ class Reason(StrEnum):
     KAFKA_DENIED = (
         "KafkaDenied",
         "Kafka's brokers refuse the user.",
-        "Check the keys `username` and `password` of the Secret, and the user's rights: see [kafka.md](kafka.md).",
+        "Check the keys of the Secret, and the user's rights: see [kafka.md](kafka.md#users-and-certificates).",
     )
     KAFKA_UNREACHABLE = (
         "KafkaUnreachable",

@@ -60,7 +60,12 @@ def refused_protocols(resource: Resource, bounds: KafkaBounds) -> Iterator[Refus
     """The fields with which credentials would be sent without encryption."""
     if bounds.allow_plaintext_sasl:
         return
+    or_ask = "or ask who runs the operator to set tenancy.kafka.allowPlaintextSasl"
     for path, access in accesses_of(resource):
+        security, oauth = (*path, "security"), access.cluster.oauth
         if access.cluster.protocol == "SASL_PLAINTEXT":
-            words = "SASL_PLAINTEXT sends credentials without TLS: use SASL_SSL, or ask who runs the operator to set"
-            yield RefusedField((*path, "security", "protocol"), f"{words} tenancy.kafka.allowPlaintextSasl")
+            words = f"SASL_PLAINTEXT sends credentials without TLS: use SASL_SSL, {or_ask}"
+            yield RefusedField((*security, "protocol"), words)
+        if oauth is not None and oauth.token_endpoint.startswith("http://"):
+            words = f"http sends the client's secret without TLS: use https, {or_ask}"
+            yield RefusedField((*security, "oauth", "tokenEndpoint"), words)

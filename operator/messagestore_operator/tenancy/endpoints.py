@@ -133,8 +133,10 @@ def _hosts(resource: Resource) -> Iterator[tuple[Field, str]]:
     for path, access in accesses_of(resource):
         for server in access.cluster.bootstrap_servers.split(","):
             yield (*path, "bootstrapServers"), _host(server)
+        if access.cluster.oauth is not None:
+            yield (*path, "security", "oauth", "tokenEndpoint"), _host(access.cluster.oauth.token_endpoint)
 
 
 def _host(server: str) -> str:
-    """A server without scheme and port; an IPv6 address keeps its brackets."""
-    return re.sub(r"^https?://|(:[0-9]+)?/?$", "", server)
+    """A server without scheme, port and path; an IPv6 address keeps its brackets."""
+    return re.sub(r"^https?://|(:[0-9]+)?(/.*)?$", "", server)

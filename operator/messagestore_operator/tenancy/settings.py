@@ -44,7 +44,8 @@ class KafkaBounds(Model):
 
     allow_plaintext_sasl: bool = Field(
         default=False,
-        description="Allow protocol SASL_PLAINTEXT, which sends credentials and messages without TLS.",
+        description="Allow protocol SASL_PLAINTEXT, which sends credentials and messages without TLS, and token "
+        "endpoints with http.",
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from messagestore_core.contract import records as record_contract
 from messagestore_operator.api import MessageStream, ReplayJob, Resource
-from messagestore_operator.api.common import KafkaSecurity
+from messagestore_operator.api.common import CaSecretRef, ClientCertificateSecretRef, KafkaSecurity
 from messagestore_operator.api.replayjob import KafkaDestination
 from messagestore_operator.api.sources import KafkaSource
 from messagestore_operator.translate import storage
@@ -19,15 +19,28 @@ from messagestore_operator.translate.secrets import SecretVariable, Use, digest
 from messagestore_operator.translate.storage import CA_FOLDER, CertificateMount, StorageAccess
 
 USERNAME, PASSWORD = "username", "password"
+CLIENT_ID, CLIENT_SECRET = "clientId", "clientSecret"
+
+Needs = tuple[tuple[str, SecretVariable | CertificateMount], ...]
 
 
 @dataclass(frozen=True)
 class KafkaAccess:
-    """The variables and certificates for one cluster; Secrets are in the resource's namespace."""
+    """The variables and files for one cluster; Secrets are in the resource's namespace."""
 
     cluster: record_contract.KafkaCluster
-    variables: tuple[SecretVariable, ...] = ()
-    certificates: tuple[CertificateMount, ...] = ()
+    needs: Needs = ()
+    """Each with the field below ``security`` that names its Secret."""
+
+    @property
+    def variables(self) -> tuple[SecretVariable, ...]:
+        """What pods get as environment variables."""
+        return tuple(need for _, need in self.needs if isinstance(need, SecretVariable))
+
+    @property
+    def certificates(self) -> tuple[CertificateMount, ...]:
+        """What pods get as files: certificates, and a client's private key."""
+        return tuple(need for _, need in self.needs if isinstance(need, CertificateMount))
 
 
 def kafka_access(namespace: str, bootstrap_servers: str, security: KafkaSecurity | None) -> KafkaAccess:
@@ -37,26 +50,60 @@ def kafka_access(namespace: str, bootstrap_servers: str, security: KafkaSecurity
     """
     if security is None:
         return KafkaAccess(record_contract.KafkaCluster(bootstrap_servers=bootstrap_servers))
-    variables: tuple[SecretVariable, ...] = ()
-    environment, authority = None, None
-    if (credentials := security.credentials_secret_ref) is not None:
-        prefix = f"MESSAGESTORE_KAFKA_{digest(namespace, credentials.name).upper()}"
-        environment = record_contract.KafkaCredentials(username=f"{prefix}_USERNAME", password=f"{prefix}_PASSWORD")
-        variables = (
-            SecretVariable(environment.username, credentials.name, USERNAME, Use.KAFKA),
-            SecretVariable(environment.password, credentials.name, PASSWORD, Use.KAFKA),
-        )
-    if (ref := security.ca_secret_ref) is not None:
-        folder = f"{CA_FOLDER}/kafka-{digest(namespace, ref.name, ref.key)}"
-        authority = CertificateMount(ref.name, ref.key, folder, Use.KAFKA)
+    oauth = security.oauth
+    environment, credentials = _credentials(namespace, security)
+    ca_file, authority = _authority(namespace, "caSecretRef", security.ca_secret_ref)
+    token_ca_file, token_authority = _authority(namespace, "oauth.caSecretRef", oauth.ca_secret_ref if oauth else None)
+    certificate, own = _client_certificate(namespace, security.client_certificate_secret_ref)
     cluster = as_document(
         record_contract.KafkaCluster,
         security,
         bootstrap_servers=bootstrap_servers,
         environment=environment,
-        ca_file=authority.path if authority else None,
+        ca_file=ca_file,
+        client_certificate=certificate,
+        oauth=as_document(record_contract.KafkaOauth, oauth, ca_file=token_ca_file) if oauth else None,
     )
-    return KafkaAccess(cluster, variables, (authority,) if authority else ())
+    return KafkaAccess(cluster, (*credentials, *authority, *token_authority, *own))
+
+
+def _credentials(namespace: str, security: KafkaSecurity) -> tuple[record_contract.KafkaCredentials | None, Needs]:
+    if (ref := security.credentials_secret_ref) is None:
+        return None, ()
+    of_client = security.mechanism == "OAUTHBEARER"
+    name, secret = (CLIENT_ID, CLIENT_SECRET) if of_client else (USERNAME, PASSWORD)
+    prefix = f"MESSAGESTORE_KAFKA_{digest(namespace, ref.name).upper()}"
+    parts = ("CLIENT_ID", "CLIENT_SECRET") if of_client else ("USERNAME", "PASSWORD")
+    names = record_contract.KafkaCredentials(username=f"{prefix}_{parts[0]}", password=f"{prefix}_{parts[1]}")
+    # Beside a name in the spec the Secret must have none; the run finds out, as the operator reads no values.
+    given = security.username is not None
+    variables = (
+        SecretVariable(names.username, ref.name, name, Use.KAFKA, optional=given),
+        SecretVariable(names.password, ref.name, secret, Use.KAFKA),
+    )
+    return names, tuple(("credentialsSecretRef", variable) for variable in variables)
+
+
+def _authority(namespace: str, field: str, ref: CaSecretRef | None) -> tuple[str | None, Needs]:
+    if ref is None:
+        return None, ()
+    mount = CertificateMount(ref.name, ref.key, f"{CA_FOLDER}/kafka-{digest(namespace, ref.name, ref.key)}", Use.KAFKA)
+    return mount.path, ((field, mount),)
+
+
+def _client_certificate(
+    namespace: str, ref: ClientCertificateSecretRef | None
+) -> tuple[record_contract.KafkaCertificate | None, Needs]:
+    if ref is None:
+        return None, ()
+    certificate, key = (
+        CertificateMount(
+            ref.name, key, f"{CA_FOLDER}/kafka-client-{digest(namespace, ref.name, key)}", Use.KAFKA, confidential=True
+        )
+        for key in (ref.certificate_key, ref.private_key_key)
+    )
+    files = record_contract.KafkaCertificate(certificate_file=certificate.path, key_file=key.path)
+    return files, tuple(("clientCertificateSecretRef", mount) for mount in dict.fromkeys((certificate, key)))
 
 
 def accesses_of(resource: Resource) -> list[tuple[tuple[str, ...], KafkaAccess]]:

@@ -36,6 +36,8 @@ class CertificateMount:
     folder: str
     use: Use
     """The use of the server that it verifies; a Secret allows the mount by that use, or by ``ca``."""
+    confidential: bool = False
+    """Whether it is a client's own certificate or key; then ``ca`` doesn't allow it."""
 
     @property
     def path(self) -> str:

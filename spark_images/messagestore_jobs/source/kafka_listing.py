@@ -1,6 +1,8 @@
 """What a Kafka cluster holds now. The clients run in Spark's JVM, and take credentials from its environment."""
 
 import json
+import os
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -14,22 +16,41 @@ from messagestore_core.store.offsets import OffsetRange, Partition
 from messagestore_jobs.source.plan import Listed
 
 _DENIED = ("SaslAuthenticationException", "AuthorizationException", "there are no credentials for Kafka")
+_NO_TOKEN = re.compile(r"The response code (\d+) and error response .* reading the token endpoint response; will not")
+_NOT_KNOWN = re.compile(r"Received fatal alert: (\w*certificate\w*|unknown_ca|access_denied)\b")
+"""What brokers answer to a client's certificate that they don't know, take or miss (RFC 8446, section 6.2)."""
 _ADVICE = {
-    "KafkaDenied": "the brokers at {servers} refuse the credentials: check the keys username and password of the "
-    "Secret, and what the user may do",
+    "KafkaDenied": "the brokers at {servers} refuse the credentials: check the keys of the Secret, and what the user "
+    "may do",
     "KafkaUnreachable": "the brokers at {servers} can't be reached: check bootstrapServers, security and the network",
 }
 
 
 def access(cluster: KafkaCluster) -> dict[str, str | None]:
-    """The cluster for the Spark extension, with names of variables and no secret."""
+    """The cluster for the Spark extension, with names of variables and no secret.
+
+    Raises:
+        RunFailedError: the user has two names.
+    """
+    names, certificate, oauth = cluster.environment, cluster.client_certificate, cluster.oauth
+    if cluster.username is not None and names is not None and os.environ.get(names.username):
+        raise RunFailedError(
+            "KafkaDenied",
+            "security.username names Kafka's user, and so does key username of the Secret: leave one of them out",
+        )
     return {
         "bootstrapServers": cluster.bootstrap_servers,
         "protocol": cluster.protocol,
         "mechanism": cluster.mechanism,
-        "username": cluster.environment.username if cluster.environment else None,
-        "password": cluster.environment.password if cluster.environment else None,
+        "user": cluster.username,
+        "username": names.username if names else None,
+        "password": names.password if names else None,
         "caFile": cluster.ca_file,
+        "certificateFile": certificate.certificate_file if certificate else None,
+        "keyFile": certificate.key_file if certificate else None,
+        "tokenEndpoint": oauth.token_endpoint if oauth else None,
+        "scope": oauth.scope if oauth else None,
+        "tokenCaFile": oauth.ca_file if oauth else None,
     }
 
 
@@ -83,7 +104,12 @@ def oldest_record(spark: SparkSession, source: KafkaSource, waiting: Sequence[Of
 def kafka_failure(error: Exception, cluster: KafkaCluster) -> RunFailedError:
     """An error of the JVM about a cluster, as a reason and what to do."""
     text = str(error)
-    reason = "KafkaDenied" if any(sign in text for sign in _DENIED) else "KafkaUnreachable"
+    if cluster.oauth is not None and (refused := _NO_TOKEN.search(text)):
+        # Not what else it said: it may be another server than a client may see.
+        words = f"token endpoint {cluster.oauth.token_endpoint} refuses the client with code {refused[1]}"
+        return RunFailedError("KafkaDenied", f"{words}: check keys clientId and clientSecret of the Secret, and scope")
+    denied = any(sign in text for sign in _DENIED) or _NOT_KNOWN.search(text)
+    reason = "KafkaDenied" if denied else "KafkaUnreachable"
     advice = _ADVICE[reason].format(servers=cluster.bootstrap_servers)
     return RunFailedError(reason, f"{advice} ({_said(text)})")
 

@@ -86,6 +86,16 @@ def test_what_was_suspended_goes_on_where_it_was(
     assert positions(topics.read(topic)) == list(range(1, 31))
 
 
+@pytest.mark.parametrize("by", few(["certificate", "token"], "certificate"))
+def test_a_replay_is_known_by_a_certificate_or_a_token(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table, by: str
+) -> None:
+    topic = topics.make()
+    cluster = broker.by_certificate() if by == "certificate" else broker.by_token()
+    assert run_replay(Run.of(to_topic(table, cluster, topic, order="Global"), spark, Silent())).complete
+    assert positions(topics.read(topic)) == list(range(1, 31))
+
+
 @pytest.mark.long
 def test_a_topic_that_is_made_again_while_a_replay_pauses_gets_no_part_of_it(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch

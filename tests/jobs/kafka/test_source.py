@@ -4,10 +4,11 @@ import itertools
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from messagestore_core.contract.records import Envelope, FieldMapping, KafkaSource
+from messagestore_core.contract.records import Envelope, FieldMapping, KafkaCertificate, KafkaSource
 from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.errors import RunFailedError
@@ -19,13 +20,15 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.ingest.job import run_ingest
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.source.kafka_listing import oldest_record
+from support.certificates import certify, certify_one, quietly
 from support.external_writes import unheard
 from support.ingests import START, adds_up, at_the_messages_commit, positions_have_no_gap, record
-from support.kafkabroker import WRONG, Broker
+from support.kafkabroker import NAMELESS, USER, WRONG, Broker
 from support.kafkastreams import KafkaStream
 from support.kafkatopics import Record, Topics
 from support.long import few
 from support.replays import replay_document
+from support.tokenserver import SCOPE
 
 StreamOf = Callable[..., KafkaStream]
 
@@ -334,7 +337,7 @@ def test_a_user_is_told_by_the_environment_alone(
     topics.send(name, record("m1"))
     stream = stream_of(name, cluster=broker.secured(tls=tls))
     assert stream.run().totals.stored == 1
-    with pytest.raises(RunFailedError, match="check the keys username and password") as failure:
+    with pytest.raises(RunFailedError, match="refuse the credentials: check the keys of the Secret") as failure:
         stream.run(source={"cluster": broker.secured(WRONG, tls=tls)})
     assert failure.value.reason == "KafkaDenied"
 
@@ -401,3 +404,59 @@ def test_a_dead_letter_that_is_sent_again_says_what_it_said(topics: Topics, stre
         "kafka-timestamp": "2026-01-01T12:00:00Z",
     }
     assert stream.dead_letters()[0]["redriven_at"] is not None
+
+
+def test_a_name_in_the_spec_is_the_users_where_the_secret_has_none(
+    topics: Topics, broker: Broker, stream_of: StreamOf
+) -> None:
+    name = topics.make()
+    topics.send(name, record("m1"))
+    cluster = broker.secured(NAMELESS, tls=True)
+    stream = stream_of(name, cluster=cluster.model_copy(update={"username": USER}))
+    assert stream.run().totals.stored == 1
+    with pytest.raises(RunFailedError, match="is not set; check key username of the Secret"):
+        stream.run(source={"cluster": cluster})
+    with pytest.raises(RunFailedError, match="leave one of them out") as failure:
+        stream.run(source={"cluster": broker.secured(tls=True).model_copy(update={"username": USER})})
+    assert failure.value.reason == "KafkaDenied"
+
+
+def test_brokers_know_a_client_by_its_certificate(
+    topics: Topics, broker: Broker, stream_of: StreamOf, tmp_path: Path
+) -> None:
+    name = topics.make()
+    topics.send(name, record("m1"))
+    stream = stream_of(name, cluster=broker.by_certificate())
+    assert stream.run().totals.stored == 1
+    certify(tmp_path)
+    stranger, key = certify_one(tmp_path, "stranger", "extendedKeyUsage=clientAuth")
+    unknown = KafkaCertificate(certificate_file=str(stranger), key_file=str(key))
+    for client, words in {
+        unknown: "refuse the credentials",
+        unknown.model_copy(update={"key_file": str(tmp_path / "none")}): "none has no text; check the keys",
+        unknown.model_copy(update={"key_file": _as_pkcs1(key)}): "must be PKCS#8 .*as cert-manager makes it with",
+    }.items():
+        with pytest.raises(RunFailedError, match=words) as failure:
+            stream.run(source={"cluster": broker.by_certificate(client)})
+        assert failure.value.reason == "KafkaDenied"
+        assert "PRIVATE KEY-" not in str(failure.value)
+
+
+def _as_pkcs1(key: Path) -> str:
+    old = key.with_suffix(".pkcs1")
+    quietly(["openssl", "rsa", "-in", str(key), "-traditional", "-out", str(old)])
+    return str(old)
+
+
+def test_a_client_gets_its_tokens_by_its_id_and_secret(topics: Topics, broker: Broker, stream_of: StreamOf) -> None:
+    name = topics.make()
+    topics.send(name, record("m1"))
+    stream = stream_of(name, cluster=broker.by_token())
+    assert stream.run().totals.stored == 1
+    assert set(broker.tokens.asked) == {SCOPE}
+    with pytest.raises(
+        RunFailedError, match="refuses the client with code 401: check keys clientId and clientSecret"
+    ) as failure:
+        stream.run(source={"cluster": broker.by_token(WRONG)})
+    assert failure.value.reason == "KafkaDenied"
+    assert "not-the-password" not in str(failure.value)

@@ -220,6 +220,14 @@ def test_a_wrong_password_is_told_at_once(topics: Topics, broker: Broker, tls: b
     assert "not-the-password" not in str(failure.value)
 
 
+@pytest.mark.parametrize("by", ["certificate", "token"])
+def test_a_client_is_known_by_a_certificate_or_a_token(topics: Topics, broker: Broker, by: str) -> None:
+    name = topics.make()
+    with Writer(KafkaSink(name, broker.by_certificate() if by == "certificate" else broker.by_token())) as writer:
+        writer.write_message("m1", "order-1", "Placed", None)
+    assert ids(topics.read(name)) == ["m1"]
+
+
 def test_brokers_of_an_unknown_authority_are_not_trusted(topics: Topics, broker: Broker) -> None:
     cluster = broker.secured(tls=True).model_copy(update={"ca_file": None})
     writer = Writer(KafkaSink(topics.make(), cluster))

@@ -9,7 +9,7 @@ import pytest
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
 from messagestore_operator.cluster.kubeflow import KubeflowBackend
-from messagestore_operator.cluster.labels import run_annotations, run_labels
+from messagestore_operator.cluster.labels import run_annotations, run_labels, run_ref
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.surroundings import Secrets
 from messagestore_operator.decide.blockers import Need
@@ -17,6 +17,7 @@ from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import Defaults, RunRef
 from messagestore_operator.kube.client import ForbiddenError
 from messagestore_operator.tenancy.predicate_process import PredicateProcess
+from messagestore_operator.tenancy.settings import Tenancy
 from messagestore_operator.translate.secrets import Use
 from support.launches import stream
 
@@ -30,6 +31,7 @@ class Server:
         self.labels: Mapping[str, str | None] = labels
         self.asked: list[str] = []
         self.forbidden = False
+        self.version = "1"
 
     async def find(self, path: str) -> None:
         assert "secrets" not in path, "only their metadata is asked for"
@@ -42,7 +44,8 @@ class Server:
         if name not in self.labels:
             return None
         use = self.labels[name]
-        return {"metadata": {"name": name, "labels": {} if use is None else {"messagestore.dev/use": use}}}
+        labels = {} if use is None else {"messagestore.dev/use": use}
+        return {"metadata": {"name": name, "labels": labels, "uid": "u1", "resourceVersion": self.version}}
 
 
 def read(secrets: Secrets, *needs: Need) -> dict[str, frozenset[str]]:
@@ -123,8 +126,51 @@ def test_a_stream_whose_run_goes_on_has_its_secrets_and_is_not_asked_about_them(
     assert found == [{"lake-credentials": frozenset({"storage"})}, None]
 
 
-def _running(name: str) -> dict[str, Any]:
-    ref = RunRef("default", name, 1, "ingest")
+def test_a_change_of_a_secret_is_known_within_some_minutes_and_what_can_not_be_read_is_not() -> None:
+    clock = [0.0]
+    client: Any = Server(lake="storage", **{"lake-ca": "ca"})
+    secrets = Secrets(client, lambda: clock[0])
+
+    def version(*needs: Need) -> str | None:
+        return asyncio.run(secrets.version("default", needs))
+
+    before = version(LAKE, AUTHORITY)
+    assert before is not None
+    assert version() is version(Need("missing", Use.KAFKA)) is None
+    client.version = "2"
+    clock[0] = 170.0
+    assert version(LAKE, AUTHORITY) == before
+    clock[0] = 181.0
+    assert version(LAKE, AUTHORITY) not in (None, before)
+    client.labels = {"lake": "storage"}
+    clock[0] = 400.0
+    assert version(LAKE, AUTHORITY) is None
+
+
+def test_the_run_of_a_continuous_stream_carries_the_version_of_its_secrets() -> None:
+    client: Any = Server(**{"lake-credentials": "storage", "lake-ca": "ca"})
+    open_to_all = Defaults(tenancy=Tenancy.model_validate({"secrets": {"requireLabel": False}}))
+    found = []
+    continuous: dict[str, Any] = {"continuous": {"batchInterval": "PT10S"}}
+    for trigger, defaults in ((continuous, Defaults()), ({"manual": {}}, Defaults()), (continuous, open_to_all)):
+        cluster = Cluster.of(client, KubeflowBackend(client), "op", RunBounds())
+        cluster.namespaces.note("default", False)
+        document = stream().to_dict()
+        document["spec"]["trigger"] = trigger
+        cluster.cache.put({**document, "kind": "MessageStream", "status": {}})
+        gatherer = Gatherer(cluster, Predicates(PredicateProcess(), list), defaults)
+        snapshot = asyncio.run(gatherer.snapshot(("MessageStream", "default", "orders")))
+        assert snapshot is not None
+        found.append(snapshot.secrets_version)
+    version, *others = found
+    assert version
+    assert others == [None, None]
+    ref = RunRef("default", "orders-ingest-1", 1, "ingest", secrets_version=version)
+    assert run_ref({"metadata": {**_running(ref.name, ref)["metadata"]}}, ref.name) == ref
+
+
+def _running(name: str, ref: RunRef | None = None) -> dict[str, Any]:
+    ref = ref or RunRef("default", name, 1, "ingest")
     metadata = {"namespace": "default", "resourceVersion": "1", "annotations": run_annotations(ref), "name": name}
     owners = [{"kind": "MessageStream", "uid": stream().metadata.uid}]
     metadata |= {"uid": "a1", "labels": run_labels(ref, stream()), "ownerReferences": owners}

@@ -589,6 +589,43 @@ def test_a_continuous_stream_restarts_cleanly_on_a_new_spec(world: World) -> Non
     assert world.only_run().create.run.generation == 2
 
 
+def test_a_continuous_stream_restarts_cleanly_once_a_secret_has_changed(world: World) -> None:
+    orders(world, CONTINUOUS)
+    world.secrets_version = "before"
+    world.reconcile()
+    app = world.only_run()
+    world.start(app)
+    for same in ("before", None, "before"):
+        world.secrets_version = same
+        world.reconcile()
+        assert not app.control.stop
+    world.secrets_version = "after"
+    world.paused = "the operator is paused"
+    world.reconcile()
+    assert not app.control.stop
+    world.paused = None
+    world.reconcile()
+    assert app.control.stop
+    world.finish(app)
+    world.wait(seconds=20)
+    world.reconcile()
+    assert world.only_run().create.run.secrets_version == "after"
+    world.start(world.only_run())
+    world.reconcile()
+    assert not world.only_run().control.stop
+
+
+def test_a_finite_run_ends_with_the_secrets_that_it_began_with(world: World) -> None:
+    orders(world, INTERVAL)
+    world.secrets_version = "before"
+    world.reconcile()
+    app = world.only_run()
+    world.start(app)
+    world.secrets_version = "after"
+    world.reconcile()
+    assert (app.create.run.secrets_version, app.control.stop) == (None, False)
+
+
 def written_each_minute(world: World) -> tuple[Key, Any]:
     """A stream with an active continuous run, and that run."""
     world.defaults = replace(world.defaults, status_interval=timedelta(minutes=1))

@@ -59,3 +59,36 @@ def test_what_is_missing_is_named_by_its_field() -> None:
     assert found == [(field, "Secret user has no value for key password")]
     files = stream(source={"files": {"uri": "file:///landing"}}, lifecycle={"source": {"kafka": KAFKA}})
     assert [path[:4] for path, _ in kafka_problems(files, [])] == [("spec", "lifecycle", "source", "kafka")]
+
+
+def test_a_user_has_one_name_from_the_secret_or_from_the_spec() -> None:
+    named = stream(source={"kafka": {**KAFKA, "security": {**SECURITY, "username": "alice"}}})
+    alone = Secret("default", "user", {"password": b"of alice"})
+    assert list(kafka_problems(named, [alone, AUTHORITY])) == []
+    (variable,) = kafka_credentials([named], [alone, AUTHORITY])
+    assert variable.endswith("_PASSWORD")
+    found = [(".".join(path), words) for path, words in kafka_problems(named, [USER, AUTHORITY])]
+    twice = "Secret user has a value for key username too: leave one of them out"
+    assert found == [("spec.source.kafka.security.username", twice)]
+    found = [(".".join(path), words) for path, words in kafka_problems(stream(), [alone, AUTHORITY])]
+    none = "Secret user has no value for key username; name the user in security.username"
+    assert found == [("spec.source.kafka.security.credentialsSecretRef", none)]
+
+
+def test_a_clients_certificate_and_key_stand_in_files_while_a_run_lasts() -> None:
+    security = {"protocol": "SSL", "clientCertificateSecretRef": {"name": "own"}}
+    reads = stream(source={"kafka": {**KAFKA, "security": security}})
+    half = Secret("default", "own", {"tls.crt": b"a certificate"})
+    field = "spec.source.kafka.security.clientCertificateSecretRef"
+    found = [(".".join(path), words) for path, words in kafka_problems(reads, [half])]
+    assert found == [(field, "Secret own has no value for key tls.key")]
+    whole = Secret("default", "own", {**half.data, "tls.key": b"a key"})
+    with kafka_files([reads], [whole]) as files:
+        task = with_local_files(ingest_document(reads, "run-1", None), files).task
+        assert isinstance(task, IngestTask)
+        assert isinstance(task.source, KafkaSource)
+        own = task.source.cluster.client_certificate
+        assert own is not None
+        assert Path(own.certificate_file).read_bytes() == b"a certificate"
+        assert Path(own.key_file).read_bytes() == b"a key"
+    assert not Path(own.key_file).exists()

@@ -38,12 +38,19 @@ def stream(**spec: Any) -> Resource:
     return resource("MessageStream", {**STREAM, "storage": storage("http://s3.storage.svc:7070"), **spec})
 
 
+def by_token(endpoint: str) -> dict[str, Any]:
+    security = {"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER", "oauth": {"tokenEndpoint": endpoint}}
+    user = {"credentialsSecretRef": {"name": "client"}}
+    return {"bootstrapServers": "kafka.svc:9092", "topics": ["orders"], "security": {**security, **user}}
+
+
 def said(found: Resource) -> list[str]:
     return [str(refusal) for refusal in not_allowed(found, Tenancy())]
 
 
 BAD = "169.254.169.254"
 KAFKA = {"bootstrapServers": f"kafka.svc:9092,{BAD}:9092", "topics": ["orders"]}
+TOKEN_ENDPOINT = "spec.source.kafka.security.oauth.tokenEndpoint"
 FILES = {"uri": "s3a://lake/x", "storage": storage(f"http://{BAD}")}
 
 
@@ -53,6 +60,7 @@ FILES = {"uri": "s3a://lake/x", "storage": storage(f"http://{BAD}")}
         (stream(storage=storage(f"http://{BAD}:80/")), "spec.storage.endpoint"),
         (stream(source={"files": FILES}), "spec.source.files.storage.endpoint"),
         (stream(source={"kafka": KAFKA}), "spec.source.kafka.bootstrapServers"),
+        (stream(source={"kafka": by_token(f"https://{BAD}:8443/realms/a:1/token")}), TOKEN_ENDPOINT),
         (stream(lifecycle={"source": {"files": FILES}}), "spec.lifecycle.source.files.storage.endpoint"),
         (stream(lifecycle={"source": {"kafka": KAFKA}}), "spec.lifecycle.source.kafka.bootstrapServers"),
         (resource("RetentionPolicy", {**POLICY, "archive": FILES}), "spec.archive.storage.endpoint"),
@@ -189,3 +197,12 @@ METADATA = ("100.100.100.200", "168.63.129.16", "192.0.0.192")
 def test_short_and_odd_forms_of_a_loopback_address_are_refused(last: int, form: str) -> None:
     whole = last if "." in form else (127 << 24) + last
     assert said(stream(storage=storage("http://" + form.format(whole).replace("0o", "0"))))
+
+
+def test_a_clients_secret_goes_to_no_endpoint_without_tls_unless_that_is_allowed() -> None:
+    assert said(stream(source={"kafka": by_token("https://tokens.auth.svc/token")})) == []
+    clear = stream(source={"kafka": by_token("http://tokens.auth.svc/token")})
+    (words,) = said(clear)
+    assert words.startswith(f"{TOKEN_ENDPOINT}: http sends the client's secret without TLS: use https, or ask")
+    allowed = Tenancy.model_validate({"kafka": {"allowPlaintextSasl": True}})
+    assert not_allowed(clear, allowed) == ()

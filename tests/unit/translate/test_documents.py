@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.records import FieldSource, KafkaCluster, KafkaSource, Translator
+from messagestore_core.contract.records import FieldSource, KafkaCluster, KafkaOauth, KafkaSource, Translator
 from messagestore_core.contract.run_document import (
     IngestTask,
     KafkaDestination,
@@ -16,6 +16,7 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
+from messagestore_operator.decide.blockers import needed
 from messagestore_operator.translate import (
     NotSupportedError,
     adopts,
@@ -367,6 +368,43 @@ def test_a_run_is_told_where_the_secrets_of_kafka_are_and_never_what_they_are() 
         (cluster.environment.password, "kafka-user", "password"),
     ]
     assert [(mount.path, mount.secret) for mount in needs.certificates] == [(cluster.ca_file, "kafka-ca")]
+
+
+def test_a_client_has_a_certificate_and_a_key_of_its_own_that_only_use_kafka_allows() -> None:
+    security = {"protocol": "SSL", "clientCertificateSecretRef": {"name": "client", "privateKeyKey": "user.key"}}
+    reads = stream(source={"kafka": {"bootstrapServers": "kafka:9093", "topics": ["orders"], "security": security}})
+    source, needs = ingest(reads).source, ingest_access(reads)
+    assert isinstance(source, KafkaSource)
+    own = source.cluster.client_certificate
+    assert own is not None
+    found = [(mount.path, mount.secret, mount.key) for mount in needs.certificates]
+    assert found == [(own.certificate_file, "client", "tls.crt"), (own.key_file, "client", "user.key")]
+    (need,) = needed(needs)
+    assert need.allowed_by(frozenset({"kafka"}))
+    assert not need.allowed_by(frozenset({"ca"}))
+
+
+def test_a_name_in_the_spec_is_beside_a_secret_that_needs_none() -> None:
+    security = {**SECURITY, "username": "alice"}
+    reads = stream(source={"kafka": {"bootstrapServers": "kafka:9093", "topics": ["orders"], "security": security}})
+    source = ingest(reads).source
+    assert isinstance(source, KafkaSource)
+    assert source.cluster.username == "alice"
+    assert [(v.key, v.optional) for v in ingest_access(reads).variables] == [("username", True), ("password", False)]
+
+
+def test_tokens_come_from_an_endpoint_with_the_id_and_secret_of_a_client() -> None:
+    oauth = {"tokenEndpoint": "https://tokens/token", "scope": "orders", "caSecretRef": {"name": "tokens-ca"}}
+    security = {**SECURITY, "mechanism": "OAUTHBEARER", "oauth": oauth}
+    reads = stream(source={"kafka": {"bootstrapServers": "kafka:9093", "topics": ["orders"], "security": security}})
+    source, needs = ingest(reads).source, ingest_access(reads)
+    assert isinstance(source, KafkaSource)
+    (brokers, tokens) = needs.certificates
+    assert brokers.path == source.cluster.ca_file
+    assert source.cluster.oauth == KafkaOauth(
+        token_endpoint="https://tokens/token", scope="orders", ca_file=tokens.path
+    )
+    assert [variable.key for variable in needs.variables] == ["clientId", "clientSecret"]
 
 
 def test_status_updates_come_from_topics_too_and_one_secret_is_asked_for_once() -> None:

@@ -4,24 +4,45 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.Serializable;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
 
 /**
- * How to connect to a Kafka cluster: {@code {"bootstrapServers", "protocol", "mechanism"?, "username"?, "password"?,
- * "caFile"?}}.
+ * How to connect to a Kafka cluster: {@code {"bootstrapServers", "protocol", "mechanism"?, "user"?, "username"?,
+ * "password"?, "caFile"?, "certificateFile"?, "keyFile"?, "tokenEndpoint"?, "scope"?, "tokenCaFile"?}}.
  *
- * <p>{@code username} and {@code password} name environment variables. Their values are read where a client is created,
- * on the driver and on executors, so that no plan, setting or log contains them.
+ * <p>{@code username} and {@code password} name environment variables, {@code user} is a name itself. Values of
+ * variables and the content of files are read where a client is created, on the driver and on executors, so that no
+ * plan, setting or log contains them.
  */
 record KafkaAccess(
-    String bootstrapServers, String protocol, String mechanism, String username, String password, String caFile)
+    String bootstrapServers,
+    String protocol,
+    String mechanism,
+    String user,
+    String username,
+    String password,
+    String caFile,
+    String certificateFile,
+    String keyFile,
+    String tokenEndpoint,
+    String scope,
+    String tokenCaFile)
     implements Serializable {
+  private static final String OAUTHBEARER = "OAUTHBEARER";
+  private static final String SECURITY = "org.apache.kafka.common.security.";
   private static final Map<String, String> LOGIN_MODULES =
       Map.of(
-          "PLAIN", "org.apache.kafka.common.security.plain.PlainLoginModule",
-          "SCRAM-SHA-256", "org.apache.kafka.common.security.scram.ScramLoginModule",
-          "SCRAM-SHA-512", "org.apache.kafka.common.security.scram.ScramLoginModule");
+          "PLAIN", SECURITY + "plain.PlainLoginModule",
+          "SCRAM-SHA-256", SECURITY + "scram.ScramLoginModule",
+          "SCRAM-SHA-512", SECURITY + "scram.ScramLoginModule",
+          OAUTHBEARER, SECURITY + "oauthbearer.OAuthBearerLoginModule");
+  private static final String ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls";
 
   static KafkaAccess parse(String json) {
     try {
@@ -36,9 +57,15 @@ record KafkaAccess(
         access.get("bootstrapServers").asText(),
         access.get("protocol").asText(),
         text(access, "mechanism"),
+        text(access, "user"),
         text(access, "username"),
         text(access, "password"),
-        text(access, "caFile"));
+        text(access, "caFile"),
+        text(access, "certificateFile"),
+        text(access, "keyFile"),
+        text(access, "tokenEndpoint"),
+        text(access, "scope"),
+        text(access, "tokenCaFile"));
   }
 
   private static String text(JsonNode access, String name) {
@@ -55,13 +82,43 @@ record KafkaAccess(
       properties.put("sasl.mechanism", mechanism);
       properties.put("sasl.jaas.config", login());
     }
+    if (tokenEndpoint != null) {
+      addTokens(properties);
+    }
     if (caFile != null) {
       properties.put("ssl.truststore.type", "PEM");
       properties.put("ssl.truststore.location", caFile);
     }
+    if (certificateFile != null) {
+      properties.put("ssl.keystore.type", "PEM");
+      properties.put("ssl.keystore.certificate.chain", content(certificateFile));
+      properties.put("ssl.keystore.key", privateKey(content(keyFile)));
+    }
     // Retry a broker that restarts soon, but not all the time.
     properties.put("reconnect.backoff.max.ms", "2000");
     return properties;
+  }
+
+  private void addTokens(Properties properties) {
+    String own = SECURITY + "oauthbearer.";
+    properties.put("sasl.login.callback.handler.class", own + "OAuthBearerLoginCallbackHandler");
+    properties.put("sasl.oauthbearer.jwt.retriever.class", own + "ClientCredentialsJwtRetriever");
+    // The default one needs a library that only brokers have.
+    properties.put("sasl.oauthbearer.jwt.validator.class", own + "ClientJwtValidator");
+    properties.put("sasl.oauthbearer.token.endpoint.url", tokenEndpoint);
+    allow(tokenEndpoint);
+  }
+
+  /** Kafka's clients ask only URLs that a system property lists. */
+  private static synchronized void allow(String url) {
+    Set<String> allowed = new LinkedHashSet<>();
+    String known = System.getProperty(ALLOWED_URLS);
+    if (known != null && !known.isBlank()) {
+      allowed.addAll(List.of(known.split(",")));
+    }
+    if (allowed.add(url)) {
+      System.setProperty(ALLOWED_URLS, String.join(",", allowed));
+    }
   }
 
   private String login() {
@@ -69,17 +126,61 @@ record KafkaAccess(
     if (module == null) {
       throw new IllegalArgumentException("no SASL mechanism of this release is named " + mechanism);
     }
-    return module + " required username=" + quoted(username) + " password=" + quoted(password) + ";";
+    StringBuilder login = new StringBuilder(module).append(" required");
+    String secret = value(password, mechanism.equals(OAUTHBEARER) ? "clientSecret" : "password");
+    if (mechanism.equals(OAUTHBEARER)) {
+      option(login, "clientId", value(username, "clientId"));
+      option(login, "clientSecret", secret);
+      option(login, "scope", scope);
+      if (tokenCaFile != null) {
+        option(login, "ssl.truststore.type", "PEM");
+        option(login, "ssl.truststore.location", tokenCaFile);
+      }
+    } else {
+      option(login, "username", user != null ? user : value(username, "username"));
+      option(login, "password", secret);
+    }
+    return login.append(';').toString();
   }
 
-  private static String quoted(String variable) {
+  private static void option(StringBuilder login, String name, String value) {
+    if (value != null) {
+      String escaped = value.replace("\\", "\\\\").replace("\"", "\\\"");
+      login.append(' ').append(name).append("=\"").append(escaped).append('"');
+    }
+  }
+
+  private static String value(String variable, String key) {
     String value = System.getenv(variable);
     if (value == null || value.isEmpty()) {
       throw new RefusalException(
-          "there are no credentials for Kafka: environment variable " + variable + " is not set; check the keys of the"
-              + " Secret that security.credentialsSecretRef names");
+          "there are no credentials for Kafka: environment variable " + variable + " is not set; check key " + key
+              + " of the Secret that security.credentialsSecretRef names");
     }
-    return '"' + value.replace("\\", "\\\\").replace("\"", "\\\"") + '"';
+    return value;
+  }
+
+  private static String content(String file) {
+    try {
+      String content = Files.readString(Path.of(file));
+      if (!content.isBlank()) {
+        return content;
+      }
+    } catch (IOException e) {
+      // Said below; the exception may have a part of the file.
+    }
+    throw new RefusalException(
+        "there are no credentials for Kafka: " + file + " has no text; check the keys of the Secret that"
+            + " security.clientCertificateSecretRef names");
+  }
+
+  private static String privateKey(String pem) {
+    if (pem.contains("-----BEGIN PRIVATE KEY-----")) {
+      return pem;
+    }
+    throw new RefusalException(
+        "there are no credentials for Kafka: the private key of security.clientCertificateSecretRef must be PKCS#8"
+            + " without a password (BEGIN PRIVATE KEY), as cert-manager makes it with privateKey.encoding PKCS8");
   }
 
   /** An error of Kafka that no retry fixes; the message says what to do. */
