@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LOCK_SUFFIX = ".messagestore-lock"
 REPLAYS_SUFFIX = ".messagestore-replays-lock"
+CURSORS_SUFFIX = ".messagestore-cursors-lock"
 
 
 @contextmanager
@@ -56,6 +57,21 @@ def replaying(uri: str, spark: "SparkSession", wait_seconds: float, say: Callabl
         return
     wait = _Wait(f"an erasure of {uri} is under way", wait_seconds, say)
     with file, _locked(file, spark, wait, shared=True):
+        yield
+
+
+@contextmanager
+def subscribing(uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[[str], None]) -> Iterator[None]:
+    """Lock the cursors of the table folder ``uri``: subscriptions of one store run one after the other.
+
+    Raises:
+        TableBusyError: another one held it for all of ``wait_seconds``.
+    """
+    if not is_local(uri):
+        yield
+        return
+    wait = _Wait(f"another subscription of {uri} is sending", wait_seconds, say)
+    with _beside(uri, CURSORS_SUFFIX).open("a+") as file, _locked(file, spark, wait):
         yield
 
 

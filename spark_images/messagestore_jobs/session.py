@@ -310,6 +310,21 @@ class SparkStorage(Storage):
         return bool(store.createIfAbsent(path, content, configuration))
 
     @override
+    def etag(self, uri: str) -> str | None:
+        jvm, context = self._spark._jvm, self._spark.sparkContext
+        path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
+        store = jvm.dev.messagestore.spark.ConditionalLogStore  # type: ignore[union-attr]
+        etag = store.etag(path, context._jsc.hadoopConfiguration())
+        return None if etag is None else str(etag)
+
+    @override
+    def replace(self, uri: str, content: bytes, etag: str) -> bool:
+        jvm, context = self._spark._jvm, self._spark.sparkContext
+        path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
+        store = jvm.dev.messagestore.spark.ConditionalLogStore  # type: ignore[union-attr]
+        return bool(store.replaceIfSame(path, content, etag, context._jsc.hadoopConfiguration()))
+
+    @override
     def versions_kept(self, uri: str) -> str | None:
         jvm, context = self._spark._jvm, self._spark.sparkContext
         path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]

@@ -16,6 +16,8 @@ from support.judges import complaints_of_model, create, delete, schema_of, updat
 from support.long import few
 from support.mutations import Mutation, given_fields, mutations, schema_fields, schema_path, schema_rules
 from support.resources import (
+    LATER,
+    TIME,
     all_resources,
     deleting_policy,
     redeliveries,
@@ -28,6 +30,7 @@ from support.resources import (
     stream_from_kafka,
     stream_of_shapes,
     stream_of_text,
+    subscriptions,
 )
 
 Document = dict[str, Any]
@@ -230,6 +233,20 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (replay_to_files(), "spec.select.positions", {"from": 3, "to": 2}),
     (replay_to_files(), "spec.destination.stream", {"name": "other"}),
     (replay_to_files(), "spec.destination", {"stream": {"name": "invoices"}}),
+    (redeliveries()[0], "spec.mode", "DryRun"),
+    (redeliveries()[0], "spec.activeDeadline", "PT1H"),
+    (redeliveries()[0], "spec.start", {"at": "Now"}),
+    (subscriptions()[0], "spec.start", ...),
+    (subscriptions()[0], "spec.start", {}),
+    (subscriptions()[0], "spec.start.globalPosition", 7),
+    (subscriptions()[0], "spec.trigger", ...),
+    (subscriptions()[0], "spec.origin", "DeadLetters"),
+    (subscriptions()[0], "spec.select.limit", 7),
+    (subscriptions()[0], "spec.select.globalPositions", {"from": 7}),
+    (subscriptions()[0], "spec.select.timeWindow", {"to": LATER}),
+    (subscriptions()[0], "spec.select.statuses", ["FAILED"]),
+    (subscriptions()[0], "spec.select.sequences", {"completeOnly": True}),
+    (subscriptions()[0], "spec.order", "Sequence"),
     (smallest_stream(), "spec.table.uri", "file:///lake/%41"),
     (stream_from_files(), "spec.source.files.archiveUri", "file:///lake/%41"),
     (stream_from_files(), "spec.lifecycle.source.files.archiveUri", "file:///lake/%41"),
@@ -270,11 +287,22 @@ REFUSED_UPDATES: list[tuple[Document, str, Any]] = [
     (replay_to_files(), "spec.spark.driver.cores", 4),
     (redrive(), "spec.mark", {"headers": {"a": "{job}"}}),
     (redeliveries()[-1], "spec.trigger.interval", "PT7M"),
+    (subscriptions()[0], "spec.start", {"at": "Now"}),
+    (subscriptions()[0], "spec.order", "Global"),
+    (subscriptions()[0], "spec.streamRef.name", "other"),
+    (subscriptions()[0], "spec.destination.files.uri", "s3a://replay/other"),
+    (subscriptions()[0], "spec.destination", {"stream": {"name": "other"}}),
 ]
 
 ALLOWED_UPDATES: list[tuple[Document, str, Any]] = [
     (smallest_stream(), "spec.table.deletionPolicy", "Delete"),
     (smallest_stream(), "spec.source.files.uri", "s3a://landing/other"),
+    (subscriptions()[0], "spec.select.categories", ["order"]),
+    (subscriptions()[0], "spec.select.timeWindow", {"from": TIME}),
+    (subscriptions()[0], "spec.trigger", {"manual": {}}),
+    (subscriptions()[0], "spec.mark", {"headers": {"a": "{job}"}}),
+    (subscriptions()[0], "spec.onFailed", "Continue"),
+    (subscriptions()[0], "spec.destination.files.storage", {"endpoint": "https://s3.example.org"}),
     (replay_to_files(), "spec.suspend", False),
     (replay_to_files(), "spec.rateLimit", ...),
     (replay_to_files(), "spec.rateLimit.messagesPerSecond", 7),

@@ -33,6 +33,7 @@ KINDS = {
     "rows": r"\w+/part-[\w.-]+\.parquet",
     "plan": r"_purges/[\w-]+/plan\.json",
     "frozen rows": r"_purges/[\w-]+/rows-\d+/part-[\w.-]+\.parquet",
+    "cursor": r"_cursors/[\w.-]+/cursor\.json",
     "frozen replay": r"_replays/[\w.-]+/state/frozen\.json",
     "chunk": r"_replays/[\w.-]+/state/chunks/\d{8}\.json",
     "listed": r"_replays/[\w.-]+/state/selected/part-[\w.-]+\.parquet",
@@ -265,6 +266,13 @@ OWN: dict[str, dict[str, Change]] = {
         ),
     },
     "frozen rows": PARQUET | {"claims elsewhere": _rows(_with("payload_uri", _elsewhere))},
+    "cursor": DOCUMENT
+    | {
+        "ahead": _edit(lambda cursor, _: cursor.update(globalPosition=10**9)),
+        "negative": _edit(lambda cursor, _: cursor.update(globalPosition=-7)),
+        "another's": _edit(lambda cursor, _: cursor.update(store="another")),
+        "a round elsewhere": _edit(lambda cursor, _: cursor.update(round={"number": 1, "until": 10**9})),
+    },
     "frozen replay": DOCUMENT | {"another task": _edit(lambda frozen, _: frozen.update(task="0"))},
     "chunk": DOCUMENT
     | {
@@ -301,6 +309,7 @@ FIRST = {
     "rows": "planned elsewhere",
     "plan": "archived elsewhere",
     "frozen rows": "claims elsewhere",
+    "cursor": "negative",
     "frozen replay": "deep",
     "chunk": "from elsewhere",
     "listed": "other columns",
@@ -322,6 +331,7 @@ USED_BY = {
     "rows": ("ingest",),
     "plan": ("purge", "maintain"),
     "frozen rows": ("purge",),
+    "cursor": ("subscription",),
     "frozen replay": ("replay into", "maintain"),
     "chunk": ("replay into",),
     "listed": ("replay into",),

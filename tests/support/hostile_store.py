@@ -25,7 +25,9 @@ from messagestore_core.contract.run_document import (
     Rule,
     RunDocument,
     Selection,
+    StartPoint,
     StreamDestination,
+    Subscription,
 )
 from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Table
@@ -100,6 +102,7 @@ class Site:
         self._maintained()
         self._ingest()
         self._told_by_hand()
+        assert self._failure(self._subscription()) is None
         self._cut_off_purge()
         self._cut_off_replay()
         self.canary.write_text(CANARY)
@@ -125,6 +128,7 @@ class Site:
         documents = {
             "replay": files_replay(self.table, Path(out)),
             "ingest": self.stream.document(NOW),
+            "subscription": self._subscription(),
             "replay into": self._replay_into(),
             "purge": self._purge(),
             "maintain": self._document(MaintainTask()),
@@ -201,6 +205,10 @@ class Site:
         # Messages that may not stay selected are listed in a file.
         task = ReplayTask(job_id="job-2", destination=target, select=Selection(statuses=("RECEIVED",)))
         return RunDocument(run="replay-2", resource=RESOURCE, table=other, at=NOW, task=task)
+
+    def _subscription(self) -> RunDocument:
+        begun = Subscription(start=StartPoint(at="Beginning"))
+        return files_replay(self.table, self.site / "sent", subscription=begun)
 
     def _cut_off_replay(self) -> None:
         make_store(self.site / "other", [message(1), message(2)])

@@ -476,6 +476,27 @@ def _redelivery(name: str, trigger: Document) -> Document:
     return resource("ReplayJob", f"invoices-{name}", spec, _replay_status())
 
 
+def subscriptions() -> list[Document]:
+    """Replays that go on behind a cursor: one for each start."""
+    starts: dict[str, Document] = {
+        "beginning": {"at": "Beginning"},
+        "position": {"globalPosition": 7},
+        "time": {"insertedAt": TIME},
+    }
+    return [_subscription(name, start) for name, start in starts.items()]
+
+
+def _subscription(name: str, start: Document) -> Document:
+    spec: Document = {
+        "streamRef": {"name": "invoices"},
+        "start": start,
+        "select": {"categories": ["invoice"]},
+        "destination": {"files": {"uri": "s3a://replay/invoices"}},
+        "trigger": {"interval": "PT1M"},
+    }
+    return resource("ReplayJob", f"invoices-from-{name}", spec, _replay_status())
+
+
 def _replay_status() -> Document:
     return {
         "nextRunTime": LATER,
@@ -483,6 +504,14 @@ def _replay_status() -> Document:
         "lastRequest": "once more",
         "round": 2,
         "redelivered": 12,
+        "destinations": [
+            {
+                "name": "audit",
+                "cursor": {"globalPosition": 812, "resets": 1, "missed": 2, "erased": 3},
+                "lag": {"asOf": TIME, "records": 3, "oldestPendingTime": TIME},
+            }
+        ],
+        "lastReset": "Beginning",
         "recentRuns": [_FINISHED_RUN],
         "observedGeneration": 1,
         "conditions": [_CONDITION],
@@ -507,6 +536,7 @@ def _replay_status() -> Document:
             "duplicates": 1,
             "erased": 1,
             "lost": 2,
+            "missed": 4,
             "firstLostPositions": [8, 9],
         },
         "table": _TABLE,
@@ -566,4 +596,5 @@ def all_resources() -> list[Document]:
         replay_with_tokens(),
         redrive(),
         *redeliveries(),
+        *subscriptions(),
     ]

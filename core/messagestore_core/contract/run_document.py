@@ -293,6 +293,31 @@ class StreamDestination(ContractModel):
     ingest: IngestTask
 
 
+class StartPoint(ContractModel):
+    """The first message that a subscription sends; exactly one field is given."""
+
+    at: Literal["Beginning", "Now"] | None = None
+    global_position: Count | None = None
+    inserted_at: datetime | None = None
+    """The first message that was stored then, or later."""
+
+
+class Reset(ContractModel):
+    """Moves a cursor, once for each new value."""
+
+    value: Annotated[str, Field(max_length=64)]
+    """As people wrote it."""
+    to: StartPoint
+
+
+class Subscription(ContractModel):
+    """Send what is behind a cursor, round by round, and move the cursor."""
+
+    start: StartPoint
+    """Where it begins if there is no cursor yet."""
+    reset: Reset | None = None
+
+
 class ReplayTask(ContractModel):
     """Send a selection of stored messages or dead letters to a destination."""
 
@@ -305,6 +330,9 @@ class ReplayTask(ContractModel):
     rounds: bool = False
     """With due_for_retry: each run ends the round that an earlier run began, then selects again. A round is a replay of
     its own, with its own folder in the destination."""
+    subscription: Subscription | None = None
+    """Each run ends the round that an earlier run began, then sends what came behind the cursor. A round is a replay of
+    its own, of a range of global positions."""
     origin: Literal["Messages", "DeadLetters"] = "Messages"
     select: Selection = Selection()
     translators: tuple[Translator, ...] = ()

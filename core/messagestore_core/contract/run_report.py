@@ -254,9 +254,29 @@ class ReplayProgress(ContractModel):
     """Selected, no longer in the store, and not erased."""
     first_lost_positions: tuple[int, ...] = Field(default=(), max_length=10)
     """The lowest global positions of those, as far as they are known; dead letters have none."""
+    missed: int = 0
+    """Of a subscription: messages that left the store behind the cursor before they were selected, by a purge."""
     percent: int = 0
     last_global_position: int | None = None
     messages_per_second: float | None = None
+
+
+class CursorState(ContractModel):
+    """The cursor of a subscription after a run, and what is behind it."""
+
+    global_position: int
+    """The last position that was sent, or passed over."""
+    rounds: int = 0
+    """Rounds that sent something."""
+    resets: int = 0
+    reset: str | None = None
+    """The last request for a reset that was carried out."""
+    sent: int = 0
+    erased: int = 0
+    missed: int = 0
+    lag: Lag
+    taken_up: bool = False
+    """Whether another resource of the same name left the cursor."""
 
 
 class ReplayOutcome(ContractModel):
@@ -270,6 +290,8 @@ class ReplayOutcome(ContractModel):
     """Of a replay in rounds: the number of this round, from 1; 0 before the first."""
     redelivered: int | None = None
     """Of a replay in rounds: the messages sent over all rounds."""
+    cursor: CursorState | None = None
+    """Of a subscription."""
     table: TableState | None = None
     """The store that was read; absent where the replay writes nothing to it, or has sent nothing."""
     target_table: TableState | None = None

@@ -8,6 +8,7 @@ from messagestore_core.predicate.columns import (
     DEAD_LETTER_COLUMNS,
     FILTER_COLUMNS,
     MESSAGE_COLUMNS,
+    SUBSCRIPTION_COLUMNS,
     ColumnSet,
     Kind,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "DEAD_LETTER_COLUMNS",
     "FILTER_COLUMNS",
     "MESSAGE_COLUMNS",
+    "SUBSCRIPTION_COLUMNS",
     "ColumnSet",
     "Kind",
     "Predicate",

@@ -66,6 +66,15 @@ _DOCUMENTS = frozenset({"payload", "metadata", "result"})
 
 MESSAGE_COLUMNS = ColumnSet("in messages", _MESSAGES, _DOCUMENTS)
 
+_OF_LIFECYCLE = frozenset({"status", "result", "error", "retries", "next_retry_at", "updated_at", "scrubbed_at"})
+
+SUBSCRIPTION_COLUMNS = ColumnSet(
+    "for a subscription, which looks at a message once",
+    MappingProxyType({name: kind for name, kind in _MESSAGES.items() if name not in _OF_LIFECYCLE}),
+    _DOCUMENTS - _OF_LIFECYCLE,
+)
+"""Those that neither the lifecycle nor an update changes."""
+
 FILTER_COLUMNS = ColumnSet(
     "when a message arrives",
     MappingProxyType({name: kind for name, kind in _MESSAGES.items() if name not in _ADDED_BY_STORE}),

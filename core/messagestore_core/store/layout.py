@@ -42,12 +42,17 @@ STAGING = "staging"
 RECORDS = "records"
 """The folder, in a replay's own, of the objects that a target stream is about to ingest."""
 
+CURSORS = "_cursors"
+"""A folder for each subscription: how far it has sent. It outlives its resource."""
+CURSOR = "cursor.json"
+
 _PART = "(part-[^/]+|_SUCCESS)"
 _RUN_STATE = re.compile(
     rf"{PURGES}/[^/]+/({re.escape(PLAN)}|rows-[0-9]+/{_PART})"
     rf"|{REPLAYS}/[^/]+/({re.escape(ENDED)}|({STATE}/{STAGING}|{RECORDS})/part-[^/]+)"
     rf"|{REPLAYS}/[^/]+/{STATE}/({re.escape(FROZEN)}|{CHUNKS}/[0-9]+\.json|({SELECTED}|{ORDER})/{_PART})"
     rf"|{INDEX}/((ids|streams|purged)-[0-9a-f]{{32}}|{re.escape(INDEX_MANIFEST)})"
+    rf"|{CURSORS}/[^/]+/{re.escape(CURSOR)}"
     rf"|{re.escape(LAST_RUN)}"
 )
 _FROZEN_ROWS = re.compile(rf"{PURGES}/[^/]+/rows-[0-9]+/part-[^/]+")
@@ -65,7 +70,7 @@ def chunk_name(number: int) -> str:
 
 
 def is_run_state(name: str) -> bool:
-    """Whether an object is of the state of purges and replays, of the index, or what the last run left."""
+    """Whether an object is of the state of purges, replays and subscriptions, of the index, or the last run's."""
     return _RUN_STATE.fullmatch(name.removesuffix(PARTIAL)) is not None
 
 

@@ -1,5 +1,6 @@
 """Plain objects beside the tables: markers, manifests, claim checks, and documents, which are checked when read."""
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -193,6 +194,25 @@ class Objects:
         if not self._local:
             return self._storage.create(join(self.uri, name), content)
         if self.exists(name):
+            return False
+        self.write(name, content)
+        return True
+
+    def etag(self, name: str) -> str | None:
+        """What tells an object from another one of its name, for ``replace``; None without an object."""
+        if not self._local:
+            return self._storage.etag(join(self.uri, name))
+        content = self.read(name, LARGEST_DOCUMENT)
+        return None if content is None else hashlib.sha256(content).hexdigest()
+
+    def replace(self, name: str, content: bytes, etag: str) -> bool:
+        """Replace an object whole, and return whether it still was the one with this ``etag``.
+
+        On object storage the put is conditional; for a local folder the caller holds a lock.
+        """
+        if not self._local:
+            return self._storage.replace(join(self.uri, name), content, etag)
+        if self.etag(name) != etag:
             return False
         self.write(name, content)
         return True

@@ -98,6 +98,22 @@ class Storage:
         """
         raise NotImplementedError(f"only a run with Spark makes {uri}")
 
+    def etag(self, uri: str) -> str | None:
+        """The ETag of an object, for ``replace``; None without an object.
+
+        Raises:
+            NotImplementedError: without Spark, as for ``create``.
+        """
+        raise NotImplementedError(f"only a run with Spark replaces {uri}")
+
+    def replace(self, uri: str, content: bytes, etag: str) -> bool:
+        """Replace an object by a conditional put; false if it has another ETag by now, or is gone.
+
+        Raises:
+            NotImplementedError: without Spark, as for ``create``.
+        """
+        raise NotImplementedError(f"only a run with Spark replaces {uri}")
+
     def versions_kept(self, uri: str) -> str | None:
         """Whether a bucket keeps earlier versions of objects: Enabled, Suspended or empty; None: unknown."""
         return None

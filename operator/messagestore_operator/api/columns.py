@@ -30,6 +30,7 @@ class PrinterColumn:
 
 
 _READY = '.status.conditions[?(@.type=="Ready")]'
+_SENT = '.status.destinations[?(@.name=="")]'
 _STATE = (
     PrinterColumn("READY", "string", f"{_READY}.status"),
     PrinterColumn("PHASE", "string", ".status.phase"),
@@ -70,6 +71,8 @@ COLUMNS: Mapping[str, tuple[PrinterColumn, ...]] = {
         PrinterColumn("RATE", "number", ".status.progress.messagesPerSecond"),
         PrinterColumn("DESTINATION", "string", ".status.destination"),
         _AGE,
+        PrinterColumn("CURSOR", "integer", f"{_SENT}.cursor.globalPosition", wide=True),
+        PrinterColumn("LAG", "integer", f"{_SENT}.lag.records", wide=True),
         _REASON,
     ),
 }
@@ -100,7 +103,7 @@ def _cell(column: PrinterColumn, resource: Mapping[str, Any], now: dt.datetime) 
 
 
 def _find(value: Any, path: str) -> Any:
-    for name, key, wanted in re.findall(r'\.(\w+)|\[\?\(@\.(\w+)=="(\w+)"\)\]', path):
+    for name, key, wanted in re.findall(r'\.(\w+)|\[\?\(@\.(\w+)=="(\w*)"\)\]', path):
         if name:
             value = value.get(name) if isinstance(value, Mapping) else None
         else:

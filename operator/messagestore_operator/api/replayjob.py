@@ -11,6 +11,7 @@ from messagestore_core.contract.base import (
     MAX_COUNT,
     Categories,
     CorrelationIds,
+    Count,
     Flag,
     Headers,
     Integer,
@@ -26,7 +27,7 @@ from messagestore_operator.api.common import KafkaSecurity, Manual, Schedule, St
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.replayjob_status import ReplayJobStatus
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.api.rules import immutable
+from messagestore_operator.api.rules import immutable, immutable_without
 from messagestore_operator.api.scalars import BootstrapServers, Duration, StoreUri, Time, Topic
 from messagestore_operator.api.spark import Spark
 
@@ -139,6 +140,20 @@ class Mark(Model):
     )
 
 
+class StartPoint(Model):
+    """The first message that is sent if there is no cursor yet; it is sent too. Give one field."""
+
+    validations = rules.START
+
+    at: Literal["Beginning", "Now"] | None = Field(
+        default=None, description="Beginning: the first message of the store. Now: what comes from now on."
+    )
+    global_position: Count | None = Field(default=None, description="The message at this global position.")
+    inserted_at: Time | None = Field(
+        default=None, description="The first message that was stored at this time, or later."
+    )
+
+
 class ReplayTrigger(Model):
     """When a replay selects again."""
 
@@ -152,23 +167,26 @@ class ReplayTrigger(Model):
 
 
 class ReplayJobSpec(Model):
-    """The desired state of a replay. Only suspend and rateLimit can be changed."""
+    """The desired state of a replay. Only suspend and rateLimit can be changed; with start also what is sent, and when.
+
+    With start, streamRef, origin, order, start and the place of the destination can't be changed. A change counts for
+    what is behind the cursor.
+    """
 
     validations = rules.REPLAY
     transitions = (
         immutable("streamRef", optional=False),
         immutable("origin", optional=False),
-        immutable("select", optional=False),
         immutable("order", optional=False),
-        immutable("destination", optional=False),
-        immutable("trigger", optional=True),
-        immutable("mark", optional=True),
-        immutable("mode", optional=False),
-        immutable("onFailed", optional=False),
-        immutable("backoffLimit", optional=False),
+        immutable("start", optional=True),
+        rules.SENT_TO,
+        *(
+            immutable_without("start", field, optional=False)
+            for field in ("select", "mode", "onFailed", "backoffLimit")
+        ),
+        *(immutable_without("start", field, optional=True) for field in ("trigger", "mark", "spark")),
         immutable("activeDeadline", optional=True),
         immutable("ttlAfterFinished", optional=True),
-        immutable("spark", optional=True),
     )
 
     stream_ref: StreamRef = Field(description="The stream that is replayed.")
@@ -180,7 +198,12 @@ class ReplayJobSpec(Model):
     destination: Destination = Field(description="Where they are sent.")
     trigger: ReplayTrigger | None = Field(
         default=None,
-        description="When to select and send due retries again; requires select.dueForRetry. If absent, once.",
+        description="When to send again: with start what is new (a subscription), with select.dueForRetry what is due "
+        "for a retry. If absent, once.",
+    )
+    start: StartPoint | None = Field(
+        default=None,
+        description="Where a subscription begins, if it has no cursor in the store yet. Needs trigger.",
     )
     rate_limit: RateLimit | None = Field(default=None, description="How fast messages are sent. If absent, no limit.")
     mark: Mark | None = Field(default=None, description="Headers that mark each replayed message.")

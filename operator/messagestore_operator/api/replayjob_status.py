@@ -47,6 +47,7 @@ class Progress(StatusModel):
     first_lost_positions: Annotated[tuple[Count, ...], Field(max_length=10)] = Field(
         default=(), description="The lowest global positions of those."
     )
+    missed: Count = Field(default=0, description="With start: messages that a purge removed before they were selected.")
     percent: Annotated[int, Field(strict=True, ge=0, le=100)] = Field(
         default=0, description="Percentage of the selection that was handled."
     )
@@ -54,6 +55,33 @@ class Progress(StatusModel):
     messages_per_second: Annotated[float, Field(strict=True, ge=0)] | None = Field(
         default=None, description="Messages sent per second."
     )
+
+
+class CursorStatus(StatusModel):
+    """How far a subscription has sent."""
+
+    global_position: Count = Field(default=0, description="The last global position that was sent, or passed over.")
+    resets: Count = Field(default=0, description="How often annotation messagestore.dev/reset-to has moved the cursor.")
+    missed: Count = Field(
+        default=0, description="Messages that a purge removed before they were sent, selected or not."
+    )
+    erased: Count = Field(default=0, description="Messages that were erased before they were sent.")
+
+
+class SubscriptionLag(StatusModel):
+    """What is behind the cursor."""
+
+    as_of: Time | None = Field(default=None, description="When the store was last looked at.")
+    records: Count | None = Field(default=None, description="Selected messages that are not sent yet.")
+    oldest_pending_time: Time | None = Field(default=None, description="When the oldest of them was stored.")
+
+
+class DestinationStatus(StatusModel):
+    """One destination of a subscription."""
+
+    name: Value = Field(default="", description="Its name; empty if there is only one.")
+    cursor: CursorStatus | None = Field(default=None, description="How far it is.")
+    lag: SubscriptionLag | None = Field(default=None, description="What is behind the cursor.")
 
 
 class ReplayJobStatus(TriggeredStatus):
@@ -75,6 +103,12 @@ class ReplayJobStatus(TriggeredStatus):
         default=None, description="With a trigger: number of the last selection that was sent, from one."
     )
     redelivered: Count | None = Field(default=None, description="With a trigger: messages sent, in all selections.")
+    destinations: Annotated[tuple[DestinationStatus, ...], Field(max_length=16)] = Field(
+        default=(), description="With start: how far each destination is."
+    )
+    last_reset: Value | None = Field(
+        default=None, description="The last handled value of annotation messagestore.dev/reset-to."
+    )
     recent_runs: Annotated[tuple[FinishedRun, ...], Field(max_length=100)] = Field(
         default=(), description="With a trigger: ended runs, the newest first."
     )

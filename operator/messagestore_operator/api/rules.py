@@ -70,10 +70,20 @@ def at_most_one(**fields: str) -> ValidationRule:
 
 def immutable(field: str, *, optional: bool) -> TransitionRule:
     """The field keeps the value it was created with."""
+    return TransitionRule(f"{field} can't be changed: make a new resource instead", _same(field, optional=optional))
+
+
+def immutable_without(marker: str, field: str, *, optional: bool) -> TransitionRule:
+    """The field keeps its value in a resource without another field, which is immutable itself."""
+    cel = f"has(self.{marker}) || ({_same(field, optional=optional)})"
+    return TransitionRule(f"{field} can't be changed without {marker}: make a new resource instead", cel)
+
+
+def _same(field: str, *, optional: bool) -> str:
     same = f"self.{field} == oldSelf.{field}"
     if optional:
         same = f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || {same})"
-    return TransitionRule(message=f"{field} can't be changed: make a new resource instead", cel=same)
+    return same
 
 
 def _presence(fields: Any) -> str:
@@ -339,6 +349,23 @@ SELECT = ValidationRule(
     holds=lambda select: select.positions is None or len(select.stream_names) > 0,
 )
 DESTINATION = exactly_one("files", "kafka", "stream")
+SENT_TO = TransitionRule(
+    message="destination can't be changed: make a new resource instead; with start, only a topic's key and how it is "
+    "reached",
+    cel=(
+        "self.destination == oldSelf.destination || has(self.start)"
+        " && has(self.destination.files) == has(oldSelf.destination.files)"
+        " && has(self.destination.kafka) == has(oldSelf.destination.kafka)"
+        " && (!has(self.destination.files) || self.destination.files.uri == oldSelf.destination.files.uri"
+        " && self.destination.files.format == oldSelf.destination.files.format)"
+        " && (!has(self.destination.kafka) || self.destination.kafka.topic == oldSelf.destination.kafka.topic)"
+        " && (!has(self.destination.stream) || self.destination.stream == oldSelf.destination.stream)"
+    ),
+)
+START = (
+    at_least_one(at="at", global_position="globalPosition", inserted_at="insertedAt"),
+    at_most_one(at="at", global_position="globalPosition", inserted_at="insertedAt"),
+)
 REPLAY_TRIGGER = exactly_one("interval", "schedule", "manual")
 REPLAY = (
     ValidationRule(
@@ -364,9 +391,37 @@ REPLAY = (
         holds=lambda spec: spec.origin == "Messages" or not spec.select.due_for_retry,
     ),
     ValidationRule(
-        message="trigger needs select.dueForRetry and mode Run: else each run would send the same messages again",
-        cel="!has(self.trigger) || (self.select.dueForRetry && self.mode == 'Run')",
-        holds=lambda spec: spec.trigger is None or (spec.select.due_for_retry and spec.mode == "Run"),
+        message="trigger needs mode Run: a preview is made once",
+        cel="!has(self.trigger) || self.mode == 'Run'",
+        holds=lambda spec: spec.trigger is None or spec.mode == "Run",
+    ),
+    ValidationRule(
+        message="give start with trigger, and leave both out for one replay; with select.dueForRetry there is no start",
+        cel="has(self.start) == (has(self.trigger) && !self.select.dueForRetry)",
+        holds=lambda spec: (spec.start is not None) == (spec.trigger is not None and not spec.select.due_for_retry),
+    ),
+    ValidationRule(
+        message="start needs origin Messages: dead letters have no position",
+        cel="!has(self.start) || self.origin == 'Messages'",
+        holds=lambda spec: spec.start is None or spec.origin == "Messages",
+    ),
+    ValidationRule(
+        message="with start, select has neither globalPositions, timeWindow.to nor limit: it would come to an end",
+        cel=(
+            "!has(self.start) || !has(self.select.globalPositions) && !has(self.select.limit)"
+            " && (!has(self.select.timeWindow) || !has(self.select.timeWindow.to))"
+        ),
+        holds=lambda spec: spec.start is None or not _ends(spec.select),
+    ),
+    ValidationRule(
+        message="with start, select has no statuses: they change after a message was passed over",
+        cel="!has(self.start) || self.select.statuses.size() == 0",
+        holds=lambda spec: spec.start is None or len(spec.select.statuses) == 0,
+    ),
+    ValidationRule(
+        message="with start, there is neither select.sequences nor order Sequence: a sequence may come in two rounds",
+        cel="!has(self.start) || !has(self.select.sequences) && self.order != 'Sequence'",
+        holds=lambda spec: spec.start is None or (spec.select.sequences is None and spec.order != "Sequence"),
     ),
     ValidationRule(
         message="a replay with a trigger never ends: it has neither activeDeadline nor ttlAfterFinished",
@@ -374,6 +429,11 @@ REPLAY = (
         holds=lambda spec: spec.trigger is None or _count_given(spec, ("active_deadline", "ttl_after_finished")) == 0,
     ),
 )
+
+
+def _ends(select: Any) -> bool:
+    window = select.time_window
+    return _count_given(select, ("global_positions", "limit")) > 0 or (window is not None and window.to is not None)
 
 
 def _form_of_conf(form: Form) -> ValidationRule:

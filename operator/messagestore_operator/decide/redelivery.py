@@ -1,12 +1,12 @@
-"""Decides about a ReplayJob with a trigger: each of its runs sends the messages that are due for a retry."""
+"""Decides about a ReplayJob with a trigger: each run sends what is due for a retry, or what is behind its cursor."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from messagestore_core.contract.run_report import RunError
-from messagestore_operator.api import ReplayJobStatus
-from messagestore_operator.decide.actions import Action, Decision, decision
+from messagestore_operator.api import ReplayJob, ReplayJobStatus
+from messagestore_operator.decide.actions import Action, Decision, EmitEvent, decision
 from messagestore_operator.decide.blockers import REDELIVERY, first, held_back
 from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.events import condition_events, run_events
@@ -25,9 +25,11 @@ from messagestore_operator.decide.trigger import (
 )
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook
+from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.redelivery import with_view
 from messagestore_operator.status.replay import replay_outcome, with_progress
 from messagestore_operator.status.runs import broke_off_as_it_is, failed
+from messagestore_operator.translate.annotations import reset_requested
 
 MOST_RUNS = 10
 """Ended runs that the status lists."""
@@ -51,7 +53,7 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     status = status.model_copy(update={"lasting_failure": lasts.failure})
     outlook = Outlook(blocker, stage.trouble, wait, lasting=lasts.error)
     status = with_view(job, before, status, outlook, snapshot.now)
-    actions: list[Action] = [*watched.actions, *events, *run_events(before.current_run, watched)]
+    actions: list[Action] = [*watched.actions, *events, *run_events(before.current_run, watched), *_taken_up(watched)]
     actions += condition_events(before, status)
     actions += [action for action in stage.actions if action not in watched.actions]
     actions += cleanup(snapshot, [before.current_run], [stage.current])
@@ -80,6 +82,18 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     # While a selection is being sent, maintenance keeps the files that it reads.
     changes["started_at"] = None if complete else before.started_at or ended.run.launched_at
     return status.model_copy(update=changes)
+
+
+def _taken_up(stage: RunStage) -> list[EmitEvent]:
+    """An Event about a cursor that another resource of the name has left."""
+    outcome = replay_outcome(stage.ended.report) if stage.ended else None
+    if outcome is None or outcome.cursor is None or not outcome.cursor.taken_up:
+        return []
+    words = (
+        "this ReplayJob goes on behind the cursor that an earlier one of its name has left in the store; to begin "
+        "elsewhere, set annotation messagestore.dev/reset-to"
+    )
+    return [EmitEvent("Normal", Reason.CURSOR_FOUND, words)]
 
 
 def _desired_run(snapshot: ReplaySnapshot, erasure: RunError | None) -> DesiredRun:
@@ -120,7 +134,7 @@ def _next(
 def _due_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | None:
     """When the next run is due; None if only a change of the resource can start one."""
     job, last, now = snapshot.job, status.last_run, snapshot.now
-    requested = new_request(job, status) is not None
+    requested = new_request(job, status) is not None or _new_reset(job, status)
     if last is not None and broke_off_as_it_is(last, job) and not requested:
         return retry_at(last, job, snapshot.defaults, now)
     if requested or failed(last) or (last is not None and last.state == "Cancelled") or _is_cut_short(status):
@@ -128,6 +142,12 @@ def _due_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | Non
     trigger = job.spec.trigger
     assert trigger is not None
     return next_time_of(trigger, job, status, now)
+
+
+def _new_reset(job: ReplayJob, status: ReplayJobStatus) -> bool:
+    """Whether the cursor is to be moved, and no run has been made for that."""
+    value = reset_requested(job)
+    return value is not None and value != status.last_reset
 
 
 def _is_cut_short(status: ReplayJobStatus) -> bool:
@@ -144,4 +164,5 @@ def _reserved(snapshot: ReplaySnapshot, status: ReplayJobStatus, stage: RunStage
         if (current.number or 0) > (status.run_number or 0):
             schedule = job.spec.trigger.schedule if job.spec.trigger else None
             changes |= {"run_number": current.number, **answered(schedule, job, status, snapshot.now)}
+            changes["last_reset"] = reset_requested(job)
     return status.model_copy(update=changes)

@@ -21,6 +21,7 @@ from messagestore_operator.status.words import clock_time
 TERMINAL = frozenset(
     {
         Reason.ARCHIVE_TAKEN,
+        Reason.CURSOR_AHEAD,
         Reason.DESTINATION_NOT_EMPTY,
         Reason.FOLDERS_OVERLAP,
         Reason.INVALID_SPEC,

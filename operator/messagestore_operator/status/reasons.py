@@ -38,6 +38,11 @@ class Reason(StrEnum):
         "The preview is ready, and `approval: Required` waits for approval.",
         "Read the preview, then put its id into annotation `messagestore.dev/approved-preview`.",
     )
+    CURSOR_FOUND = (
+        "CursorFound",
+        "A subscription was made again under its name, and goes on behind the cursor of before.",
+        "Nothing, if this is intended. Else set annotation `messagestore.dev/reset-to`.",
+    )
     REPLAYED = ("Replayed", "The whole selection was sent.")
     SUSPENDED = ("Suspended", "`spec.suspend` is true.", "Set it to false to continue.")
     SOURCE_NOT_FOUND = (
@@ -317,6 +322,13 @@ class Reason(StrEnum):
         "RecordTooLarge",
         "A selected record is too large for the topic.",
         "Raise the topic's `max.message.bytes`, or exclude the message from the selection.",
+    )
+    CURSOR_AHEAD = (
+        "CursorAhead",
+        "A subscription has sent messages at positions that its store has not reached, as the store was laid back from "
+        "a copy; or annotation `messagestore.dev/reset-to` names such a position. Nothing is sent.",
+        "Set annotation `messagestore.dev/reset-to` to the first position that is to be sent, or to `Now` "
+        "([replay.md](replay.md#subscriptions)).",
     )
     REPLAY_CHANGED = (
         "ReplayChanged",

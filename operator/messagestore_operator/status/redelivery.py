@@ -92,4 +92,6 @@ def _phase(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook) -> ReplayP
 def _redelivered(job: ReplayJob, messages: int, rounds: int) -> str:
     """What a replay with a trigger has sent so far."""
     where = short_destination(job.spec.destination)
+    if job.spec.start is not None:
+        return f"{count(messages, 'message')} sent to {where} in {count(rounds, 'round')} so far"
     return f"{count(messages, 'message')} sent again to {where}; {count(rounds, 'selection')} so far"

@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from messagestore_core.contract.run_report import ReplayOutcome, RunError, RunReport
+from messagestore_core.contract.run_report import CursorState, ReplayOutcome, RunError, RunReport
 from messagestore_operator.api import ReplayJob, ReplayJobStatus
 from messagestore_operator.api.replayjob import Destination
-from messagestore_operator.api.replayjob_status import Progress, ReplayPhase, Selection
+from messagestore_operator.api.replayjob_status import (
+    CursorStatus,
+    DestinationStatus,
+    Progress,
+    ReplayPhase,
+    Selection,
+    SubscriptionLag,
+)
 from messagestore_operator.status.conditions import (
     ConditionValue,
     after_error,
@@ -40,7 +47,23 @@ def with_progress(before: ReplayJobStatus, report: RunReport | None) -> ReplayJo
         changes["table"] = table_status(outcome.table)
     if outcome.target_table is not None:
         changes["target_table"] = table_status(outcome.target_table)
+    if outcome.cursor is not None:
+        changes |= {"destinations": (_destination(outcome.cursor),), "last_reset": outcome.cursor.reset}
     return before.model_copy(update=changes)
+
+
+def _destination(cursor: CursorState) -> DestinationStatus:
+    lag = cursor.lag
+    return DestinationStatus(
+        cursor=CursorStatus(
+            global_position=cursor.global_position, resets=cursor.resets, missed=cursor.missed, erased=cursor.erased
+        ),
+        lag=SubscriptionLag(
+            as_of=clock_time(lag.as_of),
+            records=lag.records,
+            oldest_pending_time=clock_time(lag.oldest_pending_time) if lag.oldest_pending_time else None,
+        ),
+    )
 
 
 def replay_outcome(report: RunReport | None) -> ReplayOutcome | None:

@@ -76,14 +76,16 @@ def predicate_problems(document: Mapping[str, Any]) -> Iterator[tuple[Path, str]
 
 def predicates_of(document: Mapping[str, Any]) -> Iterator[tuple[Path, Predicate]]:
     """The predicates of a document with their paths."""
-    redrive = _at(document, ("spec", "origin")) == "DeadLetters"
+    replayed = "DEAD_LETTER_COLUMNS" if _at(document, ("spec", "origin")) == "DeadLetters" else "MESSAGE_COLUMNS"
+    if _at(document, ("spec", "start")) is not None:
+        replayed = "SUBSCRIPTION_COLUMNS"
     fields: dict[str, list[tuple[Path, str]]] = {
         "MessageStream": [
             (("spec", "filter"), "FILTER_COLUMNS"),
             *((path, "MESSAGE_COLUMNS") for path in _matches(document, "holds")),
         ],
         "RetentionPolicy": [(path, "MESSAGE_COLUMNS") for path in _matches(document, "rules")],
-        "ReplayJob": [(("spec", "select"), "DEAD_LETTER_COLUMNS" if redrive else "MESSAGE_COLUMNS")],
+        "ReplayJob": [(("spec", "select"), replayed)],
     }
     for path, columns in fields.get(str(document.get("kind")), []):
         text = _at(document, (*path, "where"))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+from messagestore_core.contract.run_document import Reset, StartPoint
 from messagestore_core.contract.stores import FormerOwner
-from messagestore_operator.api import GROUP, MessageStream, Resource, RetentionPolicy
+from messagestore_operator.api import GROUP, MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.api.scalars import Time
 
 ADOPT_TABLE = f"{GROUP}/adopt-table"
 APPROVED_BY = f"{GROUP}/approved-by"
@@ -11,6 +15,7 @@ APPROVED_PREVIEW = f"{GROUP}/approved-preview"
 PAUSED = f"{GROUP}/paused"
 """Annotation of a namespace."""
 RELEASE_TABLE_TO = f"{GROUP}/release-table-to"
+RESET_TO = f"{GROUP}/reset-to"
 RUN_REQUESTED = f"{GROUP}/run-requested"
 
 
@@ -28,6 +33,29 @@ def adopts_from(stream: MessageStream) -> tuple[FormerOwner, ...]:
 def run_requested(resource: Resource) -> str | None:
     """The value that requests a run; each new value requests one."""
     return resource.metadata.annotations.get(RUN_REQUESTED) or None
+
+
+def reset_requested(job: ReplayJob) -> str | None:
+    """The value that asks to move a subscription's cursor; each new value moves it once."""
+    return (job.metadata.annotations.get(RESET_TO) or None) if job.spec.start is not None else None
+
+
+def reset_to(job: ReplayJob) -> Reset | None:
+    """Where a subscription's cursor is to be moved: Beginning, Now, a global position, or a time of RFC 3339 in UTC.
+
+    Raises:
+        ValueError: the value is none of these.
+    """
+    text = reset_requested(job)
+    if text is None:
+        return None
+    if text == "Beginning":
+        return Reset(value=text, to=StartPoint(at="Beginning"))
+    if text == "Now":
+        return Reset(value=text, to=StartPoint(at="Now"))
+    if re.fullmatch("[0-9]{1,15}", text):
+        return Reset(value=text, to=StartPoint(global_position=int(text)))
+    return Reset(value=text, to=StartPoint(inserted_at=Time(text).datetime))
 
 
 def approved_preview(policy: RetentionPolicy) -> str | None:

@@ -8,7 +8,7 @@ from typing import Literal
 from messagestore_core.contract import run_document as contract
 from messagestore_operator.api import MessageStream, ReplayJob
 from messagestore_operator.api.replayjob import Select
-from messagestore_operator.translate.annotations import adopts_from
+from messagestore_operator.translate.annotations import adopts_from, reset_to
 from messagestore_operator.translate.common import as_document, integrity_of, resource_of, table_of, translators_of
 from messagestore_operator.translate.ingest import ingest_task
 from messagestore_operator.translate.kafka import destination_access
@@ -34,7 +34,8 @@ def replay_document(
         spec,
         job_id=job_id(job),
         request_digest=request_digest(job),
-        rounds=spec.trigger is not None,
+        rounds=spec.trigger is not None and spec.start is None,
+        subscription=_subscription(job),
         select=_selection(spec.select, stream),
         translators=translators_of(stream),
         integrity=integrity_of(stream),
@@ -46,6 +47,12 @@ def replay_document(
     table = table_of(stream, adopts_from(stream) if own else ())
     storage = replay_access(job, stream, target).entries
     return contract.RunDocument(run=run, resource=resource_of(job), table=table, at=at, storage=storage, task=task)
+
+
+def _subscription(job: ReplayJob) -> contract.Subscription | None:
+    if job.spec.start is None:
+        return None
+    return contract.Subscription(start=as_document(contract.StartPoint, job.spec.start), reset=reset_to(job))
 
 
 def _selection(select: Select, stream: MessageStream) -> contract.Selection:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from messagestore_operator.api import MessageStream, Resource
+from messagestore_operator.api import MessageStream, ReplayJob, Resource
+from messagestore_operator.translate.annotations import RESET_TO, reset_to
 from messagestore_operator.translate.folders import folders, own_overlaps
 from messagestore_operator.translate.refusal import NotSupportedError, RefusedField
 from messagestore_operator.translate.storage import out_of_reach, refused_locations, stream_locations
@@ -16,8 +17,9 @@ def refusals(resource: Resource) -> tuple[RefusedField, ...]:
     """All fields of the resource that this release doesn't support."""
     if isinstance(resource, MessageStream):
         return (*_of_envelope(resource), *refused_locations(stream_locations(resource)), *own_overlaps(resource))
-    return tuple(
-        RefusedField(one.path, words) for one in folders(resource) if (words := out_of_reach(one.uri)) is not None
+    return (
+        *(RefusedField(one.path, words) for one in folders(resource) if (words := out_of_reach(one.uri)) is not None),
+        *_of_reset(resource),
     )
 
 
@@ -25,6 +27,16 @@ def ensure_supported(resource: Resource) -> None:
     """Raise NotSupportedError if the resource asks for something that this release doesn't support."""
     if refused := refusals(resource):
         raise NotSupportedError(refused)
+
+
+def _of_reset(resource: Resource) -> Iterator[RefusedField]:
+    """An annotation that moves a cursor to nowhere."""
+    if isinstance(resource, ReplayJob):
+        try:
+            reset_to(resource)
+        except ValueError:
+            words = "must be Beginning, Now, a global position, or a time in UTC such as 2026-01-05T08:00:00Z"
+            yield RefusedField(("metadata", "annotations", RESET_TO), words)
 
 
 def _of_envelope(stream: MessageStream) -> Iterator[RefusedField]:

@@ -31,7 +31,7 @@ from messagestore_jobs.driver.failures import error_of, is_panic
 from messagestore_jobs.driver.folders import check_reachable, granted_tables, storage_uris, written_tables
 from messagestore_jobs.driver.idle_check import PendingWork, find_work, is_little
 from messagestore_jobs.driver.usage import Meter
-from messagestore_jobs.lock import erasing, replaying, writing
+from messagestore_jobs.lock import erasing, replaying, subscribing, writing
 
 # What imports Spark is imported in the functions that run once Spark has started.
 if TYPE_CHECKING:
@@ -174,6 +174,8 @@ def _execute(
         if isinstance(document.task, ReplayTask | EraseTask):
             apart = erasing if isinstance(document.task, EraseTask) else replaying
             held.enter_context(apart(document.table.uri, spark, wait_seconds, progress.say))
+        if isinstance(document.task, ReplayTask) and document.task.subscription:
+            held.enter_context(subscribing(document.table.uri, spark, wait_seconds, progress.say))
         run = Run.of(document, spark, progress, storage, control.suspended if control else never)
         granted = [run.store_of(table) for table in granted_tables(document)]
         _check(run, granted)

@@ -71,6 +71,10 @@ class Frozen(ContractModel):
     end: Key | None
     """The key where the limit ends the selection; None: no limit applies."""
     splits: tuple[Split, ...] = Field(validation_alias="grains", serialization_alias="grains")
+    missed: int = 0
+    """Of a round of a subscription: messages of its range that a purge had removed."""
+    erased: int = 0
+    """Of a round of a subscription: messages of its range that had been erased."""
 
 
 class Part(ContractModel):
@@ -162,13 +166,17 @@ class ReplayState:
         """The folder of the chunk under way."""
         return join(self.uri, STAGING)
 
+    def begun(self) -> Frozen | None:
+        """The frozen selection, of whichever task; None before there is one."""
+        return read_document(self._objects, FROZEN, Frozen)
+
     def frozen(self, task: ReplayTask, table: str) -> Frozen | None:
         """The frozen selection; None before there is one.
 
         Raises:
             RunFailedError: it is of another task.
         """
-        frozen = read_document(self._objects, FROZEN, Frozen)
+        frozen = self.begun()
         if frozen is None:
             return None
         of_other_store = (
@@ -199,7 +207,7 @@ class ReplayState:
 
     def is_of_another(self, task: ReplayTask, table: str) -> bool:
         """Whether the frozen selection is of a resource that asked for something else."""
-        frozen = read_document(self._objects, FROZEN, Frozen)
+        frozen = self.begun()
         if frozen is None:
             return False
         # An earlier release noted only the task.
@@ -261,7 +269,7 @@ def request_digest_of(task: ReplayTask, store: str | None) -> str | None:
 def digest(task: ReplayTask, table: str) -> str:
     """A digest of what is sent where, without rate limit, mode and all else that may change."""
     changing = dict.fromkeys(
-        ("messages_per_second", "mode", "on_failed", "destination", "rounds", "request_digest"), True
+        ("messages_per_second", "mode", "on_failed", "destination", "rounds", "subscription", "request_digest"), True
     )
     # The stream's spec says how groups are held back, and may change.
     request = task.model_dump(mode="json", exclude={**changing, "select": {"held_back"}})

@@ -38,6 +38,7 @@ class FilesDelivery(Delivery):
         self.line_breaks: LineBreaks = "Space" if destination.format == "JSONLines" else "Keep"
         # Without a manifest nobody may rely on the objects.
         self.takes_back = True
+        self._manifest_name, self._first_part = MANIFEST, 0
 
     @override
     def ended(self) -> ReplayOutcome | None:
@@ -47,7 +48,7 @@ class FilesDelivery(Delivery):
             return None
         self.state.remove()
         return parsed_document(
-            ReplayOutcome, json.dumps(manifest["outcome"]).encode(), join(self.objects.uri, MANIFEST)
+            ReplayOutcome, json.dumps(manifest["outcome"]).encode(), join(self.objects.uri, self._manifest_name)
         )
 
     @override
@@ -88,13 +89,16 @@ class FilesDelivery(Delivery):
 
     def _manifest(self) -> dict[str, Any]:
         """What the folder's manifest says; empty without one."""
-        content = self.objects.read(MANIFEST, LARGEST_DOCUMENT)
+        return self._read_manifest(self._manifest_name)
+
+    def _read_manifest(self, name: str) -> dict[str, Any]:
+        content = self.objects.read(name, LARGEST_DOCUMENT)
         return _json_object(content) if content is not None else {}
 
     @override
     def part_name(self, number: int) -> str:
         """Names sort in replay order."""
-        return f"part-{number:08d}.{_SUFFIXES[self.form]}"
+        return f"part-{self._first_part + number:08d}.{_SUFFIXES[self.form]}"
 
     @override
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
@@ -125,7 +129,7 @@ class FilesDelivery(Delivery):
             RunFailedError: somebody has removed objects meanwhile, so that the manifest would name what is not there.
         """
         self._check_objects([part for chunk in chunks for part in chunk.parts])
-        content = {
+        content: dict[str, Any] = {
             "formatVersion": _FORMAT_VERSION,
             "job": self._job_id,
             "asked": self._task.request_digest,
@@ -144,7 +148,7 @@ class FilesDelivery(Delivery):
         with self._store.step("replay-manifest"):
             if not unchanged():
                 return None
-            self.objects.write(MANIFEST, json.dumps(content, indent=2).encode() + b"\n")
+            self.objects.write(self._manifest_name, json.dumps(content, indent=2).encode() + b"\n")
         self.state.remove()
         return outcome
 

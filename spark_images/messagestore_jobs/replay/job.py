@@ -7,18 +7,13 @@ answer came, and none is sent without a new status.
 """
 
 import json
-from dataclasses import replace
-from typing import Any
 
 from deltalake.exceptions import TableNotFoundError
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import (
     FilesDestination,
-    KafkaDestination,
     ReplayTask,
-    RunDocument,
-    Selection,
     StreamDestination,
 )
 from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
@@ -31,20 +26,26 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import REPLAYS
 from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run
-from messagestore_jobs.frozen.replays import Frozen, digest, request_digest_of
+from messagestore_jobs.frozen.replays import Frozen, request_digest_of
 from messagestore_jobs.lifecycle.commit import merge_once
-from messagestore_jobs.replay.chunks import Delivery
-from messagestore_jobs.replay.files import FilesDelivery
-from messagestore_jobs.replay.freeze import freeze, nothing_selected
-from messagestore_jobs.replay.kafka import KafkaDelivery
+from messagestore_jobs.replay.begin import (
+    REPLAY,
+    begin,
+    delivery_of,
+    detail_of,
+    note_replay,
+    nothing,
+    source_of,
+    task_of,
+    with_task,
+)
+from messagestore_jobs.replay.freeze import freeze
 from messagestore_jobs.replay.selection import check
-from messagestore_jobs.replay.sending import ReplayControl, ReplayToEnd, Sending, freeze_order
+from messagestore_jobs.replay.sending import ReplayControl, ReplayToEnd, Sending
 from messagestore_jobs.replay.source import Source
-from messagestore_jobs.replay.stream import StreamDelivery
+from messagestore_jobs.replay.subscription import send_round
 from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.messages import bounds
-
-_REPLAY = "Replay"
 
 
 def refuse_unsent(outcome: ReplayOutcome, task: ReplayTask) -> ReplayOutcome:
@@ -83,11 +84,11 @@ def run_replay(run: Run, control: ReplayControl | None = None) -> ReplayOutcome:
         RunFailedError: the destination or the predicate is refused, the replay began with another task, or all else
             was sent and some messages are lost or broken.
     """
-    task = _task(run)
+    task = task_of(run)
     if task.mode == "DryRun":
         return _preview(run)
-    run, controlled = _of_its_own(run), control or ReplayToEnd(task.messages_per_second)
-    outcome = _redeliver(run, controlled) if task.select.due_for_retry else _replay(run, controlled)
+    controlled = control or ReplayToEnd(task.messages_per_second)
+    outcome = send_round(run, controlled) if task.subscription else _once_or_again(run, controlled)
     if outcome.progress.replayed:
         # Only a replay into a stream changes dead letters.
         count_reasons = isinstance(task.destination, StreamDestination)
@@ -99,9 +100,14 @@ def run_replay(run: Run, control: ReplayControl | None = None) -> ReplayOutcome:
     return refuse_unsent(outcome, task)
 
 
+def _once_or_again(run: Run, control: ReplayControl) -> ReplayOutcome:
+    run = _of_its_own(run)
+    return _redeliver(run, control) if task_of(run).select.due_for_retry else _replay(run, control)
+
+
 def _written_stores(run: Run) -> dict[str, HeldStore]:
     """The stores that the replay writes once it sends something, by the field of the outcome for their contents."""
-    task, to = _task(run), _task(run).destination
+    task, to = task_of(run), task_of(run).destination
     target = run.store_of(to.table) if isinstance(to, StreamDestination) else None
     marks = task.select.due_for_retry or (target is not None and task.origin == "DeadLetters")
     stores = {"table": run.store} if marks else {}
@@ -115,13 +121,17 @@ def _of_its_own(run: Run) -> Run:
 
     If a resource or a store was made again under its name, and so asks for something else, it is a replay of its own.
     """
-    task = _task(run)
+    task = task_of(run)
     request_digest = request_digest_of(task, _store_id(run))
-    this = _with(run, {"request_digest": request_digest})
+    this = with_task(run, {"request_digest": request_digest})
     begun = _rounds_begun(run.store, task) if task.select.due_for_retry else 0
-    if task.request_digest is None or request_digest is None or not _delivery(_round(this, begun or 1)).is_of_another():
+    if (
+        task.request_digest is None
+        or request_digest is None
+        or not delivery_of(_round(this, begun or 1)).is_of_another()
+    ):
         return this
-    return _with(this, {"job_id": f"{task.job_id}.{request_digest[:8]}"})
+    return with_task(this, {"job_id": f"{task.job_id}.{request_digest[:8]}"})
 
 
 def _store_id(run: Run) -> str | None:
@@ -131,34 +141,23 @@ def _store_id(run: Run) -> str | None:
         return None
 
 
-def _with(run: Run, changes: dict[str, object]) -> Run:
-    task = _task(run).model_copy(update=changes)
-    return replace(run, document=run.document.model_copy(update={"task": task}))
-
-
-def _task(run: Run) -> ReplayTask:
-    task = run.document.task
-    assert isinstance(task, ReplayTask)
-    return task
-
-
 def _which(count: int, shown: tuple[int, ...]) -> str:
     more = f" and {count - len(shown)} more" if count > len(shown) else ""
     return f": global positions {', '.join(map(str, shown))}{more}" if shown else ""
 
 
 def _replay(run: Run, control: ReplayControl) -> ReplayOutcome:
-    delivery = _delivery(run)
+    delivery = delivery_of(run)
     ended = delivery.ended()
     if ended is None:
-        source, frozen = _begun(run, delivery)
+        source, frozen = begin(run, delivery)
         ended = Sending(source, frozen, delivery, run.progress, control).go_on()
     return note_replay(run, ended)
 
 
 def _redeliver(run: Run, control: ReplayControl) -> ReplayOutcome:
     """End the round that has begun; then begin the next, if the task has rounds or none has begun."""
-    task = _task(run)
+    task = task_of(run)
     begun = _rounds_begun(run.store, task)
     if begun:
         left = _left_of_round(run, begun)
@@ -167,15 +166,15 @@ def _redeliver(run: Run, control: ReplayControl) -> ReplayOutcome:
             if not (task.rounds and outcome.complete) or outcome.progress.lost or outcome.progress.failed:
                 return outcome
         elif not task.rounds:
-            return _delivery(run).ended() or _nothing()
+            return delivery_of(run).ended() or nothing()
     this = _round(run, begun + 1)
-    delivery = _delivery(this)
+    delivery = delivery_of(this)
     # An earlier run may have frozen a selection without the commit of its round, so it has sent nothing.
     delivery.state.remove()
-    source, frozen = _begun(this, delivery)
+    source, frozen = begin(this, delivery)
     if not frozen.splits and task.rounds:
         delivery.state.remove()
-        return _nothing().model_copy(update={"selection": frozen.selection, **_numbered(run, begun)})
+        return nothing().model_copy(update={"selection": frozen.selection, **_numbered(run, begun)})
     if frozen.splits:
         _note_attempts(run, source, frozen, begun + 1)
         _forget_round(run, begun)
@@ -185,143 +184,54 @@ def _redeliver(run: Run, control: ReplayControl) -> ReplayOutcome:
 
 def _round(run: Run, number: int) -> Run:
     """One round, which is a replay with its own folder."""
-    task = _task(run)
+    task = task_of(run)
     if not task.rounds:
         return run
     news: dict[str, object] = {"job_id": f"{task.job_id}-{number}"}
     if isinstance(task.destination, FilesDestination):
         folder = join(task.destination.uri, f"round-{number:08d}")
         news["destination"] = task.destination.model_copy(update={"uri": folder})
-    return _with(run, news)
+    return with_task(run, news)
 
 
 def _left_of_round(run: Run, number: int) -> Run | None:
     """A round that has not ended; None if it has, or the recipient removed its folder."""
     this = _round(run, number)
-    delivery = _delivery(this)
+    delivery = delivery_of(this)
     ended = delivery.ended()
     if ended is not None:
         note_replay(this, ended)
-    elif delivery.state.frozen(_task(this), this.store.uri) is not None:
+    elif delivery.state.frozen(task_of(this), this.store.uri) is not None:
         return this
     return None
 
 
-def _nothing() -> ReplayOutcome:
-    """The outcome of a replay that has nothing to send."""
-    return ReplayOutcome(selection=nothing_selected(), progress=ReplayProgress(percent=100), complete=True)
-
-
 def _numbered(run: Run, number: int) -> dict[str, int]:
-    return {"round": number, "redelivered": redelivered(run)} if _task(run).rounds else {}
+    return {"round": number, "redelivered": redelivered(run)} if task_of(run).rounds else {}
 
 
 def _preview(run: Run) -> ReplayOutcome:
     """Count the selection, and keep nothing of it."""
-    check(_task(run).select, _task(run).origin)
+    check(task_of(run).select, task_of(run).origin)
     run.progress.step("select")
     if not exists(run.store):
-        return _nothing()
-    frozen = freeze(_source(run, None), run.run, "")
+        return nothing()
+    frozen = freeze(source_of(run, None), run.run, "")
     _note_preview(run, frozen.selection.messages)
     return ReplayOutcome(selection=frozen.selection, progress=ReplayProgress(), complete=True)
 
 
-def _delivery(run: Run) -> Delivery:
-    task = _task(run)
-    if isinstance(task.destination, FilesDestination):
-        return FilesDelivery(run, task.job_id, task.destination)
-    if isinstance(task.destination, KafkaDestination):
-        return KafkaDelivery(run, task, task.destination)
-    return StreamDelivery(run, task, task.destination)
-
-
-def _begun(run: Run, delivery: Delivery) -> tuple[Source, Frozen]:
-    """The source and the frozen selection, which is made if there is none yet."""
-    frozen = delivery.state.frozen(_task(run), run.store.uri)
-    if frozen is not None:
-        return _again(run, frozen, delivery), frozen
-    check(_task(run).select, _task(run).origin)
-    destination_id, source = delivery.check(), _source(run, None)
-    run.progress.step("select")
-    frozen = _frozen(source, run, delivery).model_copy(update={"destination_id": destination_id})
-    delivery.state.freeze(frozen)
-    return source, frozen
-
-
-def _again(run: Run, frozen: Frozen, delivery: Delivery) -> Source:
-    """The source of a selection that was frozen before, maybe by an earlier release, which took other predicates."""
-    source, task = _source(run, frozen), _task(run)
-    if frozen.listed:
-        source.use_list(delivery.state.selected_uri)
-        return source
-    try:
-        check(task.select, task.origin)
-    except RunFailedError:
-        if not source.use_positions(frozen, delivery.state.order_uri):
-            raise
-    return source
-
-
-def _frozen(source: Source, run: Run, delivery: Delivery) -> Frozen:
-    task_digest = digest(_task(run), run.store.uri)
-    if not exists(run.store):
-        return Frozen(
-            task=task_digest,
-            request_digest=_task(run).request_digest,
-            run=run.run,
-            at=source.now,
-            selection=nothing_selected(),
-            listed=False,
-            end=None,
-            splits=(),
-        )
-    if source.listed:
-        source.list_selected(delivery.state)
-    return freeze_order(source, freeze(source, run.run, task_digest), delivery.state)
-
-
-def _source(run: Run, frozen: Frozen | None) -> Source:
-    task = _task(run)
-    if frozen is not None:
-        return Source(run.spark, run.store, task, frozen.selection.table_version, frozen.at)
-    name = "dead_letters" if task.origin == "DeadLetters" else "messages"
-    version = run.store.table(name).version() if exists(run.store) else 0
-    return Source(run.spark, run.store, task, version, run.as_of)
-
-
-def note_replay(run: Run, outcome: ReplayOutcome) -> ReplayOutcome:
-    """Note an ended replay once in the audit of the store that was read; return the outcome unchanged."""
-    document, store, task = run.document, run.store, _task(run)
-    if outcome.complete and exists(store):
-        state, sent = table_state(store), outcome.progress
-        counts = {
-            "selected": outcome.selection.messages,
-            "replayed": sent.replayed,
-            "failed": sent.failed,
-            "erased": sent.erased,
-            "lost": sent.lost,
-            "messagesAfter": state.messages,
-            "deadLettersAfter": state.dead_letters,
-        }
-        fields = {"counts": counts, "bytes": outcome.selection.bytes, "once": True}
-        if task.origin == "Messages":
-            fields["version_before"] = outcome.selection.table_version
-        note(store, document, _REPLAY if task.origin == "Messages" else "Redrive", _detail(document, task), **fields)
-    return outcome
-
-
 def _note_preview(run: Run, selection_messages: int) -> None:
     """Note a dry run in the audit."""
-    detail = _detail(run.document, _task(run))
+    detail = detail_of(run.document, task_of(run))
     note(run.store, run.document, "Preview", detail, counts={"selected": selection_messages})
 
 
 def redelivered(run: Run) -> int:
     """How many messages all rounds of a replay sent."""
-    task, resource = _task(run), run.document.resource
+    task, resource = task_of(run), run.document.resource
     own = f"{resource.kind}/{resource.namespace}/{resource.name}"
-    rows = [row for row in rows_of(run.store, _REPLAY) if row["actor"] == own]
+    rows = [row for row in rows_of(run.store, REPLAY) if row["actor"] == own]
     return sum(row["counts"].get("replayed") or 0 for row in rows if _round_of(row["rules"], task.job_id))
 
 
@@ -330,25 +240,6 @@ def _round_of(rules: str, job_id: str) -> bool:
         return str(json.loads(rules)["job"]).rpartition("-")[0] == job_id
     except (ValueError, KeyError, TypeError, RecursionError):
         return False
-
-
-def _detail(document: RunDocument, task: ReplayTask) -> dict[str, Any]:
-    """The names of selecting fields, and a digest of the task, as values may name what is erased one day."""
-    given = Selection.model_dump(task.select, by_alias=True, exclude_defaults=True, exclude={"held_back"})
-    return {
-        "job": task.job_id,
-        "origin": task.origin,
-        "select": sorted(given),
-        "destination": _destination(task),
-        "asked": digest(task, document.table.uri),
-    }
-
-
-def _destination(task: ReplayTask) -> str:
-    to = task.destination
-    if isinstance(to, FilesDestination):
-        return to.uri
-    return f"kafka:{to.topic}" if isinstance(to, KafkaDestination) else to.table.uri
 
 
 def _rounds_begun(store: Store, task: ReplayTask) -> int:
@@ -373,12 +264,12 @@ def _note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> Non
         "updated_at": instant(run.as_of),
     }
     note = last_note(run.store).model_copy(update={"run": run.run})
-    merge_once(run.spark, run.store, rows, where, changes, (_app_id(_task(run)), number), note)
+    merge_once(run.spark, run.store, rows, where, changes, (_app_id(task_of(run)), number), note)
 
 
 def _forget_round(run: Run, number: int) -> None:
     """Remove the ended state of a round into a stream, after the commit of a later round."""
-    task = _task(_round(run, number))
+    task = task_of(_round(run, number))
     if number and task.rounds and isinstance(task.destination, StreamDestination):
         target = run.store_of(task.destination.table)
         with target.step("replay-forgotten"):

@@ -86,7 +86,7 @@ class KafkaDelivery(StoreDelivery):
         try:
             return part.staged, max(0, self._open().sent() - first)
         except Py4JJavaError as error:
-            raise _failure(error, self._to) from error
+            raise failure_of(error, self._to) from error
 
     @override
     def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
@@ -104,6 +104,7 @@ class KafkaDelivery(StoreDelivery):
         """Close the connections to the cluster."""
         if self._sender is not None:
             self._sender.close()
+            self._sender = None
 
     def end(
         self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
@@ -135,7 +136,7 @@ class KafkaDelivery(StoreDelivery):
                     raise RunFailedError("RunFailed", f"{left} records are missing in the staged object {name}")
                 left -= sent
         except Py4JJavaError as error:
-            raise _failure(error, self._to) from error
+            raise failure_of(error, self._to) from error
         return True
 
     def _open(self) -> JavaObject:
@@ -145,14 +146,17 @@ class KafkaDelivery(StoreDelivery):
             self._check_same(frozen)
             # The group's name has the run that began the replay, so a new replay of the same name starts at 0.
             own = f"messagestore-{self._task.job_id}"
-            make = self._spark._jvm.dev.messagestore.spark.KafkaSender  # type: ignore[union-attr]
-            to = self._to
-            sender = make(json.dumps(access(to.cluster)), to.topic, to.key, own, f"{own}-{frozen.run}")
-            self._sender = sender
+            self._sender = self._make_sender(own, f"{own}-{frozen.run}", by_position=False)
         return self._sender
 
+    def _make_sender(self, transactions: str, progress: str, *, by_position: bool) -> JavaObject:
+        make = self._spark._jvm.dev.messagestore.spark.KafkaSender  # type: ignore[union-attr]
+        to = self._to
+        return make(json.dumps(access(to.cluster)), to.topic, to.key, transactions, progress, by_position)
 
-def _failure(error: Py4JJavaError, to: KafkaDestination) -> RunFailedError:
+
+def failure_of(error: Py4JJavaError, to: KafkaDestination) -> RunFailedError:
+    """The error of a sender, for people."""
     text = str(error)
     if "RecordTooLargeException" in text:
         return RunFailedError(

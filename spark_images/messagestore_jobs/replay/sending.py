@@ -158,12 +158,19 @@ class Sending:
         self.delivery.close()
         return self._ended() if complete else self._reached(complete=False)
 
-    def _ended(self) -> ReplayOutcome:
+    def cut_short(self) -> ReplayOutcome:
+        """End the replay after the chunks that are sealed; ``percent`` tells that it is not the whole selection."""
+        self._take_up()
+        self.delivery.close()
+        return self._ended(percent=99)
+
+    def _ended(self, percent: int = 100) -> ReplayOutcome:
         """End the replay; until then what was erased meanwhile is taken back, if the destination can do that."""
         while True:
             if self.delivery.takes_back:
                 self._take_back_erased()
             reached = self._reached(complete=True)
+            reached = reached.model_copy(update={"progress": reached.progress.model_copy(update={"percent": percent})})
             ended = self.delivery.end(self.frozen, self.chunks, reached, lambda: self._are_held(self.chunks))
             if ended is not None:
                 return ended
@@ -293,7 +300,8 @@ class Sending:
 
     def _stage(self, chunk_range: ChunkRange) -> tuple[Staged, Missing]:
         state, form = self.delivery.state, self.delivery.form
-        sort = self.source.task.order != "None"
+        # By what was sent last a subscription knows what is left.
+        sort = self.source.task.order != "None" or self.source.task.subscription is not None
         staged = stage(self._records(chunk_range), self.source.order, chunk_range, form, state, sort=sort)
         short = chunk_range.messages - sum(staged.messages.values()) - staged.failed
         return staged, missing(self.source, self.frozen, self._next_split(), chunk_range, short, self.delivery.state)
@@ -335,7 +343,8 @@ class Sending:
             replayed=sum(chunk.sent for chunk in chunks),
             failed=sum(chunk.failed for chunk in chunks),
             first_failed_positions=_lowest(position for chunk in chunks for position in chunk.first_failed),
-            erased=sum(chunk.erased for chunk in chunks),
+            erased=self.frozen.erased + sum(chunk.erased for chunk in chunks),
+            missed=self.frozen.missed,
             lost=sum(chunk.lost for chunk in chunks),
             first_lost_positions=_lowest(position for chunk in chunks for position in chunk.first_lost),
             percent=100 if complete else min(99, 100 * sum(map(_covered, chunks)) // max(total, 1)),

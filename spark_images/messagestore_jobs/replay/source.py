@@ -88,6 +88,10 @@ class Source:
             self._left = F.col("global_position") <= F.lit(frozen.selection.last_global_position)
         return self.version != before
 
+    def frozen_table(self) -> DataFrame:
+        """All rows of the table at the frozen version."""
+        return self._table
+
     def current(self) -> DataFrame:
         """All rows of the table as it is now."""
         return read_table(self.spark, self.store, self.table)

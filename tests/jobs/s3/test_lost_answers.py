@@ -67,6 +67,8 @@ OF_WHAT_WAS_CUT_OFF = {
 ELSEWHERE = {
     # From and to Kafka: tests/jobs/kafka.
     *("plan-anew", "replay-transaction", "replay-staged-removed", "erase-staged"),
+    # Of subscriptions: test_cursors.py.
+    "cursor",
     # Of many rows, and after an interruption: tests/jobs/index.
     *("index-parts", "erase-index"),
     # Of ingested files: tests/unit/source, and tests/jobs/ingest/test_after_ingest.py.

@@ -23,8 +23,9 @@ from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Frozen, digest
+from messagestore_jobs.replay.begin import delivery_of
 from messagestore_jobs.replay.freeze import nothing_selected
-from messagestore_jobs.replay.job import _delivery, _of_its_own
+from messagestore_jobs.replay.job import _of_its_own
 from support.replays import AT, replay_document
 from support.stores import make_store, message
 
@@ -79,15 +80,15 @@ def test_what_was_asked_for_first_has_the_name_and_anything_else_an_id_of_its_ow
     first = run_of(table, to)
     assert id_of(first) == "again"
     if ended:
-        _delivery(first).end(frozen_by(first), [], DONE, lambda: True)
+        delivery_of(first).end(frozen_by(first), [], DONE, lambda: True)
     else:
-        _delivery(first).state.freeze(frozen_by(first))
+        delivery_of(first).state.freeze(frozen_by(first))
     assert id_of(run_of(table, to)) == "again"
-    assert (_delivery(run_of(table, to)).ended() is not None) == ended
+    assert (delivery_of(run_of(table, to)).ended() is not None) == ended
     other = run_of(table, to, OTHER, "other")
     assert id_of(other).startswith("again.")
-    assert _delivery(other).ended() is None
-    assert _delivery(other).state.frozen(other.document.task, table.uri) is None  # type: ignore[arg-type]
+    assert delivery_of(other).ended() is None
+    assert delivery_of(other).state.frozen(other.document.task, table.uri) is None  # type: ignore[arg-type]
     # In a cluster ids differ, and so does nothing that a resource may change.
     assert id_of(run_of(table, to, OTHER, None)) == "again"
 
@@ -96,7 +97,7 @@ def test_what_was_asked_for_first_has_the_name_and_anything_else_an_id_of_its_ow
 def test_a_store_that_is_made_again_is_another_one(tmp_path: Path, table: Table, destination: Any) -> None:
     to = destination(tmp_path)
     first = run_of(table, to)
-    _delivery(first).end(frozen_by(first), [], DONE, lambda: True)
+    delivery_of(first).end(frozen_by(first), [], DONE, lambda: True)
     shutil.rmtree(tmp_path / "store")
     assert id_of(run_of(make_store(tmp_path / "store", [message(1)]), to)).startswith("again.")
 
@@ -104,11 +105,11 @@ def test_a_store_that_is_made_again_is_another_one(tmp_path: Path, table: Table,
 def test_a_replay_that_has_begun_in_a_cluster_does_not_go_on_with_another_store(tmp_path: Path, table: Table) -> None:
     to = to_files(tmp_path)
     first = run_of(table, to, request_digest=None)
-    _delivery(first).state.freeze(frozen_by(first))
+    delivery_of(first).state.freeze(frozen_by(first))
     shutil.rmtree(tmp_path / "store")
     again = run_of(make_store(tmp_path / "store", [message(1)]), to, request_digest=None)
     with pytest.raises(RunFailedError, match="another selection, order, mark, table or store"):
-        _delivery(again).state.frozen(again.document.task, table.uri)  # type: ignore[arg-type]
+        delivery_of(again).state.frozen(again.document.task, table.uri)  # type: ignore[arg-type]
 
 
 def forget(uri: str, name: str) -> None:
@@ -122,11 +123,11 @@ def forget(uri: str, name: str) -> None:
 def test_what_an_earlier_release_ended_has_ended_and_what_it_began_goes_on(tmp_path: Path, table: Table) -> None:
     to = to_stream(tmp_path)
     first = run_of(table, to)
-    _delivery(first).state.freeze(frozen_by(first))
+    delivery_of(first).state.freeze(frozen_by(first))
     forget(f"{to.table.uri}/_replays/again/state", "frozen.json")
     assert id_of(run_of(table, to)) == "again"
     assert id_of(run_of(table, to, OTHER, "other")).startswith("again.")
-    _delivery(first).end(frozen_by(first), [], DONE, lambda: True)
+    delivery_of(first).end(frozen_by(first), [], DONE, lambda: True)
     forget(f"{to.table.uri}/_replays/again", "ended.json")
     # It didn't note what it had sent.
     assert id_of(run_of(table, to, OTHER, "other")) == "again"
@@ -135,11 +136,11 @@ def test_what_an_earlier_release_ended_has_ended_and_what_it_began_goes_on(tmp_p
 def test_a_manifest_of_an_earlier_release_says_what_was_sent(tmp_path: Path, table: Table) -> None:
     to = to_files(tmp_path)
     first = run_of(table, to)
-    _delivery(first).end(frozen_by(first), [], DONE, lambda: True)
+    delivery_of(first).end(frozen_by(first), [], DONE, lambda: True)
     forget(to.uri, "manifest.json")
     assert id_of(run_of(table, to)) == "again"
     other = run_of(table, to, OTHER, "other")
     assert id_of(other).startswith("again.")
     with pytest.raises(RunFailedError, match="it holds what replay again has sent") as refused:
-        _delivery(other).check()
+        delivery_of(other).check()
     assert refused.value.reason == "DestinationNotEmpty"

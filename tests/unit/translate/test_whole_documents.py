@@ -25,6 +25,7 @@ from support.resources import (
     stream_from_files,
     stream_from_kafka,
     stream_of_text,
+    subscriptions,
 )
 
 RENEW = "RENEW_SNAPSHOTS"
@@ -57,6 +58,11 @@ def _odd_forms() -> tuple[dict[str, Any], dict[str, Any]]:
     return policy, job
 
 
+def _with_reset(job: dict[str, Any]) -> dict[str, Any]:
+    annotations = {"messagestore.dev/reset-to": "2026-01-05T08:00:00Z"}
+    return {**job, "metadata": {**job["metadata"], "annotations": annotations}}
+
+
 def _documents() -> Iterator[tuple[str, RunDocument]]:
     files = _stream(stream_from_files())
     for stream in (stream_from_files(), stream_from_kafka(), stream_of_text(), smallest_stream()):
@@ -68,6 +74,7 @@ def _documents() -> Iterator[tuple[str, RunDocument]]:
     yield "replay to Kafka", _replay(replay_to_kafka(), files)
     yield "replay into a stream", _replay(redrive(), files, files)
     yield "replay in rounds", _replay(redeliveries()[0], files)
+    yield "subscription", _replay(_with_reset(subscriptions()[1]), files)
     policy, job = _odd_forms()
     yield "purge, odd forms", _purge(policy, _stream(smallest_stream()))
     yield "replay, odd forms", _replay(job, _stream(smallest_stream()))

@@ -11,6 +11,7 @@ import java.util.Arrays;
 import java.util.Iterator;
 import java.util.stream.StreamSupport;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.EtagSource;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileStatus;
@@ -24,6 +25,7 @@ import org.apache.hadoop.fs.Path;
  */
 public final class ConditionalLogStore extends S3SingleDriverLogStore {
   private static final String ONLY_IF_ABSENT = "fs.option.create.conditional.overwrite";
+  private static final String ONLY_IF_SAME = "fs.option.create.conditional.overwrite.etag";
 
   public ConditionalLogStore(Configuration conf) {
     super(conf);
@@ -76,11 +78,37 @@ public final class ConditionalLogStore extends S3SingleDriverLogStore {
     }
   }
 
+  /** The ETag of an object; null without an object. */
+  public static String etag(Path path, Configuration conf) throws IOException {
+    try {
+      return ((EtagSource) path.getFileSystem(conf).getFileStatus(path)).getEtag();
+    } catch (FileNotFoundException e) {
+      return null;
+    }
+  }
+
+  /** Replaces an object if it still has an ETag; false if it has another one, or is gone. */
+  public static boolean replaceIfSame(Path path, byte[] content, String etag, Configuration conf) throws IOException {
+    FileSystem fs = path.getFileSystem(conf);
+    FSDataOutputStreamBuilder<?, ?> builder = fs.createFile(path);
+    builder.overwrite(true);
+    builder.must(ONLY_IF_SAME, etag);
+    try {
+      put(fs, path, content, builder.build());
+      return true;
+    } catch (FileAlreadyExistsException | FileNotFoundException e) {
+      return false;
+    }
+  }
+
   private static void create(FileSystem fs, Path path, byte[] content) throws IOException {
     FSDataOutputStreamBuilder<?, ?> builder = fs.createFile(path);
     builder.overwrite(false);
     builder.must(ONLY_IF_ABSENT, true);
-    FSDataOutputStream stream = builder.build();
+    put(fs, path, content, builder.build());
+  }
+
+  private static void put(FileSystem fs, Path path, byte[] content, FSDataOutputStream stream) throws IOException {
     try {
       stream.write(content);
     } catch (IOException | RuntimeException e) {
@@ -95,7 +123,7 @@ public final class ConditionalLogStore extends S3SingleDriverLogStore {
       if (there == null) {
         throw e;
       }
-      // After a lost answer the request is repeated and finds its own object. No two commits have the same content.
+      // After a lost answer the request is repeated and finds its own object. No two writers have the same content.
       if (!Arrays.equals(there, content)) {
         throw alreadyThere(path, e);
       }

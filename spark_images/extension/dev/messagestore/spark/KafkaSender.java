@@ -42,18 +42,26 @@ public final class KafkaSender implements AutoCloseable {
   private final String key;
   private final TopicPartition place;
   private final ConsumerGroupMetadata group;
+  private final boolean byPosition;
   private long sent;
+  private long resets;
+  private long last;
   private int open;
   private InputStream lines;
+  private byte[] next;
 
   /**
    * @param access the JSON of the cluster's {@link KafkaAccess}
    * @param key the member of a record that becomes the record's key
    * @param transactions the transactional id, the same for all senders of a replay
    * @param progress the consumer group whose offset is the number of records sent
+   * @param byPosition whether the group's offset is the global position after the last record sent, and its metadata
+   *     how often the position was moved; a group may then have sent to several topics
    */
-  public KafkaSender(String access, String topic, String key, String transactions, String progress)
+  public KafkaSender(
+      String access, String topic, String key, String transactions, String progress, boolean byPosition)
       throws InterruptedException {
+    this.byPosition = byPosition;
     this.topic = topic;
     this.key = key;
     this.place = new TopicPartition(topic, 0);
@@ -85,6 +93,9 @@ public final class KafkaSender implements AutoCloseable {
               .listConsumerGroupOffsets(progress, new ListConsumerGroupOffsetsOptions().requireStable(true))
               .partitionsToOffsetAndMetadata()
               .get();
+      if (byPosition) {
+        return newest(offsets);
+      }
       OffsetAndMetadata offset = offsets.get(place);
       return offset == null ? 0 : offset.offset();
     } catch (ExecutionException e) {
@@ -92,16 +103,68 @@ public final class KafkaSender implements AutoCloseable {
     }
   }
 
-  /** How many records have been sent, by this and earlier senders. */
+  /** The newest position over all topics: the highest of those with the most resets. */
+  private long newest(Map<TopicPartition, OffsetAndMetadata> offsets) {
+    long position = 0;
+    resets = -1;
+    for (OffsetAndMetadata one : offsets.values()) {
+      if (one == null || !one.metadata().matches("[0-9]{1,18}")) {
+        continue;
+      }
+      long its = Long.parseLong(one.metadata());
+      if (its > resets || (its == resets && one.offset() > position)) {
+        resets = its;
+        position = one.offset();
+      }
+    }
+    return position;
+  }
+
+  /** How many records have been sent, by this and earlier senders; by position, the one after the last sent. */
   public long sent() {
     return sent;
   }
 
-  /** Opens an object, whose first record has number {@code first}, and skips {@code passedOver} of its records. */
-  public void read(Configuration conf, String uri, long first, long passedOver) throws IOException {
+  /** How often the position had been moved when the last record was sent; -1 before the first record. */
+  public long resets() {
+    return resets;
+  }
+
+  /** Sends on from a position; {@code moved} is how often it was moved. */
+  public void startFrom(long moved, long position) {
+    resets = moved;
+    sent = position;
+  }
+
+  /** Opens an object and passes over its records that have been sent; false if no record is left. */
+  public boolean readOn(Configuration conf, String uri) throws IOException {
+    open(conf, uri);
+    last = -1;
+    while ((next = line()) != null) {
+      record(next);
+      if (last >= sent) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** Whether a record is left. */
+  public boolean more() throws IOException {
+    next = line();
+    return next != null;
+  }
+
+  private void open(Configuration conf, String uri) throws IOException {
     closeLines();
+    next = null;
     Path path = new Path(uri);
     lines = new java.io.BufferedInputStream(path.getFileSystem(conf).open(path), 1 << 20);
+  }
+
+  /** Opens an object, whose first record has number {@code first}, and skips {@code passedOver} of its records. */
+  public void read(Configuration conf, String uri, long first, long passedOver) throws IOException {
+    open(conf, uri);
     for (long i = 0; i < passedOver; i++) {
       line();
     }
@@ -125,7 +188,7 @@ public final class KafkaSender implements AutoCloseable {
       for (Future<RecordMetadata> one : acknowledged) {
         one.get();
       }
-      producer.sendOffsetsToTransaction(Map.of(place, new OffsetAndMetadata(sent + acknowledged.size())), group);
+      producer.sendOffsetsToTransaction(Map.of(place, reached(acknowledged.size())), group);
     } catch (ExecutionException e) {
       abort();
       throw new KafkaException(e.getCause().getMessage(), e.getCause());
@@ -137,6 +200,12 @@ public final class KafkaSender implements AutoCloseable {
     return open;
   }
 
+  private OffsetAndMetadata reached(int records) {
+    return byPosition
+        ? new OffsetAndMetadata(Math.max(sent, last + 1), Long.toString(resets))
+        : new OffsetAndMetadata(sent + records);
+  }
+
   /** Commits the transaction of {@link #send}. */
   public void commit() {
     try {
@@ -145,7 +214,7 @@ public final class KafkaSender implements AutoCloseable {
       abort();
       throw e;
     }
-    sent += open;
+    sent = byPosition ? Math.max(sent, last + 1) : sent + open;
   }
 
   /** Aborts, so that readers need not wait for the transaction's timeout; if that fails, they do. */
@@ -159,6 +228,11 @@ public final class KafkaSender implements AutoCloseable {
 
   /** The next line's bytes; null at the end. */
   private byte[] line() throws IOException {
+    if (next != null) {
+      byte[] first = next;
+      next = null;
+      return first;
+    }
     ByteArrayOutputStream line = new ByteArrayOutputStream(1024);
     int b;
     while ((b = lines.read()) >= 0) {
@@ -170,7 +244,7 @@ public final class KafkaSender implements AutoCloseable {
     return line.size() == 0 ? null : line.toByteArray();
   }
 
-  /** A record for Kafka; key and headers come from its members. */
+  /** A record for Kafka; key and headers come from its members, and {@code last} becomes its position. */
   private ProducerRecord<byte[], byte[]> record(byte[] line) throws IOException {
     byte[] named = null;
     List<Header> headers = new ArrayList<>();
@@ -181,6 +255,9 @@ public final class KafkaSender implements AutoCloseable {
         JsonToken value = parser.nextToken();
         if (name.equals(key) && value.isScalarValue()) {
           named = utf8(parser.getText());
+        }
+        if (name.equals("globalPosition") && value == JsonToken.VALUE_NUMBER_INT) {
+          last = parser.getLongValue();
         }
         if (name.equals("headers") && value == JsonToken.START_OBJECT) {
           readHeaders(parser, headers);

@@ -1,0 +1,182 @@
+"""Begin a replay: where it sends, what it reads, its frozen selection; and the note of its end in the audit."""
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from messagestore_core.contract.run_document import (
+    FilesDestination,
+    KafkaDestination,
+    ReplayTask,
+    RunDocument,
+    Selection,
+)
+from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.store.audit import note
+from messagestore_core.store.delta_log import table_state
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.folder import exists
+from messagestore_core.store.tombstones import erased_positions
+from messagestore_jobs.context import Run
+from messagestore_jobs.frozen.replays import Frozen, digest
+from messagestore_jobs.replay.chunks import Delivery
+from messagestore_jobs.replay.files import FilesDelivery
+from messagestore_jobs.replay.freeze import freeze, nothing_selected
+from messagestore_jobs.replay.kafka import KafkaDelivery
+from messagestore_jobs.replay.selection import check
+from messagestore_jobs.replay.sending import freeze_order
+from messagestore_jobs.replay.source import Source, is_gone
+from messagestore_jobs.replay.stream import StreamDelivery
+
+REPLAY = "Replay"
+"""The action of a replay of messages in the audit."""
+
+
+def with_task(run: Run, changes: dict[str, object]) -> Run:
+    """The run with a changed task."""
+    task = task_of(run).model_copy(update=changes)
+    return replace(run, document=run.document.model_copy(update={"task": task}))
+
+
+def task_of(run: Run) -> ReplayTask:
+    """The task of a replay."""
+    task = run.document.task
+    assert isinstance(task, ReplayTask)
+    return task
+
+
+def nothing() -> ReplayOutcome:
+    """The outcome of a replay that has nothing to send."""
+    return ReplayOutcome(selection=nothing_selected(), progress=ReplayProgress(percent=100), complete=True)
+
+
+def delivery_of(run: Run) -> Delivery:
+    """The delivery to the task's destination."""
+    task = task_of(run)
+    if isinstance(task.destination, FilesDestination):
+        return FilesDelivery(run, task.job_id, task.destination)
+    if isinstance(task.destination, KafkaDestination):
+        return KafkaDelivery(run, task, task.destination)
+    return StreamDelivery(run, task, task.destination)
+
+
+def begin(run: Run, delivery: Delivery) -> tuple[Source, Frozen]:
+    """The source and the frozen selection, which is made if there is none yet."""
+    frozen = delivery.state.frozen(task_of(run), run.store.uri)
+    if frozen is not None:
+        return _again(run, frozen, delivery), frozen
+    check(task_of(run).select, task_of(run).origin)
+    destination_id, source = delivery.check(), source_of(run, None)
+    run.progress.step("select")
+    frozen = _frozen(source, run, delivery).model_copy(update={"destination_id": destination_id})
+    if task_of(run).subscription is not None:
+        frozen = with_missed(source, frozen)
+    delivery.state.freeze(frozen)
+    return source, frozen
+
+
+def _again(run: Run, frozen: Frozen, delivery: Delivery) -> Source:
+    """The source of a selection that was frozen before, maybe by an earlier release, which took other predicates."""
+    source, task = source_of(run, frozen), task_of(run)
+    if frozen.listed:
+        source.use_list(delivery.state.selected_uri)
+        return source
+    try:
+        check(task.select, task.origin)
+    except RunFailedError:
+        if not source.use_positions(frozen, delivery.state.order_uri):
+            raise
+    return source
+
+
+def _frozen(source: Source, run: Run, delivery: Delivery) -> Frozen:
+    task_digest = digest(task_of(run), run.store.uri)
+    if not exists(run.store):
+        return Frozen(
+            task=task_digest,
+            request_digest=task_of(run).request_digest,
+            run=run.run,
+            at=source.now,
+            selection=nothing_selected(),
+            listed=False,
+            end=None,
+            splits=(),
+        )
+    if source.listed:
+        source.list_selected(delivery.state)
+    return freeze_order(source, freeze(source, run.run, task_digest), delivery.state)
+
+
+def with_missed(source: Source, frozen: Frozen) -> Frozen:
+    """The frozen range of a subscription, with how many of its messages have left the store before."""
+    within = source.task.select.global_positions
+    assert within is not None
+    first, last = within.from_ or 0, within.to or 0
+    rows = source.frozen_table().where(F.col("global_position").between(first, last)).select("global_position")
+    try:
+        present = rows.count()
+    except Exception as error:
+        if not is_gone(error):
+            raise
+        # An erasure has removed the version, and with it what was missing in it.
+        return frozen.model_copy(update={"missed": 0, "erased": 0})
+    erased = erased_positions(source.store)
+    erased = erased[(erased >= first) & (erased <= last)]
+    gone = len(erased)
+    if gone:
+        tombstones = source.spark.createDataFrame(pa.table({"global_position": erased}))
+        gone -= rows.join(F.broadcast(tombstones), "global_position", "left_semi").count()
+    return frozen.model_copy(update={"missed": last - first + 1 - present - gone, "erased": gone})
+
+
+def source_of(run: Run, frozen: Frozen | None) -> Source:
+    """What a frozen selection reads; None: the newest version."""
+    task = task_of(run)
+    if frozen is not None:
+        return Source(run.spark, run.store, task, frozen.selection.table_version, frozen.at)
+    name = "dead_letters" if task.origin == "DeadLetters" else "messages"
+    version = run.store.table(name).version() if exists(run.store) else 0
+    return Source(run.spark, run.store, task, version, run.as_of)
+
+
+def note_replay(run: Run, outcome: ReplayOutcome) -> ReplayOutcome:
+    """Note an ended replay once in the audit of the store that was read; return the outcome unchanged."""
+    document, store, task = run.document, run.store, task_of(run)
+    if outcome.complete and exists(store):
+        state, sent = table_state(store), outcome.progress
+        counts = {
+            "selected": outcome.selection.messages,
+            "replayed": sent.replayed,
+            "failed": sent.failed,
+            "erased": sent.erased,
+            "lost": sent.lost,
+            **({"missed": sent.missed} if sent.missed else {}),
+            "messagesAfter": state.messages,
+            "deadLettersAfter": state.dead_letters,
+        }
+        fields = {"counts": counts, "bytes": outcome.selection.bytes, "once": True}
+        if task.origin == "Messages":
+            fields["version_before"] = outcome.selection.table_version
+        note(store, document, REPLAY if task.origin == "Messages" else "Redrive", detail_of(document, task), **fields)
+    return outcome
+
+
+def detail_of(document: RunDocument, task: ReplayTask) -> dict[str, Any]:
+    """The names of selecting fields, and a digest of the task, as values may name what is erased one day."""
+    given = Selection.model_dump(task.select, by_alias=True, exclude_defaults=True, exclude={"held_back"})
+    return {
+        "job": task.job_id,
+        "origin": task.origin,
+        "select": sorted(given),
+        "destination": _destination(task),
+        "asked": digest(task, document.table.uri),
+    }
+
+
+def _destination(task: ReplayTask) -> str:
+    to = task.destination
+    if isinstance(to, FilesDestination):
+        return to.uri
+    return f"kafka:{to.topic}" if isinstance(to, KafkaDestination) else to.table.uri

@@ -1,0 +1,187 @@
+"""Deliveries of one round of a subscription, which follows others to the same destination.
+
+A destination may know by itself how far it is: of a topic that counts, as transactions have it; a folder of files shows
+a store that was laid back.
+"""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
+from typing_extensions import override
+
+from messagestore_core.contract.run_document import FilesDestination, KafkaDestination
+from messagestore_core.store.cursors import Cursor, ahead
+from messagestore_core.store.objects import join
+from messagestore_jobs.context import Run
+from messagestore_jobs.frozen.replays import Part
+from messagestore_jobs.replay import kafka
+from messagestore_jobs.replay.begin import delivery_of, task_of
+from messagestore_jobs.replay.chunks import Delivery
+from messagestore_jobs.replay.files import FilesDelivery
+from messagestore_jobs.replay.kafka import KafkaDelivery, failure_of
+
+_MANIFEST = re.compile(r"manifest-([0-9]{8})\.json")
+_PART = re.compile(r"part-([0-9]{8,})\.jsonl?")
+_POSITION = re.compile(rb'"globalPosition":(\d{1,18})\b')
+
+
+class Reached(NamedTuple):
+    """How far a destination is by what it has itself."""
+
+    resets: int = -1
+    position: int = 0
+    rounds: int = 0
+    parts: int = 0
+
+
+def round_delivery(run: Run, cursor: Cursor) -> Delivery:
+    """The delivery of a round to the task's destination; the cursor has the round, or is the one before it."""
+    task, to = task_of(run), task_of(run).destination
+    if isinstance(to, FilesDestination):
+        return FilesRound(run, task.job_id, to, cursor)
+    if isinstance(to, KafkaDestination):
+        return KafkaRound(run, to, cursor)
+    return delivery_of(run)
+
+
+def reached_by(delivery: Delivery) -> Reached:
+    """What the destination of a round knows."""
+    return delivery.reached() if isinstance(delivery, FilesRound | KafkaRound) else Reached()
+
+
+class FilesRound(FilesDelivery):
+    """Sends to a folder in which the objects of earlier rounds lie; each round has a manifest of its own."""
+
+    def __init__(self, run: Run, job_id: str, destination: FilesDestination, cursor: Cursor) -> None:
+        super().__init__(run, job_id, destination)
+        number = cursor.round.number if cursor.round else cursor.rounds + 1
+        self._first_part = cursor.round.first_part if cursor.round else cursor.parts
+        self._manifest_name = f"manifest-{number:08d}.json"
+        self._is_first = number == 1
+
+    @override
+    def check(self) -> str | None:
+        """Refuse a folder with anything but what this subscription has sent; at its first round, any content."""
+        names = self.objects.names()
+        strange = any(name != f"{self._own}/" and not _is_of_rounds(name) for name in names)
+        if self._is_first or strange or not self._is_ours(names):
+            return super().check()
+        return None
+
+    def reached(self) -> Reached:
+        """The newest manifest, and the next number of an object."""
+        names = self.objects.names()
+        parts = [int(found[1]) + 1 for found in map(_PART.fullmatch, names) if found]
+        rounds = _rounds(names) if self._is_ours(names) else {}
+        return Reached(rounds=max(rounds, default=0), parts=max(parts, default=0))
+
+    def _is_ours(self, names: list[str]) -> bool:
+        """Whether this subscription wrote the newest manifest, if there is one."""
+        rounds = _rounds(names)
+        if not rounds:
+            return True
+        job = self._read_manifest(rounds[max(rounds)]).get("job")
+        return str(job).rpartition("_")[0] == self._job_id.rpartition("_")[0]
+
+    def next_part(self) -> int:
+        """The number after those of the round's objects, by its manifest."""
+        objects = self._manifest().get("objects")
+        return self._first_part + (len(objects) if isinstance(objects, list) else 0)
+
+
+def _rounds(names: list[str]) -> dict[int, str]:
+    """The names of manifests by the number of their round."""
+    return {int(found[1]): name for name in names if (found := _MANIFEST.fullmatch(name))}
+
+
+def _is_of_rounds(name: str) -> bool:
+    return (_MANIFEST.fullmatch(name) or _PART.fullmatch(name)) is not None
+
+
+class KafkaRound(KafkaDelivery):
+    """Sends to a topic in transactions that commit the position after the last record, for all rounds."""
+
+    def __init__(self, run: Run, destination: KafkaDestination, cursor: Cursor) -> None:
+        super().__init__(run, task_of(run), destination)
+        self._cursor, self._is_started = cursor, False
+        self._own = f"messagestore-{cursor.subscription.replace('/', '.')}-{cursor.store}"
+
+    def reached(self) -> Reached:
+        """What transactions have committed."""
+        try:
+            sender = self._opened()
+            return Reached(sender.resets(), sender.sent() - 1) if sender.resets() >= 0 else Reached()
+        except Py4JJavaError as error:
+            raise failure_of(error, self._to) from error
+        finally:
+            self.close()
+
+    @override
+    def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
+        """Transactions show how much was sent."""
+        content = self.objects.read(part.staged)
+        if content is None:
+            return None
+        try:
+            following = self._open().sent()
+        except Py4JJavaError as error:
+            raise failure_of(error, self._to) from error
+        positions = [_POSITION.search(line) for line in content.split(b"\n")]
+        return part.staged, max((i + 1 for i, at in enumerate(positions) if at and int(at[1]) < following), default=0)
+
+    @override
+    def _send(self, name: str, first: int, messages: int, unchanged: Callable[[], bool]) -> bool:
+        try:
+            sender = self._open()
+            conf = self._spark._jsparkSession.sessionState().newHadoopConf()
+            more = sender.readOn(conf, join(self.objects.uri, name))
+            while more:
+                with self._held.step("replay-transaction"):
+                    sender.send(kafka.TRANSACTION_RECORDS)
+                    if not unchanged():
+                        sender.abort()
+                        return False
+                    sender.commit()
+                more = sender.more()
+        except Py4JJavaError as error:
+            raise failure_of(error, self._to) from error
+        return True
+
+    @override
+    def _open(self) -> JavaObject:
+        """A sender that goes on where the cursor is, or where the transactions of its round are."""
+        sender = self._opened()
+        if not self._is_started:
+            frozen = self.state.begun()
+            if frozen is not None:
+                self._check_same(frozen)
+            reached = Reached(sender.resets(), sender.sent() - 1)
+            same = reached.resets == self._cursor.resets
+            at = max(self._cursor.global_position, reached.position if same else 0)
+            sender.startFrom(self._cursor.resets, at + 1)
+            self._is_started = True
+        return sender
+
+    def _opened(self) -> JavaObject:
+        if self._sender is None:
+            self._sender = self._make_sender(self._own, self._own, by_position=True)
+            self._is_started = False
+        return self._sender
+
+
+def refuse_ahead(cursor: Cursor, head: int, known: Reached) -> None:
+    """Refuse a cursor that is ahead of the store, and a destination that is ahead of the cursor.
+
+    Raises:
+        RunFailedError: one is, as the store was laid back from a copy.
+    """
+    if cursor.global_position > head:
+        raise ahead(f"the cursor is at {cursor.global_position}, and the store's last global position is {head}")
+    if (known.resets, known.position) > (cursor.resets, cursor.until):
+        raise ahead(f"the topic has records up to global position {known.position}, the cursor is at {cursor.until}")
+    last = cursor.round.number if cursor.round else cursor.rounds
+    if known.rounds > last:
+        raise ahead(f"the folder has the manifest of round {known.rounds}, the cursor is at round {last}")

@@ -1,0 +1,279 @@
+"""A subscription: a replay that goes on behind a cursor, round by round.
+
+A round is a replay of the messages behind the cursor, up to the store's last position at its start. The cursor's object
+names the round before it begins, and moves once it has ended, so that the next run knows which round to go on with.
+What a round has staged and sealed is kept as that of any replay, until the cursor has moved.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import functions as F
+
+from messagestore_core.clock import in_utc, now
+from messagestore_core.contract.run_document import Interval, StartPoint, StreamDestination
+from messagestore_core.contract.run_report import CursorState, Lag, ReplayOutcome, ReplayProgress
+from messagestore_core.predicate import SUBSCRIPTION_COLUMNS
+from messagestore_core.store.audit import note
+from messagestore_core.store.cursors import Cursor, CursorObject, Round, ahead
+from messagestore_core.store.delta_log import next_global_position
+from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.folder import exists, store_id
+from messagestore_core.store.layout import REPLAYS
+from messagestore_jobs.context import Run
+from messagestore_jobs.frozen.replays import digest
+from messagestore_jobs.replay.begin import begin, note_replay, nothing, source_of, task_of, with_missed, with_task
+from messagestore_jobs.replay.chunks import Delivery
+from messagestore_jobs.replay.rounds import FilesRound, reached_by, refuse_ahead, round_delivery
+from messagestore_jobs.replay.sending import ReplayControl, Sending
+from messagestore_jobs.rows.matching import compiled, instant
+from messagestore_jobs.rows.tables import read_table
+
+
+def send_round(run: Run, control: ReplayControl) -> ReplayOutcome:
+    """End the round that an earlier run began, then send what is behind the cursor.
+
+    Raises:
+        RunFailedError: the cursor is ahead of its store, or what a replay raises.
+    """
+    if not exists(run.store):
+        return nothing()
+    return _Subscription(run, control).send()
+
+
+@dataclass
+class _Subscription:
+    """One run of a subscription."""
+
+    run: Run
+    control: ReplayControl
+
+    def __post_init__(self) -> None:
+        resource = self.run.document.resource
+        self._task, self._store = task_of(self.run), self.run.store
+        assert self._task.subscription is not None
+        self._asked = self._task.subscription
+        self._name = f"{resource.namespace}/{resource.name}"
+        self._id = store_id(self._store)
+        self._object = CursorObject(self._store, resource.namespace, resource.name, self._id)
+
+    def send(self) -> ReplayOutcome:
+        """Send one round, or two if one was begun before."""
+        if self._task.select.where is not None:
+            compiled(self._task.select.where, SUBSCRIPTION_COLUMNS, "select.where")
+        found = self._object.read()
+        cursor = found or self._new()
+        if cursor is None:
+            return nothing()
+        taken_up = found is not None and found.job != self._task.job_id
+        cursor = self._reset(cursor).model_copy(update={"job": self._task.job_id})
+        if cursor != found:
+            self._write(cursor)
+        outcome = nothing()
+        if cursor.round is not None:
+            outcome, cursor = self._go_on(cursor)
+        if outcome.complete and not outcome.progress.failed and self._head() != cursor.global_position:
+            cursor = self._begin(cursor)
+            if cursor.round is not None:
+                outcome, cursor = self._go_on(cursor)
+        return self._with_state(outcome, cursor, taken_up=taken_up)
+
+    def _head(self) -> int:
+        """The last global position that the store has given."""
+        return next_global_position(self._store) - 1
+
+    def _write(self, cursor: Cursor) -> None:
+        self._object.write(cursor.model_copy(update={"run": self.run.run}))
+
+    def _new(self) -> Cursor | None:
+        """A new cursor before the first message to send; None if that has no position yet."""
+        head, start = self._head(), self._asked.start
+        position = self._before(start, head)
+        if position is None or position > head:
+            return None
+        cursor = self._cursor_at(position)
+        # Transactions may know more, if the object was lost.
+        known = reached_by(round_delivery(self._round_run(cursor, 1), cursor))
+        if known.resets < 0:
+            return cursor
+        return cursor.model_copy(update={"global_position": known.position, "resets": known.resets})
+
+    def _cursor_at(self, position: int) -> Cursor:
+        job = self._task.job_id
+        return Cursor(store=self._id, subscription=self._name, global_position=position, run=self.run.run, job=job)
+
+    def _before(self, start: StartPoint, head: int) -> int | None:
+        """The position before the first message to send; None if it is not known yet."""
+        if start.global_position is not None:
+            return max(0, start.global_position - 1)
+        if start.at == "Now":
+            return head
+        rows = read_table(self.run.spark, self._store, "messages")
+        if start.inserted_at is not None:
+            rows = rows.where(F.col("inserted_at") >= instant(start.inserted_at))
+        first = rows.agg(F.min("global_position")).first()
+        if first is not None and first[0] is not None:
+            return int(first[0]) - 1
+        return None if start.inserted_at is not None and start.inserted_at > now(self.run.document) else head
+
+    def _reset(self, cursor: Cursor) -> Cursor:
+        """The cursor after a new request for a reset; a round under way is given up.
+
+        Raises:
+            RunFailedError: it asks for a position or time that the store has not reached.
+        """
+        asked = self._asked.reset
+        if asked is None or asked.value == cursor.reset:
+            # The same value may be asked for again once it was taken away.
+            return cursor if asked is not None else cursor.model_copy(update={"reset": None})
+        head = self._head()
+        position = self._before(asked.to, head)
+        if position is None or position > head:
+            raise ahead(f"reset-to {asked.value} is behind the store's last global position {head}")
+        number = cursor.round.number if cursor.round else cursor.rounds
+        delivery = round_delivery(self._round_run(cursor, number), cursor)
+        known = reached_by(delivery)
+        resets = max(cursor.resets, known.resets) + 1
+        self._note_reset(asked.value, resets, cursor.global_position, position)
+        if cursor.round is not None:
+            self._forget(delivery, cursor.round.number)
+        return cursor.model_copy(
+            update={
+                "global_position": position,
+                "resets": resets,
+                "reset": asked.value,
+                "rounds": max(number, known.rounds),
+                "parts": max(cursor.parts, known.parts),
+                "round": None,
+            }
+        )
+
+    def _note_reset(self, value: str, resets: int, before: int, after: int) -> None:
+        detail = {"job": self._task.job_id, "resetTo": value, "resets": resets}
+        counts = {"globalPositionBefore": before, "globalPositionAfter": after}
+        note(self._store, self.run.document, "Reset", detail, counts=counts, once=True)
+
+    def _begin(self, cursor: Cursor) -> Cursor:
+        """The cursor with a new round under way; without one if nothing is left to send."""
+        number = cursor.rounds + 1
+        head, known = self._head(), reached_by(round_delivery(self._round_run(cursor, number), cursor))
+        refuse_ahead(cursor, head, known)
+        if head == cursor.global_position:
+            return cursor
+        following = Round(number=number, until=head, first_part=max(cursor.parts, known.parts))
+        begun = cursor.model_copy(update={"round": following})
+        self._write(begun)
+        return begun
+
+    def _go_on(self, cursor: Cursor) -> tuple[ReplayOutcome, Cursor]:
+        """Send the round under way; the cursor has moved if it was sent to its end."""
+        assert cursor.round is not None
+        this = self._round_run(cursor, cursor.round.number)
+        delivery = round_delivery(this, cursor)
+        refuse_ahead(cursor, self._head(), reached_by(delivery))
+        outcome = self._sent(cursor, delivery)
+        if not outcome.complete:
+            return outcome, cursor
+        moved = self._moved(cursor, outcome, delivery)
+        self._write(moved)
+        self._forget(delivery, cursor.round.number)
+        sent = outcome.progress
+        return outcome.model_copy(
+            update={"progress": sent.model_copy(update={"missed": sent.missed + sent.lost, "lost": 0})}
+        ), moved
+
+    def _sent(self, cursor: Cursor, delivery: Delivery) -> ReplayOutcome:
+        """Send what is left of a round. What a changed spec asks for begins behind the chunks that are sealed."""
+        assert cursor.round is not None
+        this = self._round_run(cursor, cursor.round.number)
+        ended = delivery.ended()
+        if ended is not None:
+            return note_replay(this, ended)
+        task, begun = task_of(this), delivery.state.begun()
+        if begun is not None and begun.task != digest(task, self._store.uri):
+            if (chunks := delivery.state.chunks()) and (last := chunks[-1].last_global_position) is not None:
+                source = source_of(self._round_run(_until(cursor, last), cursor.round.number), begun)
+                sending = Sending(source, with_missed(source, begun), delivery, self.run.progress, self.control)
+                return note_replay(this, sending.cut_short())
+            delivery.state.remove()
+        source, frozen = begin(this, delivery)
+        if not frozen.splits:
+            delivery.state.remove()
+            passed = ReplayProgress(percent=100, missed=frozen.missed, erased=frozen.erased)
+            return nothing().model_copy(update={"selection": frozen.selection, "progress": passed})
+        return note_replay(this, Sending(source, frozen, delivery, self.run.progress, self.control).go_on())
+
+    def _moved(self, cursor: Cursor, outcome: ReplayOutcome, delivery: Delivery) -> Cursor:
+        """The cursor after a round; it ends earlier than it was to if the spec changed meanwhile."""
+        assert cursor.round is not None
+        sent = outcome.progress
+        cut = sent.percent < 100 and sent.last_global_position is not None
+        return cursor.model_copy(
+            update={
+                "global_position": sent.last_global_position if cut else cursor.round.until,
+                "rounds": cursor.round.number if outcome.selection.messages else cursor.rounds,
+                "sent": cursor.sent + sent.replayed,
+                "erased": cursor.erased + sent.erased,
+                "missed": cursor.missed + sent.missed + sent.lost,
+                "parts": delivery.next_part() if isinstance(delivery, FilesRound) else cursor.parts,
+                "round": None,
+            }
+        )
+
+    def _forget(self, delivery: Delivery, number: int) -> None:
+        """Remove what is left of a round's own state, once the cursor doesn't need it."""
+        delivery.state.remove()
+        held = self._state_store()
+        if held is None:
+            return
+        folder = held.objects(REPLAYS, self._round_job(number))
+        if folder.names():
+            with held.step("replay-forgotten"):
+                folder.delete_folder("")
+
+    def _state_store(self) -> HeldStore | None:
+        """The store whose folder has the rounds' state; None: it is beside the objects."""
+        to = self._task.destination
+        if isinstance(to, StreamDestination):
+            return self.run.store_of(to.table)
+        return None if to.kind == "files" else self._store
+
+    def _round_job(self, number: int) -> str:
+        """The id of a round; names of resources have no underscore."""
+        return f"{self._name.replace('/', '.')}_{number}"
+
+    def _round_run(self, cursor: Cursor, number: int) -> Run:
+        """A round, which is a replay of the positions behind the cursor."""
+        behind = Interval.model_validate({"from": cursor.global_position + 1, "to": cursor.until})
+        select = self._task.select.model_copy(update={"global_positions": behind})
+        return with_task(self.run, {"job_id": self._round_job(number), "request_digest": None, "select": select})
+
+    def _with_state(self, outcome: ReplayOutcome, cursor: Cursor, *, taken_up: bool) -> ReplayOutcome:
+        state = CursorState(
+            global_position=cursor.global_position,
+            rounds=cursor.rounds,
+            resets=cursor.resets,
+            reset=cursor.reset,
+            sent=cursor.sent,
+            erased=cursor.erased,
+            missed=cursor.missed,
+            lag=self._lag(cursor),
+            taken_up=taken_up,
+        )
+        return outcome.model_copy(update={"cursor": state, "round": cursor.rounds, "redelivered": cursor.sent})
+
+    def _lag(self, cursor: Cursor) -> Lag:
+        """The selected messages behind the cursor."""
+        as_of, head = now(self.run.document), self._head()
+        if head <= cursor.global_position:
+            return Lag(as_of=as_of, records=0)
+        rows = source_of(self._round_run(_until(cursor, head), 0), None).rows()
+        found = rows.agg(F.count("*").alias("records"), F.min("inserted_at").alias("oldest")).toArrow()
+        oldest = found["oldest"][0].as_py()
+        return Lag(
+            as_of=as_of, records=found["records"][0].as_py(), oldest_pending_time=in_utc(oldest) if oldest else None
+        )
+
+
+def _until(cursor: Cursor, position: int) -> Cursor:
+    """The cursor with a round up to a position."""
+    return cursor.model_copy(update={"round": Round(number=0, until=position)})

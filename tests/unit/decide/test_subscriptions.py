@@ -1,0 +1,139 @@
+"""The life of a subscription: a replay with a trigger and a start, which goes on behind its cursor."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from messagestore_core.contract.run_document import ReplayTask, Reset, StartPoint
+from messagestore_core.contract.run_report import (
+    CursorState,
+    FrozenSelection,
+    Lag,
+    ReplayOutcome,
+    ReplayProgress,
+    RunError,
+)
+from support.world import Key, World, run_once, stream
+
+AHEAD = RunError(reason="CursorAhead", message="the cursor is at 9, and the store's last global position is 5")
+AT = datetime(2026, 1, 5, 8, tzinfo=UTC)
+TABLE = "s3a://lake/orders"
+
+
+def job(world: World, **spec: Any) -> Key:
+    given = {
+        "streamRef": {"name": "orders"},
+        "start": {"at": "Beginning"},
+        "trigger": {"interval": "PT5M"},
+        "destination": {"files": {"uri": "s3a://replay/orders/"}},
+    }
+    return world.apply("ReplayJob", "orders-out", {**given, **spec})
+
+
+def sent(messages: int, position: int, rounds: int = 1, **cursor: Any) -> ReplayOutcome:
+    lag = Lag(as_of=AT, records=2, oldest_pending_time=AT)
+    state = CursorState(global_position=position, rounds=rounds, sent=messages, lag=lag, **cursor)
+    return ReplayOutcome(
+        selection=FrozenSelection(table_version=1, messages=messages, bytes=10),
+        progress=ReplayProgress(replayed=messages, percent=100),
+        complete=True,
+        round=rounds,
+        redelivered=messages,
+        cursor=state,
+    )
+
+
+def task_of(world: World) -> ReplayTask:
+    """The task of the run in progress."""
+    task = world.only_run().create.document.task
+    assert isinstance(task, ReplayTask)
+    return task
+
+
+def test_it_takes_no_lease_and_tells_how_far_it_is(world: World) -> None:
+    stream(world)
+    key = job(world)
+    world.reconcile()
+    app, task = world.only_run(), task_of(world)
+    assert (task.rounds, app.create.document.table.epoch) == (False, None)
+    assert task.subscription is not None
+    assert (task.subscription.start, task.subscription.reset) == (StartPoint(at="Beginning"), None)
+    world.start(app)
+    world.finish(app, outcome=sent(3, 7, missed=1, erased=2))
+    world.reconcile()
+    status = world.status(key)
+    (one,) = status.destinations
+    assert (status.phase, status.round, status.redelivered, status.started_at) == ("Idle", 1, 3, None)
+    assert (one.name, one.cursor.global_position, one.cursor.missed, one.cursor.erased) == ("", 7, 1, 2)
+    assert (one.lag.records, one.lag.oldest_pending_time, one.lag.as_of) == (2, *["2026-01-05T08:00:00Z"] * 2)
+    assert world.ready(key) == ("True", "Replayed", "3 messages sent to files/orders in 1 round so far")
+    world.wait(minutes=5, seconds=1)
+    run_once(world, outcome=sent(5, 9, 2))
+    assert world.status(key).round == 2
+
+
+def test_a_reset_starts_a_run_once_for_each_value(world: World) -> None:
+    stream(world)
+    key = job(world, trigger={"manual": {}})
+    world.annotate(key, run_requested="now")
+    run_once(world, outcome=sent(3, 7))
+    world.annotate(key, run_requested="now", reset_to="4")
+    world.reconcile()
+    subscription = task_of(world).subscription
+    run_once(world, outcome=sent(7, 7, 2, resets=1, reset="4"))
+    assert subscription is not None
+    assert subscription.reset == Reset(value="4", to=StartPoint(global_position=4))
+    assert world.status(key).last_reset == "4"
+    world.reconcile()
+    assert len(world.launched) == 2
+    world.annotate(key, run_requested="now", reset_to="2026-01-05T08:00:00Z")
+    world.reconcile()
+    assert len(world.launched) == 3
+    subscription = task_of(world).subscription
+    assert subscription is not None
+    assert subscription.reset == Reset(value="2026-01-05T08:00:00Z", to=StartPoint(inserted_at=AT))
+
+
+def test_a_value_that_is_no_place_is_refused(world: World) -> None:
+    stream(world)
+    key = job(world)
+    world.annotate(key, reset_to="yesterday")
+    world.reconcile()
+    assert world.launched == []
+    phase, reason, words = world.status(key).phase, world.ready(key)[1], world.ready(key)[2]
+    assert (phase, reason) == ("Stalled", "NotSupported")
+    assert "reset-to" in words
+    world.annotate(key, reset_to="Now")
+    world.reconcile()
+    assert len(world.launched) == 1
+
+
+def test_a_cursor_ahead_of_its_store_stalls_until_it_is_reset(world: World) -> None:
+    stream(world)
+    key = job(world)
+    run_once(world, error=AHEAD)
+    assert (world.status(key).phase, world.ready(key)[1]) == ("Stalled", "CursorAhead")
+    world.wait(hours=5)
+    world.reconcile()
+    assert len(world.launched) == 1
+    world.annotate(key, reset_to="6")
+    run_once(world, outcome=sent(1, 6, resets=1, reset="6"))
+    assert world.status(key).phase == "Idle"
+
+
+def test_a_changed_spec_is_sent_with_the_next_run(world: World) -> None:
+    stream(world)
+    key = job(world)
+    run_once(world, outcome=sent(3, 7))
+    job(world, select={"categories": ["order"]})
+    world.wait(minutes=6)
+    world.reconcile()
+    assert task_of(world).select.categories == ("order",)
+    run_once(world, outcome=sent(4, 9, 2))
+    assert world.status(key).phase == "Idle"
+
+
+def test_a_cursor_that_was_found_is_told_in_an_event(world: World) -> None:
+    stream(world)
+    key = job(world)
+    run_once(world, outcome=sent(3, 7, taken_up=True))
+    assert world.reasons(key).count("CursorFound") == 1

@@ -1,0 +1,95 @@
+"""The cursor of a subscription, as an object of the store."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messagestore_core.contract.stores import Table
+from messagestore_core.store.cursors import Cursor, CursorObject
+from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.fence import FencedError, HeldStore
+from messagestore_core.store.layout import is_run_state
+from messagestore_core.store.objects import Objects
+from support.stores import make_store
+
+NAME = "_cursors/shop.orders/cursor.json"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return make_store(tmp_path / "store", [])
+
+
+def opened(table: Table, store: str = "id-1") -> CursorObject:
+    return CursorObject(HeldStore(table.uri), "shop", "orders", store)
+
+
+def cursor(position: int = 0, **given: Any) -> Cursor:
+    fixed: dict[str, Any] = {"store": "id-1", "subscription": "shop/orders", "run": "run-1", "job": "shop.orders"}
+    return Cursor(**{**fixed, "global_position": position, **given})
+
+
+def test_it_is_read_as_it_was_written(table: Table, tmp_path: Path) -> None:
+    first = opened(table)
+    assert first.read() is None
+    first.write(cursor(3))
+    first.write(cursor(5))
+    assert opened(table).read() == cursor(5)
+    assert [str(path.relative_to(tmp_path / "store")) for path in tmp_path.rglob("cursor*")] == [NAME]
+    assert is_run_state(NAME)
+
+
+def test_of_two_runs_the_one_that_wrote_last_goes_on(table: Table) -> None:
+    first, second = opened(table), opened(table)
+    first.read()
+    first.write(cursor(3))
+    second.read()
+    second.write(cursor(3, run="run-2"))
+    with pytest.raises(FencedError):
+        first.write(cursor(9))
+    second.write(cursor(4, run="run-2"))
+    assert opened(table).read() == cursor(4, run="run-2")
+
+
+def test_of_two_runs_that_found_none_one_makes_it(table: Table) -> None:
+    first, second = opened(table), opened(table)
+    first.read()
+    second.read()
+    first.write(cursor(3))
+    with pytest.raises(FencedError):
+        second.write(cursor(7, run="run-2"))
+    assert opened(table).read() == cursor(3)
+
+
+def test_a_write_whose_answer_was_lost_counts_if_it_is_there(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = opened(table)
+    first.read()
+    first.write(cursor(3))
+    replace = Objects.replace
+
+    def unheard(self: Objects, name: str, content: bytes, etag: str) -> bool:
+        replace(self, name, content, etag)
+        # As the request that is repeated finds the object of the first one.
+        return False
+
+    monkeypatch.setattr(Objects, "replace", unheard)
+    first.write(cursor(4))
+    assert opened(table).read() == cursor(4)
+
+
+def test_a_store_that_was_made_again_has_no_cursor_and_gets_one(table: Table) -> None:
+    first = opened(table)
+    first.read()
+    first.write(cursor(3))
+    again = opened(table, "id-2")
+    assert again.read() is None
+    again.write(cursor(1, store="id-2"))
+    assert opened(table, "id-2").read() == cursor(1, store="id-2")
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", cursor(3).model_dump_json(by_alias=True).encode()[:-2]])
+def test_what_is_no_cursor_is_refused(table: Table, content: bytes) -> None:
+    Objects(table.uri, HeldStore(table.uri).storage).write(NAME, content)
+    with pytest.raises(TableRefusedError, match="is not what a run writes there"):
+        opened(table).read()
