@@ -278,6 +278,7 @@ def stream_of_shapes() -> Document:
         "time": {"path": "$.ts_ms", "unit": "Milliseconds", "default": "0"},
         "expiresAt": {"file": "Path", "pattern": "until=([0-9]+)/", "unit": "Seconds"},
         "streamId": {"partition": "dt"},
+        "correlationId": {"path": "$.id", "in": "Outer", "level": 2},
         "type": {"file": "Name", "pattern": "^([a-z]+)-", "default": "none"},
     }
     headers: Document = {"tenant": {"partition": "tenant"}, "file": {"file": "Place"}, "by": {"value": "us"}}

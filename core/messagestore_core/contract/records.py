@@ -7,6 +7,7 @@ from pydantic import Field
 
 from messagestore_core.contract.base import (
     ContractModel,
+    Integer,
     JsonPath,
     MessagePath,
     MessageTypes,
@@ -26,6 +27,18 @@ class ValueMapping(ContractModel):
     """Where a value comes from: a path in the record, a part of a Kafka record, the record's file, or a constant."""
 
     path: JsonPath | None = Field(default=None, description="Path in the record.")
+    in_: Literal["Record", "Outer"] | None = Field(
+        default=None,
+        alias="in",
+        exclude_if=lambda where: where is None,
+        description="What path is in. Record has the fields, and counts if this is absent; Outer is around it, as "
+        "unwrap found it.",
+    )
+    level: Annotated[Integer, Field(ge=1, le=3)] | None = Field(
+        default=None,
+        exclude_if=lambda level: level is None,
+        description="With in Outer: by how many steps of unwrap it is around the record. If absent, 1.",
+    )
     header: Annotated[str, Field(strict=True, min_length=1, max_length=249)] | None = Field(
         default=None, description="Header of the Kafka record. Only with source.kafka."
     )
@@ -53,6 +66,11 @@ class ValueMapping(ContractModel):
     )
     default: Value | None = Field(default=None, description="Default if the value is absent or null.")
     value: Value | None = Field(default=None, description="A constant, the same for every record.")
+
+    @property
+    def outer(self) -> int:
+        """By how many steps of unwrap the path's record is around the one with the fields; 0: it is that one."""
+        return (self.level or 1) if self.in_ == "Outer" else 0
 
     @property
     def of_file(self) -> bool:

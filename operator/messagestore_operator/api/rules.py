@@ -193,6 +193,16 @@ FIELD_MAPPING = (
         holds=lambda mapping: mapping.pattern is None or mapping.file is not None,
     ),
     ValidationRule(
+        message="in goes with path: leave it out, or give path",
+        cel="!has(self.__in__) || has(self.path)",
+        holds=lambda mapping: mapping.in_ is None or mapping.path is not None,
+    ),
+    ValidationRule(
+        message="level goes with in Outer: leave it out, or set that",
+        cel="!has(self.level) || (has(self.__in__) && self.__in__ == 'Outer')",
+        holds=lambda mapping: mapping.level is None or mapping.in_ == "Outer",
+    ),
+    ValidationRule(
         message="default goes with all but value: beside it, it would never be used",
         cel="!has(self.default) || !has(self.value)",
         holds=lambda mapping: mapping.default is None or mapping.value is None,

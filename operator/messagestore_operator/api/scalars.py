@@ -196,11 +196,13 @@ _PART = rf"({_SIGN}([*+?]\??|\{{[0-9]{{1,2}}(,([0-9]{{1,2}})?)?\}}\??)?|[\^$|]|\
 
 _NO_GROUP = r"\\.|\[([^\]\\]|\\.)+\]|\(\?:"
 
+_OTHER = r"[^\\(\[\x00-\x1f\x7f"
+
 
 class GroupPattern(RuledText):
     """A regular expression with one group, of what RE2 and Python have alike."""
 
-    pattern = rf"^([^\\(\[]|{_NO_GROUP})*\((([^\\(\[?]|{_NO_GROUP})([^\\(\[]|{_NO_GROUP})*)?$"
+    pattern = rf"^({_OTHER}]|{_NO_GROUP})*\((({_OTHER}?]|{_NO_GROUP})({_OTHER}]|{_NO_GROUP})*)?$"
     max_length = 256
     expected = "a regular expression with exactly one group, such as tenant=([a-z]+)/"
     worded = True

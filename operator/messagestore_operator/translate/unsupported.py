@@ -35,6 +35,8 @@ def _of_envelope(stream: MessageStream) -> Iterator[RefusedField]:
     mapped |= {("addHeaders", name): mapping for name, mapping in envelope.add_headers.items()}
     for (part, name), mapping in mapped.items():
         path = ("spec", "envelope", part, name)
+        if mapping.outer > len(envelope.unwrap):
+            yield RefusedField(path, f"there is no record around it: add steps to unwrap, {mapping.outer} in all")
         if mapping.path is not None or mapping.value is not None:
             continue
         if mapping.of_file and of_kafka:

@@ -5,6 +5,7 @@ wire_unknown, the name of a field that the Native format doesn't define, and wir
 can't be read. A typed column is null if its text is absent or invalid; ``problems`` tells which.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from pyspark.sql import Column
@@ -72,7 +73,7 @@ def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: b
         read, mapped = F.struct(*(F.lit(None).cast("string").alias(name) for name in ("reason", "detail"))), frozenset()
     else:
         read = _json_record(envelope, of_line=file_format == "JSONLines" and not of_kafka)
-        mapped = frozenset(_paths(envelope))
+        mapped = frozenset(_paths(envelope)).union(*_outer_paths(envelope).values())
     if envelope.format == "CloudEvents":
         mapped |= {"headers"}
         if of_kafka:
@@ -198,11 +199,15 @@ def _json_record(envelope: Envelope, *, of_line: bool) -> Column:
         "restAsHeaders": envelope.format == "CloudEvents",
         "known": sorted(native.NAMES) if envelope.format == "Native" else [],
         "otherwise": _AS_DOCUMENTS if of_line else "",
+        "outer": [
+            {"level": level, "paths": {name: steps(path) for name, path in paths.items()}}
+            for level, paths in _outer_paths(envelope).items()
+        ],
         "unwrap": [
             {"path": steps(one.path), "text": one.path, "base64": one.encoding == "Base64"} for one in envelope.unwrap
         ],
     }
-    return json_envelope(spec, (*_READ_TEXTS, *(_header_text(name) for name in _paths_of_headers(envelope))))
+    return json_envelope(spec, (*_READ_TEXTS, *_added_texts(envelope)))
 
 
 def _paths(envelope: Envelope) -> dict[str, str]:
@@ -212,16 +217,27 @@ def _paths(envelope: Envelope) -> dict[str, str]:
         case "CloudEvents":
             return cloud_events.PATHS
         case "Custom":
-            return {name: m.path for name, m in envelope.fields.items() if m.path is not None}
+            return _paths_in(envelope.fields, 0)
 
 
 def _every_path(envelope: Envelope) -> dict[str, str]:
     """Those of headers that are added, too."""
-    return _paths(envelope) | {_header_text(name): path for name, path in _paths_of_headers(envelope).items()}
+    return _paths(envelope) | _paths_in(_added_texts(envelope), 0)
 
 
-def _paths_of_headers(envelope: Envelope) -> dict[str, str]:
-    return {name: mapping.path for name, mapping in envelope.add_headers.items() if mapping.path is not None}
+def _outer_paths(envelope: Envelope) -> dict[int, dict[str, str]]:
+    """The paths in each record around the unwrapped one, by its level."""
+    mappings = {**envelope.fields, **_added_texts(envelope)}
+    found = {level: _paths_in(mappings, level) for level in range(1, len(envelope.unwrap) + 1)}
+    return {level: paths for level, paths in found.items() if paths}
+
+
+def _paths_in(mappings: Mapping[str, ValueMapping], level: int) -> dict[str, str]:
+    return {name: m.path for name, m in mappings.items() if m.path is not None and m.outer == level}
+
+
+def _added_texts(envelope: Envelope) -> dict[str, ValueMapping]:
+    return {_header_text(name): m for name, m in envelope.add_headers.items() if m.path is not None}
 
 
 def _header_text(name: str) -> str:

@@ -1,5 +1,6 @@
 """Values that a record doesn't have itself: of its file, and of what is around it."""
 
+import base64
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource, ValueMapping
+from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource, Unwrap, ValueMapping
 from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.progress import Silent
@@ -178,3 +179,53 @@ def test_a_redrive_finds_the_path_of_a_record_that_was_set_aside_before_it_was_m
     stream.settings["envelope"] = custom(messageId=FieldMapping(partition="dt"))
     redrive(stream)
     assert stream.ids() == ["1"]
+
+
+def test_a_field_may_come_from_what_is_around_an_unwrapped_record(stream: Stream) -> None:
+    stream.settings["envelope"] = Envelope(
+        format="Custom",
+        unwrap=(Unwrap(path="$.Message"), Unwrap(path="$.detail", encoding="Base64")),
+        fields={
+            "messageId": FieldMapping(path="$.id", in_="Outer", level=2),
+            "category": FieldMapping(path="$.category", in_="Record"),
+            "type": FieldMapping(path="$.kind", in_="Outer"),
+            "correlationId": FieldMapping(path="$.id"),
+            "headers": FieldMapping(path="$.attributes", in_="Outer", level=2),
+            "metadata": FieldMapping(path="$", in_="Outer"),
+            "payload": FieldMapping(path="$.number", in_="Outer", level=2),
+            "causationId": FieldMapping(path="$.gone", in_="Outer", default="none"),
+        },
+        add_headers={"kind": ValueMapping(path="$.kind", in_="Outer"), "a": ValueMapping(path="$.kind")},
+    )
+    inner = base64.b64encode(b'{"category":"c","id":"inner","kind":"k"}').decode()
+    middle = f'{{"detail":"{inner}",  "kind":"mid\\u00e9"}}'
+    outer = {"id": "outer", "attributes": {"a": "own", "n": 1}, "Message": middle}
+    good = json.dumps(outer).encode()[:-1] + b', "number": 1.10}'
+    bad = good.replace(b'"outer"', b"[7]")
+    stream.arrive("a.jsonl", lines(good, bad))
+    assert stream.run().counts == IngestCounts(received=2, stored=1, dead_lettered=1)
+    (message,) = stream.messages()
+    assert message["headers"] == {"a": "own", "n": "1", "kind": "midé"}
+    assert message["metadata"] == middle
+    assert message["payload"] == b"1.10"
+    names = ("message_id", "category", "type", "correlation_id", "causation_id")
+    assert tuple(message[name] for name in names) == ("outer", "c", "midé", "inner", "none")
+    (letter,) = stream.dead_letters()
+    assert (letter["raw"], letter["reason"], letter["detail"]) == (bad, "InvalidField", "messageId is an array")
+    stream.settings["envelope"] = stream.settings["envelope"].model_copy(
+        update={
+            "fields": stream.settings["envelope"].fields
+            | {"messageId": FieldMapping(path="$.id[0]", in_="Outer", level=2)}
+        }
+    )
+    redrive(stream)
+    assert stream.ids() == ["outer", "7"]
+
+
+def test_headers_come_from_around_native_records_and_events_too(stream: Stream) -> None:
+    stream.settings["envelope"] = Envelope(
+        unwrap=(Unwrap(path="$.body"),), add_headers={"region": ValueMapping(path="$.region", in_="Outer")}
+    )
+    stream.arrive("a.jsonl", lines(b'{"region":"eu","body":' + record("a") + b"}", b'{"body":' + record("b") + b"}"))
+    stream.run()
+    assert [row["headers"] for row in stream.messages()] == [{"region": "eu"}, {}]

@@ -22,11 +22,9 @@ GOOD = {
 }
 BAD = {
     **dict.fromkeys(
-        ["", "a", "(a)(b)", "((a))", "(?P<n>a)", "(?i)(a)", "(?=(a))", r"\(a\)", "[(a)]"], "exactly one group"
+        ["", "a", "(a)(b)", "((a))", "(?P<n>a)", "(?i)(a)", "(?=(a))", r"\(a\)", "[(a)]", "(a)\n"], "exactly one group"
     ),
-    **dict.fromkeys(
-        [r"(a)\1", "(a++)", "(a{1000})", "(a){9}", "(*)", "(a|*)", r"(\p{L})", r"(\Qa\E)", "(a)\n"], "signs"
-    ),
+    **dict.fromkeys([r"(a)\1", "(a++)", "(a{1000})", "(a){9}", "(*)", "(a|*)", r"(\p{L})", r"(\Qa\E)"], "signs"),
     **dict.fromkeys(["(a", "a)(", "([z-a])"], "regular expression: "),
 }
 
