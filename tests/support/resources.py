@@ -292,8 +292,12 @@ def stream_of_shapes() -> Document:
         "messageId": {"path": "$.id"},
         "category": {"value": "change"},
         "time": {"path": "$.ts_ms", "unit": "Milliseconds", "default": "0"},
-        "expiresAt": {"path": "$.until", "unit": "Seconds"},
+        "expiresAt": {"file": "Path", "pattern": "until=([0-9]+)/", "unit": "Seconds"},
+        "streamId": {"partition": "dt"},
+        "correlationId": {"path": "$.id", "in": "Outer", "level": 2},
+        "type": {"file": "Name", "pattern": "^([a-z]+)-", "default": "none"},
     }
+    headers: Document = {"tenant": {"partition": "tenant"}, "file": {"file": "Place"}, "by": {"value": "us"}}
     spec: Document = {
         "table": {"uri": "s3a://lake/changes"},
         "source": {"files": {"uri": "s3a://landing/changes", **files}},
@@ -302,6 +306,7 @@ def stream_of_shapes() -> Document:
             "format": "Custom",
             "unwrap": [{"path": "$.data", "encoding": "Base64"}, {"path": "$.Message", "encoding": "Text"}],
             "fields": fields,
+            "addHeaders": headers,
         },
         "lifecycle": {
             "source": {"files": {"uri": "s3a://landing/outcomes", **files}},

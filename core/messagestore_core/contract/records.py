@@ -7,6 +7,7 @@ from pydantic import Field
 
 from messagestore_core.contract.base import (
     ContractModel,
+    Integer,
     JsonPath,
     MessagePath,
     MessageTypes,
@@ -23,9 +24,21 @@ SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"
 
 
 class ValueMapping(ContractModel):
-    """Where a value comes from: a path in the record, a part of a Kafka record, or a constant."""
+    """Where a value comes from: a path in the record, a part of a Kafka record, the record's file, or a constant."""
 
     path: JsonPath | None = Field(default=None, description="Path in the record.")
+    in_: Literal["Record", "Outer"] | None = Field(
+        default=None,
+        alias="in",
+        exclude_if=lambda where: where is None,
+        description="What path is in. Record has the fields, and counts if this is absent; Outer is around it, as "
+        "unwrap found it.",
+    )
+    level: Annotated[Integer, Field(ge=1, le=3)] | None = Field(
+        default=None,
+        exclude_if=lambda level: level is None,
+        description="With in Outer: by how many steps of unwrap it is around the record. If absent, 1.",
+    )
     header: Annotated[str, Field(strict=True, min_length=1, max_length=249)] | None = Field(
         default=None, description="Header of the Kafka record. Only with source.kafka."
     )
@@ -33,8 +46,36 @@ class ValueMapping(ContractModel):
         default=None,
         description="A part of the Kafka record. Place is its topic, partition and offset. Only with source.kafka.",
     )
+    file: Literal["Path", "Name", "ModifiedAt", "Place"] | None = Field(
+        default=None,
+        exclude_if=lambda part: part is None,
+        description="What is known of the record's file. Path is the one below source.files.uri, Name its last part, "
+        "ModifiedAt a time by RFC 3339, Place URI#offset of the record. Only with source.files.",
+    )
+    pattern: str | None = Field(
+        default=None,
+        exclude_if=lambda pattern: pattern is None,
+        description="With file: a regular expression (RE2) with one group, of which the value is what the group "
+        "matches, nothing decoded. If it matches nothing, the value is absent.",
+    )
+    partition: Annotated[str, Field(strict=True, min_length=1, max_length=249)] | None = Field(
+        default=None,
+        exclude_if=lambda name: name is None,
+        description="Name of a partition in the file's path below source.files.uri, as dt of dt=2026-03-01. Escapes "
+        "are decoded, and __HIVE_DEFAULT_PARTITION__ is null, as Hive has it. Only with source.files.",
+    )
     default: Value | None = Field(default=None, description="Default if the value is absent or null.")
     value: Value | None = Field(default=None, description="A constant, the same for every record.")
+
+    @property
+    def outer(self) -> int:
+        """By how many steps of unwrap the path's record is around the one with the fields; 0: it is that one."""
+        return (self.level or 1) if self.in_ == "Outer" else 0
+
+    @property
+    def of_file(self) -> bool:
+        """Whether the value is one of the record's file."""
+        return self.file is not None or self.partition is not None
 
 
 class FieldMapping(ValueMapping):
@@ -67,6 +108,12 @@ class Envelope(ContractModel):
     """What happens to a Native record that has a field which the Native format doesn't define."""
     unwrap: tuple[Unwrap, ...] = Field(default=(), exclude_if=lambda steps: not steps)
     """The steps from a record to the record within it that has the fields, outer to inner."""
+    add_headers: dict[str, ValueMapping] = Field(default={}, exclude_if=lambda headers: not headers)
+    """Headers by name, of messages whose records don't have them."""
+
+    def mappings(self) -> tuple[ValueMapping, ...]:
+        """All mappings of values."""
+        return (*self.fields.values(), *self.add_headers.values())
 
 
 class FieldSource(ContractModel):
@@ -145,6 +192,8 @@ class RecordsSource(_UnderPrefix):
     kind: Literal["records"] = "records"
     of_kafka: bool = False
     """Whether the stream reads Kafka. Then a record's key, headers and time count too."""
+    below: str | None = Field(default=None, exclude_if=lambda uri: uri is None)
+    """The folder that a stream of files reads."""
 
 
 class KafkaCredentials(ContractModel):

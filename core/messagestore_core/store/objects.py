@@ -35,6 +35,11 @@ def local_path(uri: str) -> str:
     return uri.removeprefix("file:")
 
 
+def beginning(uri: str) -> str:
+    """What the URI of each file below a folder begins with, as files are listed."""
+    return f"{(LOCAL + local_path(uri) if is_local(uri) else uri).rstrip('/')}/"
+
+
 def delta_uri(uri: str) -> str:
     """The URI for delta-rs, with % encoded, as delta-rs decodes URIs of object storage."""
     return local_path(uri) if is_local(uri) else uri.replace("s3a://", "s3://", 1).replace("%", "%25")

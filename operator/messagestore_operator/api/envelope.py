@@ -12,19 +12,27 @@ from messagestore_core.contract.base import Integer, MessagePath, Value
 from messagestore_core.envelope import COLUMNS
 from messagestore_operator.api import rules
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.scalars import UniqueNames
+from messagestore_operator.api.scalars import GroupPattern, UniqueNames
 
 
 class FieldMapping(records.ValueMapping, Model):
-    """Where one canonical field comes from: a path in the record, a part of a Kafka record, or a constant."""
+    """Where one value comes from: a path in the record, a part of a Kafka record, the record's file, or a constant."""
 
     validations = rules.FIELD_MAPPING
+
+    pattern: GroupPattern | None = Field(
+        default=None, description=records.ValueMapping.model_fields["pattern"].description
+    )
 
 
 class TimeMapping(records.FieldMapping, Model):
     """Where a time comes from."""
 
     validations = rules.TIME_MAPPING
+
+    pattern: GroupPattern | None = Field(
+        default=None, description=records.ValueMapping.model_fields["pattern"].description
+    )
 
 
 def _mapping(description: str) -> FieldMapping | None:
@@ -171,6 +179,11 @@ class Envelope(Model):
         default=(),
         description="Steps from a record to the record within it that has the fields, outer to inner. A dead letter "
         "has the outermost.",
+    )
+    add_headers: Annotated[dict[str, FieldMapping], Field(max_length=16)] = Field(
+        default={},
+        description="Headers by name, with where each comes from, in any format. A header of the record itself counts "
+        "more.",
     )
     translators: Annotated[tuple[Translator, ...], Field(max_length=32), UniqueNames("fromVersion")] = Field(
         default=(),

@@ -214,9 +214,24 @@ STREAM = (
 )
 
 FIELD_MAPPING = (
-    exactly_one("path", "header", "record", "value"),
+    exactly_one("path", "header", "record", "file", "partition", "value"),
     ValidationRule(
-        message="default goes with path, header or record: beside value it would never be used",
+        message="pattern goes with file: leave it out, or give file Path or Name",
+        cel="!has(self.pattern) || has(self.file)",
+        holds=lambda mapping: mapping.pattern is None or mapping.file is not None,
+    ),
+    ValidationRule(
+        message="in goes with path: leave it out, or give path",
+        cel="!has(self.__in__) || has(self.path)",
+        holds=lambda mapping: mapping.in_ is None or mapping.path is not None,
+    ),
+    ValidationRule(
+        message="level goes with in Outer: leave it out, or set that",
+        cel="!has(self.level) || (has(self.__in__) && self.__in__ == 'Outer')",
+        holds=lambda mapping: mapping.level is None or mapping.in_ == "Outer",
+    ),
+    ValidationRule(
+        message="default goes with all but value: beside it, it would never be used",
         cel="!has(self.default) || !has(self.value)",
         holds=lambda mapping: mapping.default is None or mapping.value is None,
     ),
@@ -224,9 +239,16 @@ FIELD_MAPPING = (
 TIME_MAPPING = (
     *FIELD_MAPPING,
     ValidationRule(
-        message="unit goes with path or header: beside record or value no number would have it",
-        cel="!has(self.unit) || has(self.path) || has(self.header)",
-        holds=lambda mapping: mapping.unit is None or mapping.path is not None or mapping.header is not None,
+        message="unit goes with path, header, partition, and file Path or Name: beside another no number would have it",
+        cel=(
+            "!has(self.unit) || has(self.path) || has(self.header) || has(self.partition)"
+            " || (has(self.file) && self.file in ['Path', 'Name'])"
+        ),
+        holds=lambda mapping: (
+            mapping.unit is None
+            or _count_given(mapping, ("path", "header", "partition")) > 0
+            or mapping.file in ("Path", "Name")
+        ),
     ),
 )
 ENVELOPE_FIELDS = ValidationRule(

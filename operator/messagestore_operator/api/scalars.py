@@ -6,6 +6,7 @@ Each keeps the text as it was written, is checked once, and has its value as a p
 from __future__ import annotations
 
 import datetime as dt
+import re
 import zoneinfo
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -192,6 +193,39 @@ class SourceUri(RuledText):
     validations = (rules.NO_DOTS,)
 
     __slots__ = ()
+
+
+_SIGN = r"([^][\\^$|(){}*+?\x00-\x1f\x7f]|\\([dDsSwW]|[!-/:-@[-`{-~])|\[\^?([^][\\]|\\([dDsSwW]|[!-/:-@[-`{-~]))+\])"
+_PART = rf"({_SIGN}([*+?]\??|\{{[0-9]{{1,2}}(,([0-9]{{1,2}})?)?\}}\??)?|[\^$|]|\\b|\(\?:|\)([*+?]\??)?)"
+
+
+_NO_GROUP = r"\\.|\[([^\]\\]|\\.)+\]|\(\?:"
+
+_OTHER = r"[^\\(\[\x00-\x1f\x7f"
+
+
+class GroupPattern(RuledText):
+    """A regular expression with one group, of what RE2 and Python have alike."""
+
+    pattern = rf"^({_OTHER}]|{_NO_GROUP})*\((({_OTHER}?]|{_NO_GROUP})({_OTHER}]|{_NO_GROUP})*)?$"
+    max_length = 256
+    expected = "a regular expression with exactly one group, such as tenant=([a-z]+)/"
+    worded = True
+
+    __slots__ = ()
+
+    def check_meaning(self) -> None:
+        """Refuse what RE2 reads otherwise than Python, and what is no expression."""
+        if not re.fullmatch(rf"({_PART})+", self.replace("(", "(?:").replace("(?:?:", "(?:")):
+            raise PydanticCustomError(
+                "form",
+                "must have no other signs than ., [a-z], \\d, \\w, \\s, \\b, ^, $, |, (?:...), *, +, ?, and {2,3} "
+                "behind a character or a class; put a backslash before a sign that stands for itself",
+            )
+        try:
+            re.compile(self)
+        except re.error as error:
+            raise PydanticCustomError("form", f"must be a regular expression: {error}") from None
 
 
 class Glob(RuledText):

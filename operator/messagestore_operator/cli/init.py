@@ -80,10 +80,6 @@ def _proposed(folder: str, name: str | None) -> str:
     if not shape.records:
         raise _failed(f"{len(files)} files of {folder} have no record in their first bytes")
     mapped = map_fields(shape, category(name))
-    if mapped.id_is_missing:
-        raise _failed(
-            f"no field is there, and differs, in all {len(shape.records)} sampled records, so none identifies a message"
-        )
     _show(shape, mapped)
     entries = entries_of(location.uri, os.environ)
     head = (

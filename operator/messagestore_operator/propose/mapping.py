@@ -94,16 +94,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Mapped:
-    """How records are read: their format, and with Custom the fields.
-
-    Attributes:
-        id_is_missing: whether no field of the records identifies them.
-    """
+    """How records are read: their format, and with Custom the fields."""
 
     format: Literal["Native", "CloudEvents", "Custom"]
     reason: str
     choices: tuple[Choice, ...] = ()
-    id_is_missing: bool = False
 
 
 def map_fields(shape: Shape, category: str) -> Mapped:
@@ -120,9 +115,9 @@ def map_fields(shape: Shape, category: str) -> Mapped:
     columns, count = _columns(shape.records), len(shape.records)
     known_fields = {one.field: one for one in _known(shape.records, columns)}
     guessed = {one.field: one for one in _guesses(columns, count, category)}
-    choices = {**guessed, **known_fields}
+    choices = {"messageId": _place(count), **guessed, **known_fields}
     order = [name for name in _ORDER if name in choices]
-    return Mapped("Custom", "fields are mapped", tuple(choices[name] for name in order), "messageId" not in choices)
+    return Mapped("Custom", "fields are mapped", tuple(choices[name] for name in order))
 
 
 def _known(records: Sequence[Any], columns: Mapping[str, Values]) -> Iterator[Choice]:
@@ -296,6 +291,11 @@ def _time(path: str, values: Values, why: str | None = None) -> Choice:
     if unit in (None, "RFC3339"):
         return Choice("time", {"path": path}, why or "times by RFC 3339")
     return Choice("time", {"path": path, "unit": str(unit)}, why or f"numbers, {str(unit).lower()} since 1970")
+
+
+def _place(count: int) -> Choice:
+    why = f"no field is there, and differs, in all {count} records: where a record begins in its file identifies it"
+    return Choice("messageId", {"file": "Place"}, why)
 
 
 def _constant(category: str) -> Choice:

@@ -53,6 +53,7 @@ def _preview(shape: Shape, mapped: Mapped, record: Any) -> Preview | None:
         return _of_event(record)
     paths = {one.field: one.source["path"] for one in mapped.choices if "path" in one.source}
     constants = {one.field: one.source["value"] for one in mapped.choices if "value" in one.source}
+    constants |= {one.field: _PLACE for one in mapped.choices if "file" in one.source}
     unit = next((one.source.get("unit") for one in mapped.choices if one.field == "time"), None)
     if shape.format == "Text":
         return Preview(_PLACE, constants["category"], None, None, str(record).encode())

@@ -106,4 +106,5 @@ def _last_line_after(files: FilesSource) -> timedelta | None:
 def _envelope(envelope: Envelope) -> record_contract.Envelope:
     given = envelope.fields.given() if envelope.fields else {}
     fields = {name: as_document(record_contract.FieldMapping, mapping) for name, mapping in given.items()}
-    return as_document(record_contract.Envelope, envelope, fields=fields)
+    added = {name: as_document(record_contract.ValueMapping, one) for name, one in envelope.add_headers.items()}
+    return as_document(record_contract.Envelope, envelope, fields=fields, add_headers=added)

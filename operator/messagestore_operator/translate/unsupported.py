@@ -41,12 +41,19 @@ def _of_reset(resource: Resource) -> Iterator[RefusedField]:
 
 def _of_envelope(stream: MessageStream) -> Iterator[RefusedField]:
     """Mappings that can find nothing, or only values that the field can't have."""
-    fields = stream.spec.envelope.fields.given() if stream.spec.envelope.fields else {}
-    for name, mapping in fields.items():
-        path = ("spec", "envelope", "fields", name)
+    envelope, of_kafka = stream.spec.envelope, stream.spec.source.kafka is not None
+    fields = envelope.fields.given() if envelope.fields else {}
+    mapped = {("fields", name): mapping for name, mapping in fields.items()}
+    mapped |= {("addHeaders", name): mapping for name, mapping in envelope.add_headers.items()}
+    for (part, name), mapping in mapped.items():
+        path = ("spec", "envelope", part, name)
+        if mapping.outer > len(envelope.unwrap):
+            yield RefusedField(path, f"there is no record around it: add steps to unwrap, {mapping.outer} in all")
         if mapping.path is not None or mapping.value is not None:
             continue
-        if stream.spec.source.kafka is None:
-            yield RefusedField(path, "only records of Kafka have a header or record: give a path, or a value")
-        elif name in _DOCUMENTS:
+        if mapping.of_file and of_kafka:
+            yield RefusedField(path, "records of Kafka have no file or partition: give a path, a header or a record")
+        elif not (mapping.of_file or of_kafka):
+            yield RefusedField(path, "only records of Kafka have a header or record: give a path, a file or a value")
+        elif part == "fields" and name in _DOCUMENTS:
             yield RefusedField(path, f"{name} is a JSON document: give a path to it in the record's value")

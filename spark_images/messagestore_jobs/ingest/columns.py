@@ -25,6 +25,8 @@ from messagestore_jobs.ingest.envelope import (
     envelope_columns,
     field_columns,
     name_columns,
+    record_says,
+    says_more,
     tells_unknown,
     wire,
 )
@@ -33,7 +35,6 @@ from messagestore_jobs.ingest.validation import verdict_columns
 from messagestore_jobs.ingest.write import assignment_columns, clock, dead_letter_columns, identity, row_columns
 from messagestore_jobs.sequences import declared_size
 from messagestore_jobs.source.columns import Projections, whole_number
-from messagestore_jobs.source.kafka_envelope import record_says
 
 DEAD_LETTER = "letter"
 TOMBSTONE = "tombstone"
@@ -97,7 +98,7 @@ def columns_of(
     return Columns(
         validated=(
             *envelope_columns(task.envelope, task.source.format, of_kafka=_of_kafka(task)),
-            *([(record_says().alias("record_says"),)] if _of_kafka(task) else []),
+            *([(record_says(of_kafka=_of_kafka(task)).alias("record_says"),)] if _says(task) else []),
             *field_columns(task, clock()),
             *verdict_columns(task),
         ),
@@ -128,6 +129,10 @@ def _of_kafka(task: IngestTask) -> bool:
     return task.source.kind == "kafka" or (task.source.kind == "records" and task.source.of_kafka)
 
 
+def _says(task: IngestTask) -> bool:
+    return says_more(task.envelope, of_kafka=_of_kafka(task))
+
+
 def _narrow(task: IngestTask, dead_letter_bytes_at_once: int) -> tuple[Column, ...]:
     ordering = tuple(_ordering(task))
     suspect = reduce(or_, [F.col("reason").isNotNull(), F.col("expired"), *(t.isNotNull() for t in ordering)])
@@ -139,7 +144,7 @@ def _narrow(task: IngestTask, dead_letter_bytes_at_once: int) -> tuple[Column, .
         F.col("reason").isNotNull().alias("dead"),
         F.col("unselected"),
         F.col("expired"),
-        F.when(suspect, _dead_letter_bytes(of_kafka=_of_kafka(task))).alias("letter_bytes"),
+        F.when(suspect, _dead_letter_bytes(says=_says(task))).alias("letter_bytes"),
         *_dead_letter(task, dead_letter_bytes_at_once),
         *_unknown(task),
         *(t.alias(ORDERING) for t in ordering),
@@ -163,9 +168,9 @@ def _dead_letter(task: IngestTask, at_once: int) -> Iterator[Column]:
     Most batches have few, and reading them later means reading the whole batch again.
     """
     if task.source.kind != "records":
-        size = _dead_letter_bytes(of_kafka=_of_kafka(task))
+        size = _dead_letter_bytes(says=_says(task))
         fits = F.call_function("messagestore.within", size, F.lit(at_once).cast("bigint"))
-        dead_letter = F.struct(*dead_letter_columns(says=_of_kafka(task)))
+        dead_letter = F.struct(*dead_letter_columns(says=_says(task)))
         # Without the cast, fields that no dead letter has null would count as never null in other records too.
         yield F.when(F.col("reason").isNotNull() & fits, dead_letter).cast(_dead_letter_type(task)).alias(DEAD_LETTER)
 
@@ -173,12 +178,12 @@ def _dead_letter(task: IngestTask, at_once: int) -> Iterator[Column]:
 def _dead_letter_type(task: IngestTask) -> str:
     fields = "raw binary, reason string, detail string, kind string, uri string, partition int, offset bigint, "
     fields += "".join(f"{name} string, " for name in NAME_COLUMNS) + "cut boolean"
-    return f"struct<{fields}{', record_says map<string, string>' if _of_kafka(task) else ''}>"
+    return f"struct<{fields}{', record_says map<string, string>' if _says(task) else ''}>"
 
 
-def _dead_letter_bytes(*, of_kafka: bool) -> Column:
+def _dead_letter_bytes(*, says: bool) -> Column:
     """About how many bytes a driver holds of a dead letter."""
-    beside = F.octet_length(F.to_json("record_says")) if of_kafka else F.lit(0)
+    beside = F.octet_length(F.to_json("record_says")) if says else F.lit(0)
     named = F.octet_length(F.concat_ws("", *name_columns()))
     return (F.coalesce(F.octet_length("value"), F.lit(0)) + beside + named + F.lit(_BESIDE_ITS_BYTES)).cast("bigint")
 

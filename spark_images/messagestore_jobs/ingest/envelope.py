@@ -5,13 +5,14 @@ wire_unknown, the name of a field that the Native format doesn't define, and wir
 can't be read. A typed column is null if its text is absent or invalid; ``problems`` tells which.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_core.bounds import LARGEST_VERSION, LAST_MOMENT, LONGEST_ERROR, LONGEST_TEXT
-from messagestore_core.contract.records import Envelope, FieldMapping, FileFormat, TimeUnit
+from messagestore_core.contract.records import Envelope, FieldMapping, FileFormat, TimeUnit, ValueMapping
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.envelope import MAPPED
 from messagestore_core.paths import steps
@@ -19,6 +20,7 @@ from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_jobs import native
 from messagestore_jobs.ingest import cloud_events
 from messagestore_jobs.lifecycle.transitions import STATUSES
+from messagestore_jobs.source import kafka_envelope
 from messagestore_jobs.source.columns import (
     Projections,
     duration_microseconds,
@@ -28,6 +30,7 @@ from messagestore_jobs.source.columns import (
     true_or_false,
     whole_number,
 )
+from messagestore_jobs.source.file_envelope import names_of, of_file, place
 from messagestore_jobs.source.kafka_envelope import binary_event, is_binary_event, of_record, with_record_headers
 
 DOCUMENT_FIELDS = ("metadata", "result", "headers", "payload")
@@ -65,27 +68,40 @@ def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: b
     if file_format == "Text":
         read = _text_line(envelope.fields)
         mapped = frozenset({*TEXT_FIELDS, "payload"})
-    elif of_kafka and not _paths(envelope) and not envelope.unwrap:
+    elif of_kafka and not _every_path(envelope) and not envelope.unwrap:
         # No field is read from the value, so it need not be JSON.
         read, mapped = F.struct(*(F.lit(None).cast("string").alias(name) for name in ("reason", "detail"))), frozenset()
     else:
         read = _json_record(envelope, of_line=file_format == "JSONLines" and not of_kafka)
-        mapped = frozenset(_paths(envelope))
+        mapped = frozenset(_paths(envelope)).union(*_outer_paths(envelope).values())
     if envelope.format == "CloudEvents":
         mapped |= {"headers"}
         if of_kafka:
             read = F.when(is_binary_event(), binary_event(cloud_events.PATHS, _READ_FIELDS)).otherwise(read)
     columns = {name: F.col(f"envelope.{name}") if name in mapped else _absent(name) for name in FIELDS}
-    columns |= {name: of_record(m, name) for name, m in envelope.fields.items() if of_kafka and (m.header or m.record)}
+    columns |= {name: _outside(m, name) for name, m in envelope.fields.items() if _is_outside(m, of_kafka)}
     columns |= {name: _with_default(name, columns[name], m) for name, m in envelope.fields.items()}
     if envelope.format == "CloudEvents":
         columns = cloud_events.event_columns(columns)
     if of_kafka:
         of_events = envelope.format == "CloudEvents"
         columns["headers"] = with_record_headers(columns["headers"], cloud_events=of_events)
+    if envelope.add_headers:
+        added = {name: _added(name, m, file_format, of_kafka) for name, m in envelope.add_headers.items()}
+        columns["headers"] = _with_added(columns["headers"], added)
     columns["unknown"] = F.col("envelope.unknown") if tells_unknown(envelope, file_format) else _absent("unknown")
     columns |= {name: F.col(f"envelope.{name}") for name in ("reason", "detail")}
     return (read.alias("envelope"),), tuple(column.alias(wire(name)) for name, column in columns.items())
+
+
+def says_more(envelope: Envelope, *, of_kafka: bool) -> bool:
+    """Whether records say more than their bytes: column record_says, which dead letters keep as their headers."""
+    return of_kafka or bool(names_of(envelope.mappings()))
+
+
+def record_says(*, of_kafka: bool) -> Column:
+    """What a record says beside its bytes; see ``says_more``."""
+    return kafka_envelope.record_says() if of_kafka else F.col("about")
 
 
 def name_columns() -> tuple[Column, ...]:
@@ -99,6 +115,8 @@ def name_columns() -> tuple[Column, ...]:
 
 def can_carry(envelope: Envelope, file_format: FileFormat, name: str) -> bool:
     """Whether a record can have a field at all."""
+    if name == "headers" and envelope.add_headers:
+        return True
     return name in envelope.fields or (file_format != "Text" and name in _paths(envelope))
 
 
@@ -176,16 +194,20 @@ def _absent(name: str) -> Column:
 def _json_record(envelope: Envelope, *, of_line: bool) -> Column:
     content_type = envelope.fields.get("contentType")
     spec = {
-        "paths": {name: steps(path) for name, path in _paths(envelope).items()},
+        "paths": {name: steps(path) for name, path in _every_path(envelope).items()},
         "contentType": (content_type and (content_type.value or content_type.default)) or default_content_type("JSON"),
         "restAsHeaders": envelope.format == "CloudEvents",
         "known": sorted(native.NAMES) if envelope.format == "Native" else [],
         "otherwise": _AS_DOCUMENTS if of_line else "",
+        "outer": [
+            {"level": level, "paths": {name: steps(path) for name, path in paths.items()}}
+            for level, paths in _outer_paths(envelope).items()
+        ],
         "unwrap": [
             {"path": steps(one.path), "text": one.path, "base64": one.encoding == "Base64"} for one in envelope.unwrap
         ],
     }
-    return json_envelope(spec, _READ_TEXTS)
+    return json_envelope(spec, (*_READ_TEXTS, *_added_texts(envelope)))
 
 
 def _paths(envelope: Envelope) -> dict[str, str]:
@@ -195,28 +217,81 @@ def _paths(envelope: Envelope) -> dict[str, str]:
         case "CloudEvents":
             return cloud_events.PATHS
         case "Custom":
-            return {name: m.path for name, m in envelope.fields.items() if m.path is not None}
+            return _paths_in(envelope.fields, 0)
+
+
+def _every_path(envelope: Envelope) -> dict[str, str]:
+    """Those of headers that are added, too."""
+    return _paths(envelope) | _paths_in(_added_texts(envelope), 0)
+
+
+def _outer_paths(envelope: Envelope) -> dict[int, dict[str, str]]:
+    """The paths in each record around the unwrapped one, by its level."""
+    mappings = {**envelope.fields, **_added_texts(envelope)}
+    found = {level: _paths_in(mappings, level) for level in range(1, len(envelope.unwrap) + 1)}
+    return {level: paths for level, paths in found.items() if paths}
+
+
+def _paths_in(mappings: Mapping[str, ValueMapping], level: int) -> dict[str, str]:
+    return {name: m.path for name, m in mappings.items() if m.path is not None and m.outer == level}
+
+
+def _added_texts(envelope: Envelope) -> dict[str, ValueMapping]:
+    return {_header_text(name): m for name, m in envelope.add_headers.items() if m.path is not None}
+
+
+def _header_text(name: str) -> str:
+    """The name of a header that is added, among the texts of a record."""
+    return f"addHeaders.{name}"
+
+
+def _is_outside(mapping: ValueMapping, of_kafka: bool) -> bool:
+    """Whether a value is outside of the record's bytes, or all of them."""
+    return mapping.of_file or bool(of_kafka and (mapping.header or mapping.record))
+
+
+def _outside(mapping: ValueMapping, name: str) -> Column:
+    """The canonical field ``name``, from outside of the record's bytes."""
+    value = of_file(mapping) if mapping.of_file else of_record(mapping, name)
+    return value.cast("binary") if name == "payload" else value
+
+
+def _added(name: str, mapping: ValueMapping, file_format: FileFormat, of_kafka: bool) -> Column:
+    """A header that is added, as text."""
+    if _is_outside(mapping, of_kafka):
+        own = _outside(mapping, "")
+    elif mapping.path is None:
+        own = _absent("")
+    elif file_format == "Text":
+        own = F.col("envelope.payload").cast("string") if steps(mapping.path) == [] else _absent("")
+    else:
+        own = F.col("envelope").getField(_header_text(name))
+    return _with_default("", own, mapping)
+
+
+def _with_added(headers: Column, added: dict[str, Column]) -> Column:
+    """A message's headers, and the added ones that it doesn't have."""
+    names = F.array(*(F.lit(name) for name in added))
+    known = F.map_filter(F.map_from_arrays(names, F.array(*added.values())), lambda _, value: value.isNotNull())
+    return F.map_concat(known, F.coalesce(headers, F.create_map().cast("map<string,string>")))
 
 
 def _text_line(fields: dict[str, FieldMapping]) -> Column:
     """A line is the payload, and the value of each field with path ``$``; other paths find nothing."""
     line = F.col("value").cast("string")
     utf8 = F.is_valid_utf8(line)
-    whole = {name for name, m in fields.items() if m.path is not None and steps(m.path) == []}
-    start = F.concat(F.col("uri"), F.lit("#"), F.col("offset").cast("string"))
-    texts = [
-        (line if name in whole else start if name == "messageId" and name not in fields else F.lit(None).cast("string"))
-        for name in TEXT_FIELDS
-    ]
+    texts = {name: line for name, m in fields.items() if m.path is not None and steps(m.path) == []}
+    if "messageId" not in fields:
+        texts["messageId"] = place()
     return F.struct(
         F.when(~utf8, "Unparseable").alias("reason"),
         F.when(~utf8, "the bytes are not UTF-8").alias("detail"),
-        *(text.alias(name) for text, name in zip(texts, TEXT_FIELDS, strict=True)),
+        *(texts.get(name, _absent(name)).alias(name) for name in TEXT_FIELDS),
         F.col("value").alias("payload"),
     )
 
 
-def _with_default(name: str, own: Column, mapping: FieldMapping) -> Column:
+def _with_default(name: str, own: Column, mapping: ValueMapping) -> Column:
     text = mapping.value if mapping.value is not None else mapping.default
     if text is None:
         return own

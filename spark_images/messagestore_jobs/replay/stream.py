@@ -168,8 +168,12 @@ def _staged_task(ingest: IngestTask, task: ReplayTask, records: str) -> IngestTa
     # Only the target's own runs read updates.
     staged: dict[str, object] = {"source_id": source_id(task), "lifecycle": None, "stores_purged": True}
     if task.origin == "DeadLetters":
+        source = ingest.source
         staged["source"] = RecordsSource(
-            uri=records, format=ingest.source.format, of_kafka=ingest.source.kind == "kafka"
+            uri=records,
+            format=source.format,
+            of_kafka=source.kind == "kafka",
+            below=source.uri if isinstance(source, FilesSource) else None,
         )
     else:
         staged["source"] = FilesSource(uri=records, format="JSONLines")

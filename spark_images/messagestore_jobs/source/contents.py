@@ -44,8 +44,9 @@ _LONGEST = 1 << 20
 class Contents:
     """The contents of one source's files."""
 
-    def __init__(self, read: ReadFiles, uri: str, storage: Storage) -> None:
-        self._read, self._open = read, opener(uri, storage)
+    def __init__(self, read: ReadFiles, uri: str, storage: Storage, *, whole: bool = False) -> None:
+        """``whole``: whether a file can only be read whole, as one of documents."""
+        self._read, self._open, self._whole = read, opener(uri, storage), whole
 
     def going_on(self, waiting: Sequence[Range]) -> list[Range]:
         """What waits, without what is known of contents that were read before, and with generations."""
@@ -86,6 +87,8 @@ class Contents:
         last = read[-1]
         # Another source may have read more of this generation, and other bytes.
         generation = last.generation if reach[last.generation] <= last.end else max(reach) + 1
+        if self._whole:
+            return replace(r, start=0, generation=generation)
         with suppress(OSError), self._open(r.file) as content:
             compression = _compression(content)
             if last.end > 0 and (compression is not None) != _was_unpacked(read):

@@ -64,7 +64,9 @@ class FileArrivals(Arrivals):
         self._after = None
         if isinstance(source, FilesSource) and source.after_ingest != "Keep":
             self._after = AfterIngest(run.store, source, run.progress)
-        self._contents = Contents(self._read, source.uri, run.store.storage) if identified_by_position(task) else None
+        self._contents = None
+        if identified_by_position(task):
+            self._contents = Contents(self._read, source.uri, run.store.storage, whole=not splittable(source))
         self._last_lines = None
         if isinstance(source, FilesSource) and source.last_line_after is not None and splittable(source):
             self._last_lines = LastLines(source, source.last_line_after, run.store.storage)

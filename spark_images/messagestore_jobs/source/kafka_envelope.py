@@ -9,7 +9,7 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.records import FieldMapping
+from messagestore_core.contract.records import ValueMapping
 from messagestore_core.store.offsets import GENERATION, URI
 from messagestore_jobs.native import rfc3339
 from messagestore_jobs.source.columns import time_of
@@ -72,7 +72,7 @@ def said_before(headers: Column) -> tuple[Column, ...]:
     )
 
 
-def of_record(mapping: FieldMapping, name: str) -> Column:
+def of_record(mapping: ValueMapping, name: str) -> Column:
     """The canonical field ``name``, from a header or another part of the record."""
     if mapping.header is not None:
         value = _header(mapping.header)
@@ -88,7 +88,7 @@ def of_record(mapping: FieldMapping, name: str) -> Column:
         value = F.concat(
             "uri", F.lit("/"), F.col("partition").cast("string"), F.lit("#"), F.col("offset").cast("string")
         )
-    return value.cast("binary") if name == "payload" else value
+    return value
 
 
 def _text(column: str) -> Column:

@@ -18,7 +18,7 @@ from messagestore_core.clock import from_microseconds, microseconds
 from messagestore_core.contract.records import FilesSource, RecordsSource
 from messagestore_core.store.ended import SeenFiles
 from messagestore_core.store.file_ends import Digests, file_digests
-from messagestore_core.store.objects import LOCAL, is_local, local_path
+from messagestore_core.store.objects import beginning, local_path
 from messagestore_core.store.schemas import FILES
 from messagestore_jobs.source.plan import unpacked_sizes
 
@@ -37,8 +37,7 @@ class Chosen:
         self._include, self._exclude = "", ""
         if isinstance(source, FilesSource):
             self._include, self._exclude = _regex(source.include), _regex(source.exclude)
-        folder = f"{LOCAL}{local_path(source.uri)}" if is_local(source.uri) else source.uri
-        self._above = len(folder.rstrip("/")) + 1
+        self._above = len(beginning(source.uri))
         self.skipped: int | None = 0 if self._include or self._exclude else None
         """How many files of the last listing are not read; None where the source reads all."""
 

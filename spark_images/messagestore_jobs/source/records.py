@@ -17,6 +17,7 @@ from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.store.files import Batch, Range
 from messagestore_core.store.offsets import URI, OffsetBatch, OffsetRange
 from messagestore_jobs.session import cores_of_heap, heap_bytes
+from messagestore_jobs.source.file_envelope import about, about_before, names_of
 from messagestore_jobs.source.kafka_envelope import said_before
 from messagestore_jobs.source.kafka_listing import access
 from messagestore_jobs.source.plan import part_bytes, parts_of_files, parts_of_offsets
@@ -53,8 +54,12 @@ def splittable(source: FilesSource | RecordsSource) -> bool:
 
 def identified_by_position(task: IngestTask) -> bool:
     """Whether records of files are identified by their places, as lines of text without an id are."""
-    source = task.source
-    return source.kind == "files" and source.format == "Text" and "messageId" not in task.envelope.fields
+    source, message_id = task.source, task.envelope.fields.get("messageId")
+    if source.kind != "files" or task.envelope.format != "Custom":
+        return False
+    if message_id is None:
+        return source.format == "Text"
+    return message_id.file == "Place" and message_id.pattern is None
 
 
 def too_many_bytes(spark: SparkSession) -> int:
@@ -73,21 +78,26 @@ def verdict_digest(spark: SparkSession, task: IngestTask) -> str:
 
 
 def read_records(
-    spark: SparkSession, parts: Sequence[Sequence[Range]], source: FilesSource | RecordsSource
+    spark: SparkSession,
+    parts: Sequence[Sequence[Range]],
+    source: FilesSource | RecordsSource,
+    names: frozenset[str] = frozenset(),
 ) -> DataFrame:
-    """The records of planned ranges.
+    """The records of planned ranges; ``names`` are those of column about that are needed.
 
     Columns: part int, row int (the record's place in the plan), kind and uri string, partition int, offset long (where
     the record comes from), value binary, fault string (why it is not complete, or null), size long (of a record that is
     too large, whose start is in value; else null), cut boolean (whether value lacks bytes of the record), fault_reason
-    string (of a fault, if it is another than Unparseable; else null). A row below 0 is no record but the end of a part
-    of files; it is -1 minus the number of records in the part.
+    string (of a fault, if it is another than Unparseable; else null), about map (what is known of the record's file). A
+    row below 0 is no record but the end of a part of files; it is -1 minus the number of records in the part.
     """
-    return _from_files(spark, parts, source) if source.kind == "files" else _set_aside(spark, parts)
+    if isinstance(source, RecordsSource):
+        return _set_aside(spark, parts, source.below)
+    return _from_files(spark, parts, source, names)
 
 
 def _from_files(
-    spark: SparkSession, parts: Sequence[Sequence[Range]], source: FilesSource | RecordsSource
+    spark: SparkSession, parts: Sequence[Sequence[Range]], source: FilesSource, names: frozenset[str]
 ) -> DataFrame:
     plan: dict[str, object] = {
         "format": "Documents" if source.format == "JSON" else "Lines",
@@ -95,18 +105,19 @@ def _from_files(
         "parts": [
             [
                 {"uri": r.file.uri, "start": r.start, "end": r.end, "size": r.file.size, "source": r.source_uri}
+                | ({"about": about(r.file, names, source.uri)} if names else {})
                 for r in part
             ]
             for part in parts
         ],
     }
-    if isinstance(source, FilesSource) and source.records_path:
+    if source.records_path:
         plan["recordsPaths"] = list(source.records_path)
     records = spark.read.format("dev.messagestore.spark.RecordSource").option("plan", json.dumps(plan)).load()
     return records.select("*", F.lit("files").alias("kind"), F.lit(None).cast("int").alias("partition"))
 
 
-def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFrame:
+def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]], below: str | None) -> DataFrame:
     """One part per file; Spark reads them in any order, so part and row give each record's place in the plan."""
     files = [r.file.uri for part in parts for r in part]
     rows = spark.read.parquet(*files)
@@ -133,6 +144,7 @@ def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]]) -> DataFra
         fault.isNotNull().alias("cut"),
         _no_reason(),
         *said_before(F.col("headers")),
+        about_before(F.col("headers"), below).alias("about"),
     )
 
 
@@ -186,7 +198,7 @@ def read_planned(spark: SparkSession, task: IngestTask, batch: Planned) -> tuple
         return read_records(spark, [[r] for r in batch.ranges], source), len(batch.ranges)
     target = largest_part(spark, batch.ranges)
     planned = parts_of_files(batch.ranges, target, splittable=splittable(source))
-    return read_records(spark, planned, source), len(planned)
+    return read_records(spark, planned, source, names_of(task.envelope.mappings())), len(planned)
 
 
 def largest_part(spark: SparkSession, ranges: Sequence[Range]) -> int:

@@ -213,6 +213,15 @@ def test_compressed_files_are_read_by_their_first_bytes_and_told(folder: Path) -
     assert f"from a sample: 5 records, 5 of the folder's files {compressed}." in result.stdout
 
 
+def test_records_without_a_unique_field_are_identified_by_their_places(folder: Path) -> None:
+    (folder / "1.jsonl").write_bytes(lines(*({"id": 1, "n": number} for number in range(3))))
+    assert fields(proposed(folder))["messageId"] == "Place"
+    said = runner.invoke(app, ["init", str(folder)])
+    assert "# no field is there, and differs, in all 3 records: where a record begins" in said.stdout
+    assert "(its place)" in said.stderr
+    assert "duplicates" not in said.stderr
+
+
 def test_what_gives_no_manifest_is_told(folder: Path) -> None:
     def refused() -> str:
         result = runner.invoke(app, ["init", str(folder)])
@@ -220,8 +229,6 @@ def test_what_gives_no_manifest_is_told(folder: Path) -> None:
         return result.stderr
 
     assert "has no files" in refused()
-    (folder / "1.jsonl").write_bytes(lines(*({"id": 1, "n": number} for number in range(3))))
-    assert "no field is there, and differs, in all 3 sampled records" in refused()
     (folder / "1.jsonl").write_bytes(b"\x28\xb5\x2f\xfd....")
     assert "have no record" in refused()
     (folder / "1.jsonl").write_bytes(b"")

@@ -349,6 +349,22 @@ def test_what_stands_beside_a_value_is_of_kafka_alone_and_no_document() -> None:
     assert [refusal.path[3] for refusal in refusals(stream(source={"kafka": kafka}, envelope=custom))] == ["metadata"]
 
 
+def test_what_is_around_a_record_needs_as_many_steps_to_it() -> None:
+    fields = {"messageId": {"path": "$.a", "in": "Outer"}, "category": {"path": "$.a", "in": "Outer", "level": 2}}
+    for steps, refused in ((0, ["messageId", "category"]), (1, ["category"]), (2, [])):
+        custom = {"format": "Custom", "fields": fields, "unwrap": [{"path": "$.b"}] * steps}
+        assert [refusal.path[3] for refusal in refusals(stream(envelope=custom))] == refused
+
+
+def test_what_is_known_of_a_file_is_of_files_alone_and_no_document() -> None:
+    fields = {"messageId": {"file": "Place"}, "category": {"value": "a"}, "metadata": {"partition": "m"}}
+    custom = {"format": "Custom", "fields": fields, "addHeaders": {"tenant": {"partition": "t"}, "a": {"header": "a"}}}
+    kafka = {"bootstrapServers": "kafka:9092", "topics": ["orders"]}
+    of_kafka = [refusal.path[3] for refusal in refusals(stream(source={"kafka": kafka}, envelope=custom))]
+    assert of_kafka == ["messageId", "metadata", "tenant"]
+    assert [refusal.path[3] for refusal in refusals(stream(envelope=custom))] == ["metadata", "a"]
+
+
 SECURITY = {
     "protocol": "SASL_SSL",
     "mechanism": "SCRAM-SHA-512",

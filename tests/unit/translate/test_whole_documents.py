@@ -24,6 +24,7 @@ from support.resources import (
     smallest_stream,
     stream_from_files,
     stream_from_kafka,
+    stream_of_shapes,
     stream_of_text,
     subscriptions,
 )
@@ -65,7 +66,7 @@ def _with_reset(job: dict[str, Any]) -> dict[str, Any]:
 
 def _documents() -> Iterator[tuple[str, RunDocument]]:
     files = _stream(stream_from_files())
-    for stream in (stream_from_files(), stream_from_kafka(), stream_of_text(), smallest_stream()):
+    for stream in (stream_from_files(), stream_from_kafka(), stream_of_text(), stream_of_shapes(), smallest_stream()):
         yield f"ingest {stream['metadata']['name']}", ingest_document(_stream(stream), "run", AT)
     yield "purge", _purge(deleting_policy(), files)
     yield "purge that scrubs", _purge(scrubbing_policy(), files)

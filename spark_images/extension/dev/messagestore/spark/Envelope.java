@@ -110,10 +110,14 @@ public final class Envelope extends CatalogFunction<InternalRow> {
       return refuse(row, UNPARSEABLE, "there is no value: it is a tombstone");
     }
     try {
-      byte[] inner = Unwrap.innermost(record, spec.unwrap());
+      List<byte[]> records = Unwrap.records(record, spec.unwrap());
+      byte[] inner = records.get(records.size() - 1);
       Slices slices = new Slices(inner, fields, spec);
       String fault = walk(inner, spec, slices);
       if (fault == null) {
+        for (EnvelopeSpec.Around around : spec.outer()) {
+          takeFrom(records.get(records.size() - 1 - around.level()), around, slices);
+        }
         fill(row, slices, spec);
       } else {
         start(row, withoutItsEnd(inner), spec);
@@ -133,6 +137,16 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     row.update(0, UTF8String.fromString(reason));
     row.update(1, UTF8String.fromString(detail));
     return row;
+  }
+
+  /** Takes fields from a record around the innermost; it was read before, to unwrap what is in it. */
+  private static void takeFrom(byte[] outer, EnvelopeSpec.Around around, Slices into) throws IOException {
+    Slices found = into.elsewhere(outer, around);
+    try (JsonParser parser = Json.parser(outer, 0, outer.length)) {
+      parser.nextToken();
+      around.paths().walk(parser, found);
+    }
+    around.fields().forEach(field -> into.take(field, found));
   }
 
   /** Finds the fields; returns why the record is unreadable, or null. */
@@ -185,14 +199,14 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     if (wrong != null) {
       throw wrong;
     }
-    if (slices.has(METADATA)) {
-      row.update(2 + METADATA, UTF8String.fromBytes(slices.json(METADATA)));
+    if (slices.of(METADATA).has(METADATA)) {
+      row.update(2 + METADATA, UTF8String.fromBytes(slices.of(METADATA).json(METADATA)));
     }
-    if (slices.has(RESULT)) {
-      row.update(2 + RESULT, slices.json(RESULT));
+    if (slices.of(RESULT).has(RESULT)) {
+      row.update(2 + RESULT, slices.of(RESULT).json(RESULT));
     }
-    row.update(2 + HEADERS, headers(slices, spec));
-    row.update(2 + PAYLOAD, payload(slices, row, spec));
+    row.update(2 + HEADERS, headers(slices.of(HEADERS), spec));
+    row.update(2 + PAYLOAD, payload(slices.of(PAYLOAD), row, spec));
     if (slices.unknown() != null) {
       row.update(2 + UNKNOWN, UTF8String.fromString(slices.unknown()));
     }
@@ -203,8 +217,8 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     InvalidFieldException wrong = null;
     for (int field = FIRST_TEXT; field < FIRST_TEXT + texts.length; field++) {
       try {
-        if (slices.has(field)) {
-          row.update(2 + field, text(slices, field, spec));
+        if (slices.of(field).has(field)) {
+          row.update(2 + field, text(slices.of(field), field, spec));
         }
       } catch (InvalidFieldException e) {
         wrong = wrong == null ? e : wrong;

@@ -13,7 +13,7 @@ import java.util.function.ToIntFunction;
 /**
  * Where a stream's records have the canonical fields: {@code {"paths": {"messageId": ["headers", "X-Id"], …},
  * "contentType": default, "restAsHeaders": bool, "known": [name, …], "otherwise": text,
- * "unwrap": [step, …]}}, of which the last two may be absent.
+ * "unwrap": [step, …], "outer": [{"level": n, "paths": {…}}, …]}}, of which the last three may be absent.
  *
  * @param paths the paths to look for in each record
  * @param headers the end of the headers' path, or null
@@ -23,6 +23,7 @@ import java.util.function.ToIntFunction;
  * @param known names of members of the root that a record may have without a path; if empty, any
  * @param otherwise what to say about a record that is several, or an array
  * @param unwrap the steps to the record that has the fields
+ * @param outer the records around it that have some of them
  */
 record EnvelopeSpec(
     JsonPaths paths,
@@ -31,7 +32,27 @@ record EnvelopeSpec(
     boolean restAsHeaders,
     Set<String> known,
     String otherwise,
-    List<Unwrap> unwrap) {
+    List<Unwrap> unwrap,
+    List<Around> outer) {
+  /**
+   * A record around the unwrapped one.
+   *
+   * @param level how many steps it is away
+   * @param fields the slices of the fields that it has
+   */
+  record Around(int level, JsonPaths paths, JsonPaths headers, List<Integer> fields) {
+    static Around parse(JsonNode node, ToIntFunction<String> field) {
+      JsonPaths paths = new JsonPaths();
+      List<Integer> fields = new ArrayList<>();
+      JsonPaths headers = null;
+      for (Map.Entry<String, JsonNode> e : node.get("paths").properties()) {
+        fields.add(field.applyAsInt(e.getKey()));
+        JsonPaths end = paths.add(steps(e.getValue()), fields.get(fields.size() - 1));
+        headers = e.getKey().equals("headers") ? end : headers;
+      }
+      return new Around(node.get("level").asInt(), paths, headers, fields);
+    }
+  }
 
   /** Parses the JSON; {@code field} gives the slice of a field's name. */
   static EnvelopeSpec parse(String json, ToIntFunction<String> field) {
@@ -43,6 +64,8 @@ record EnvelopeSpec(
         JsonPaths end = paths.add(steps(e.getValue()), field.applyAsInt(e.getKey()));
         headers = e.getKey().equals("headers") ? end : headers;
       }
+      List<Around> outer = new ArrayList<>();
+      root.path("outer").forEach(one -> outer.add(Around.parse(one, field)));
       Set<String> known = new HashSet<>();
       root.get("known").forEach(name -> known.add(name.asText()));
       return new EnvelopeSpec(
@@ -52,7 +75,8 @@ record EnvelopeSpec(
           root.get("restAsHeaders").asBoolean(),
           known,
           root.path("otherwise").asText(""),
-          Unwrap.parse(root.path("unwrap")));
+          Unwrap.parse(root.path("unwrap")),
+          outer);
     } catch (IOException e) {
       throw new IllegalArgumentException("not the JSON of an envelope specification", e);
     }

@@ -7,13 +7,17 @@ import java.io.InputStream;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
+import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -27,12 +31,12 @@ import org.apache.spark.util.SerializableConfiguration;
  * source), offset long (byte at which the record starts in its decompressed file), value binary (its exact bytes), fault
  * string (why it is incomplete, or null), size long (for a record that is too large, of which value is the start; else
  * null), cut boolean (whether value lacks bytes of the record), fault_reason string (of a fault, if it is another than that
- * the record is unreadable; else null). A part's last row is no record: its row is -1 minus the number of records in the
- * part.
+ * the record is unreadable; else null), about map (what the plan says about the record's file; may be null). A part's last
+ * row is no record: its row is -1 minus the number of records in the part.
  *
  * <p>The plan: {@code {"format": "Lines"|"Documents", "maxRecordBytes": how many bytes are too many for a record, "parts":
- * [[{"uri", "start", "end", "size", "source"}]], "recordsPaths": [path, …]}}, the last only of documents that have their
- * records there.
+ * [[{"uri", "start", "end", "size", "source", "about": {name: text}}]], "recordsPaths": [path, …]}}, the last only of
+ * documents that have their records there; {@code about} may be absent.
  */
 public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
   private static final StructType SCHEMA =
@@ -45,7 +49,8 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
           .add("fault", DataTypes.StringType, true)
           .add("size", DataTypes.LongType, true)
           .add("cut", DataTypes.BooleanType, false)
-          .add("fault_reason", DataTypes.StringType, true);
+          .add("fault_reason", DataTypes.StringType, true)
+          .add("about", DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType), true);
 
   /** Called by Spark. */
   public RecordSource() {
@@ -60,8 +65,10 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
    * @param end one past the range's last byte
    * @param size the file's size at planning; bytes that were appended later are not read
    * @param source the source URI of the range's records
+   * @param about what is said about the file, by name; may be null
    */
-  record FileRange(String uri, long start, long end, long size, String source) implements Serializable {
+  record FileRange(String uri, long start, long end, long size, String source, LinkedHashMap<String, String> about)
+      implements Serializable {
     /** Whether it is the whole file, as of each that is compressed: where its lines start is known once it is unpacked. */
     boolean whole() {
       return start == 0 && end == size;
@@ -70,12 +77,15 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
 
   @Override
   FileRange range(JsonNode r) {
+    LinkedHashMap<String, String> about = r.has("about") ? new LinkedHashMap<>() : null;
+    r.path("about").properties().forEach(e -> about.put(e.getKey(), e.getValue().asText()));
     return new FileRange(
         r.get("uri").asText(),
         r.get("start").asLong(),
         r.get("end").asLong(),
         r.get("size").asLong(),
-        r.get("source").asText());
+        r.get("source").asText(),
+        about);
   }
 
   @Override
@@ -99,9 +109,10 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
     private final boolean documents;
     private final int limit;
     private final List<String> recordsPaths;
-    private final GenericInternalRow row = new GenericInternalRow(9);
+    private final GenericInternalRow row = new GenericInternalRow(10);
     private Framing framing;
     private UTF8String uri;
+    private MapData about;
     private int count;
     private boolean ended;
 
@@ -123,6 +134,7 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
         }
         FileRange range = ranges.next();
         uri = UTF8String.fromString(range.source());
+        about = range.about() == null ? null : mapOf(range.about());
         framing = open(range);
       }
       String fault = framing.fault();
@@ -135,7 +147,13 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
       row.update(6, framing.size() < 0 ? null : framing.size());
       row.update(7, framing.cut());
       row.update(8, framing.reason() == null ? null : UTF8String.fromString(framing.reason()));
+      row.update(9, about);
       return true;
+    }
+
+    private static MapData mapOf(Map<String, String> texts) {
+      Object[] names = texts.keySet().stream().map(UTF8String::fromString).toArray();
+      return ArrayBasedMapData.apply(names, texts.values().stream().map(UTF8String::fromString).toArray());
     }
 
     private boolean end() {
@@ -152,6 +170,7 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
       row.update(6, null);
       row.update(7, false);
       row.update(8, null);
+      row.update(9, null);
       return true;
     }
 

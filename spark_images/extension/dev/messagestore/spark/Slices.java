@@ -28,6 +28,9 @@ final class Slices {
   private final List<Member> headers = new ArrayList<>(4);
   private final Keys keys = new Keys();
 
+  /** The slices of fields that are in another document; null while all are in this one. */
+  private Slices[] others;
+
   Slices(byte[] bytes, int fields) {
     this(bytes, fields, null, null, null, Set.of());
   }
@@ -52,6 +55,22 @@ final class Slices {
     this.headersOf = headersOf;
     this.root = known.isEmpty() ? null : root;
     this.known = known;
+  }
+
+  /** Takes a field from another document. */
+  void take(int field, Slices other) {
+    others = others == null ? new Slices[tokens.length] : others;
+    others[field] = other;
+  }
+
+  /** The slices that have a field. */
+  Slices of(int field) {
+    return others == null || others[field] == null ? this : others[field];
+  }
+
+  /** Slices of the same fields in another document. */
+  Slices elsewhere(byte[] other, EnvelopeSpec.Around around) {
+    return new Slices(other, tokens.length, null, around.headers(), null, Set.of());
   }
 
   boolean takesRest(JsonPaths node) {

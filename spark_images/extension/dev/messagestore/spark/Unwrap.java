@@ -33,15 +33,16 @@ record Unwrap(JsonPaths path, String name, boolean base64) {
     return steps.isEmpty() ? "" : steps.get(steps.size() - 1).name();
   }
 
-  /** The bytes of the innermost record. */
-  static byte[] innermost(byte[] record, List<Unwrap> steps) throws RefusedException {
-    byte[] inner = record;
+  /** The bytes of each record, the innermost last. */
+  static List<byte[]> records(byte[] record, List<Unwrap> steps) throws RefusedException {
+    List<byte[]> records = new ArrayList<>(1 + steps.size());
+    records.add(record);
     String where = "";
     for (Unwrap step : steps) {
-      inner = step.within(inner, where);
+      records.add(step.within(records.get(records.size() - 1), where));
       where = step.name();
     }
-    return inner;
+    return records;
   }
 
   private byte[] within(byte[] record, String where) throws RefusedException {

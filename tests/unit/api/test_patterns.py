@@ -1,0 +1,43 @@
+"""Regular expressions with one group: what is accepted means the same to RE2 and Python."""
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pydantic_core import PydanticCustomError
+
+from messagestore_operator.api.scalars import GroupPattern
+
+TEXT = pa.array(["tenant=north/a-1.json"])
+GOOD = {
+    "tenant=([^/]+)/": "north",
+    r"^(?:tenant|dt)=(\w+?)/": "north",
+    r"([0-9]{1,2})\.json$": "1",
+    r"([\]a\-]{2})": "a-",
+    r"\b(a)\b": "a",
+    "(|x)": "",
+    "x(y)": None,
+    "(?:n(o)r|x)th": "o",
+}
+BAD = {
+    **dict.fromkeys(
+        ["", "a", "(a)(b)", "((a))", "(?P<n>a)", "(?i)(a)", "(?=(a))", r"\(a\)", "[(a)]", "(a)\n"], "exactly one group"
+    ),
+    **dict.fromkeys([r"(a)\1", "(a++)", "(a{1000})", "(a){9}", "(*)", "(a|*)", r"(\p{L})", r"(\Qa\E)"], "signs"),
+    **dict.fromkeys(["(a", "a)(", "([z-a])"], "regular expression: "),
+}
+
+
+@pytest.mark.parametrize("pattern", GOOD)
+def test_what_is_accepted_means_the_same_to_re2(pattern: str) -> None:
+    assert GroupPattern.parse(pattern) == pattern
+    (named,) = pc.extract_regex(TEXT, pattern.replace("(", "(?P<g>").replace("(?P<g>?:", "(?:")).to_pylist()
+    found = re.search(pattern, TEXT[0].as_py())
+    assert (named and named["g"], found and found[1]) == (GOOD[pattern],) * 2
+
+
+@pytest.mark.parametrize("pattern", BAD)
+def test_what_else_is_refused_with_what_to_change(pattern: str) -> None:
+    with pytest.raises(PydanticCustomError, match=BAD[pattern]):
+        GroupPattern.parse(pattern)
