@@ -20,10 +20,11 @@ from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, R
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store import fence, folder
-from messagestore_core.store.delta_log import CommitNote, epoch_of, last_note, note_of, table_state
+from messagestore_core.store.delta_log import CommitNote, epoch_of, last_note, note_at, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore, holding, open_epoch
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import EVERY_TABLE, TABLES, properties
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import execute
@@ -195,13 +196,13 @@ def test_a_claim_carries_on_the_totals_of_a_commit_that_came_in_between(
     table = make_store(tmp_path / "store", [message(1)])
     overtaking = [lambda: add_messages(table.uri, [message(2)])]
 
-    def read_and_be_overtaken(opened: DeltaTable) -> CommitNote:
-        note = note_of(opened)
+    def read_and_be_overtaken(store: Store, opened: DeltaTable) -> CommitNote:
+        note = note_at(store, opened)
         if overtaking:
             overtaking.pop()()
         return note
 
-    monkeypatch.setattr(fence, "note_of", read_and_be_overtaken)
+    monkeypatch.setattr(fence, "note_at", read_and_be_overtaken)
     open_epoch(HeldStore(table.uri, epoch=6), "run-6")
     note = last_note(HeldStore(table.uri))
     assert (note.run, note.epoch, note.totals) == ("run-6", 6, IngestCounts(received=2, stored=2))

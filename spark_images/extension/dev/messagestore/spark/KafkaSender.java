@@ -140,9 +140,11 @@ public final class KafkaSender implements AutoCloseable {
   public boolean readOn(Configuration conf, String uri) throws IOException {
     open(conf, uri);
     last = -1;
-    while ((next = line()) != null) {
-      record(next);
+    byte[] line;
+    while ((line = line()) != null) {
+      record(line);
       if (last >= sent) {
+        next = line;
         return true;
       }
     }
