@@ -255,7 +255,6 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (subscriptions()[0], "spec.start.globalPosition", 7),
     (subscriptions()[0], "spec.trigger", ...),
     (subscriptions()[0], "spec.origin", "DeadLetters"),
-    (subscriptions()[0], "spec.destination", {"kafka": {"bootstrapServers": "kafka:9092", "topic": "orders"}}),
     (subscriptions()[0], "spec.select.limit", 7),
     (subscriptions()[0], "spec.select.globalPositions", {"from": 7}),
     (subscriptions()[0], "spec.select.timeWindow", {"to": LATER}),

@@ -372,13 +372,15 @@ SELECT = ValidationRule(
 )
 DESTINATION = exactly_one("files", "kafka", "stream")
 SENT_TO = TransitionRule(
-    message="destination can't be changed: make a new resource instead; with start, only files.storage",
+    message="destination can't be changed: make a new resource instead; with start, only a topic's key and how it is "
+    "reached",
     cel=(
         "self.destination == oldSelf.destination || has(self.start)"
         " && has(self.destination.files) == has(oldSelf.destination.files)"
-        " && has(self.destination.stream) == has(oldSelf.destination.stream)"
+        " && has(self.destination.kafka) == has(oldSelf.destination.kafka)"
         " && (!has(self.destination.files) || self.destination.files.uri == oldSelf.destination.files.uri"
         " && self.destination.files.format == oldSelf.destination.files.format)"
+        " && (!has(self.destination.kafka) || self.destination.kafka.topic == oldSelf.destination.kafka.topic)"
         " && (!has(self.destination.stream) || self.destination.stream == oldSelf.destination.stream)"
     ),
 )
@@ -424,11 +426,6 @@ REPLAY = (
         message="start needs origin Messages: dead letters have no position",
         cel="!has(self.start) || self.origin == 'Messages'",
         holds=lambda spec: spec.start is None or spec.origin == "Messages",
-    ),
-    ValidationRule(
-        message="start can't go with destination.kafka yet: send to files or a stream",
-        cel="!has(self.start) || !has(self.destination.kafka)",
-        holds=lambda spec: spec.start is None or spec.destination.kafka is None,
     ),
     ValidationRule(
         message="with start, select has neither globalPositions, timeWindow.to nor limit: it would come to an end",
