@@ -215,6 +215,7 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     ),
     (stream_of_shapes(), "spec.source.files.format", "JSONLines"),
     (stream_of_shapes(), "spec.lifecycle.source.files.format", "JSONLines"),
+    (stream_of_shapes(), "spec.lifecycle.source.files.readAgain", 1),
     (stream_of_text(), "spec.envelope.unwrap", [{"path": "$.a"}]),
     (stream_of_text(), "spec.envelope", {"format": "Native"}),
     (stream_from_files(), "spec.spark.conf", {"spark.driver.extraJavaOptions": "-Dx=y"}),

@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 _OF_SOURCE = (
     *("format", "max_files_per_batch", "after_ingest", "archive_uri", "last_line_after"),
-    *("include", "exclude", "records_path"),
+    *("include", "exclude", "records_path", "read_again", "max_bytes_per_batch"),
 )
 
 

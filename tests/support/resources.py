@@ -288,6 +288,7 @@ def stream_of_shapes() -> Document:
         "include": ["dt=*/**/*.json", "now/?.json"],
         "exclude": ["**/_*", "**/*.manifest.json"],
     }
+    again = {"readAgain": 2}
     fields: Document = {
         "messageId": {"path": "$.id"},
         "category": {"value": "change"},
@@ -300,7 +301,7 @@ def stream_of_shapes() -> Document:
     headers: Document = {"tenant": {"partition": "tenant"}, "file": {"file": "Place"}, "by": {"value": "us"}}
     spec: Document = {
         "table": {"uri": "s3a://lake/changes"},
-        "source": {"files": {"uri": "s3a://landing/changes", **files}},
+        "source": {"files": {"uri": "s3a://landing/changes", **files, **again}},
         "trigger": {"manual": {}},
         "envelope": {
             "format": "Custom",

@@ -178,6 +178,8 @@ class FilesSource(_UnderPrefix):
     """Files that match one of these are not read, whatever ``include`` says."""
     records_path: RecordsPaths = Field(default=(), exclude_if=lambda paths: not paths)
     """Of format JSON: the records of a document are the elements of the array at the first of these that it has."""
+    read_again: int | None = Field(default=None, exclude_if=lambda number: number is None)
+    """Given if files that another source id has read are read anew, so that their dead letters may be closed."""
     last_line_after: timedelta | None = None
     """For how long a file must not have changed until a last line without an end is read; None: it is read at once."""
 

@@ -1,10 +1,11 @@
 """The ``dead_letters`` table: one row for each record that was set aside."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import datetime
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
@@ -26,6 +27,13 @@ DEAD_LETTER_KEY = pa.schema(
 )
 """The same as columns."""
 
+READ_AGAIN = "readAgain/"
+"""How ``redriven_by`` begins of a dead letter that is closed because its file was read again without it."""
+_STATE = ("reason", "detail", "batch", "redriven_by")
+_WHERE_AND_WHY = {
+    **{name: f"source['{name}']" for name in ("uri", "partition", "offset")},
+    **{name: name for name in ("reason", "detail", "batch")},
+}
 _LETTERS_AT_ONCE = 64
 _SAME = " AND ".join(
     f"({given.format('d')} IS NOT DISTINCT FROM {given.format('s')})"
@@ -103,20 +111,22 @@ def set_aside_for(store: Store, uris: set[str], reasons: Sequence[DeadLetterReas
     return _from(store, uris, pc.field("reason").isin(pa.array([str(reason) for reason in reasons])))
 
 
-def _from(store: Store, uris: set[str], condition: pc.Expression | None = None) -> pa.Table:
+def _from(
+    store: Store, uris: set[str], condition: pc.Expression | None = None, columns: Sequence[str] = ("reason", "batch")
+) -> pa.Table:
     """Read a few dead letters at a time, as each may have many bytes."""
     wanted = pc.field("source", "uri").isin(pa.array(sorted(uris)))
     batches = scan(
         store.table("dead_letters"),
-        ["source", "raw", "reason", "batch"],
+        ["source", "raw", *columns],
         wanted if condition is None else wanted & condition,
         batch_size=_LETTERS_AT_ONCE,
         batch_readahead=1,
         fragment_readahead=1,
     )
-    schema = DEAD_LETTER_KEY.append(pa.field("reason", pa.string())).append(pa.field("batch", pa.string()))
+    schema = pa.schema([*DEAD_LETTER_KEY, *(pa.field(name, pa.string()) for name in columns)])
     matching = [
-        _key_columns(b).append_column("reason", b["reason"]).append_column("batch", b["batch"]).cast(schema)
+        pa.table([*_key_columns(b).columns, *(b[name] for name in columns)], names=schema.names).cast(schema)
         for b in batches
     ]
     return pa.concat_tables([schema.empty_table(), *matching])
@@ -143,6 +153,7 @@ def withdraw(store: HeldStore, batch: str, keep: Callable[[SourcePosition], bool
 
     Dead letters that were redriven, and that the batch set aside again, get back the refusal before; others go.
     """
+    _reopen(store, batch)
     chosen = [position for position in sorted(source_positions_of(store, batch), key=repr) if not keep(position)]
     if not chosen:
         return
@@ -165,6 +176,19 @@ def withdraw(store: HeldStore, batch: str, keep: Callable[[SourcePosition], bool
     )
     with store.step("dead-letters-withdrawn"):
         merge.when_matched_update(updates=before, predicate=known).when_matched_delete(f"NOT ({known})").execute()
+
+
+def _reopen(store: HeldStore, batch: str) -> None:
+    """Reopen what a batch has closed."""
+    by = f"{READ_AGAIN}{batch}"
+    if not scan(store.table("dead_letters"), ["batch"], pc.field("redriven_by") == by).read_all().num_rows:
+        return
+    with store.step("dead-letters-reopened"):
+        store.open_to_write("dead_letters").update(
+            {"redriven_at": "null", "redriven_by": "null"},
+            predicate=f"redriven_by = {literal(by)}",
+            commit_properties=store.commit_properties(),
+        )
 
 
 def set_aside(store: HeldStore, rows: pa.Table) -> None:
@@ -195,6 +219,60 @@ def set_aside_new(store: HeldStore, rows: pa.Table, known: Mapping[DeadLetterKey
     if new.num_rows:
         set_aside(store, new)
     return before
+
+
+def close_and_reopen(
+    store: HeldStore,
+    read: Mapping[str, Sequence[tuple[int, int]]],
+    again: Set[DeadLetterKey],
+    at: datetime,
+    batch: str,
+) -> None:
+    """Close the dead letters of what a batch reads anew that don't come again, and reopen those that do, durably.
+
+    Only those that were closed so are reopened: what was redriven stays so. Dead letters of the batch itself, of status
+    updates and of messages stay as they are.
+
+    Args:
+        store: to write to.
+        read: the offsets that the batch reads, [start, end), by source URI.
+        again: the dead letters of the batch.
+        at: the batch's clock.
+        batch: its id.
+    """
+    of_records = (pc.field("source", "kind") == "files") & (
+        pc.field("reason") != str(DeadLetterReason.RETRIES_EXHAUSTED)
+    )
+    rows = _from(store, set(read), of_records, _STATE)
+    within = [
+        any(start <= offset < end for start, end in read[uri])
+        for uri, offset in zip(rows["uri"].to_pylist(), rows["offset"].to_pylist(), strict=True)
+    ]
+    comes = [key in again for key in dead_letter_keys(rows)]
+    redriven = [by is not None for by in rows["redriven_by"].to_pylist()]
+    closed = [(by or "").startswith(READ_AGAIN) for by in rows["redriven_by"].to_pylist()]
+    others = [other != batch for other in rows["batch"].to_pylist()]
+    to_close = np.array(within) & ~np.array(comes) & ~np.array(redriven) & np.array(others)
+    for chosen, values in (
+        (to_close, {"redriven_at": f"timestamp '{at.isoformat()}'", "redriven_by": literal(f"{READ_AGAIN}{batch}")}),
+        (np.array(comes) & np.array(closed), {"redriven_at": "null", "redriven_by": "null"}),
+    ):
+        if chosen.any():
+            _change(store, rows.filter(pa.array(chosen)), values)
+
+
+def _change(store: HeldStore, rows: pa.Table, values: dict[str, str]) -> None:
+    """Change dead letters, found by where they were read, by whom and why."""
+    same = " AND ".join(f'(d.{given} IS NOT DISTINCT FROM s."{name}")' for name, given in _WHERE_AND_WHY.items())
+    merge = store.open_to_write("dead_letters").merge(
+        rows.select(list(_WHERE_AND_WHY)),
+        same,
+        source_alias="s",
+        target_alias="d",
+        commit_properties=store.commit_properties(),
+    )
+    with store.step("dead-letters-closed"):
+        merge.when_matched_update(updates=values).execute()
 
 
 def remove(store: HeldStore, rows: pa.Table) -> None:

@@ -155,7 +155,7 @@ class Hold(Model):
 class Lifecycle(Model):
     """Where applications report the status of messages."""
 
-    validations = (rules.LIFECYCLE,)
+    validations = rules.LIFECYCLE
 
     source: Source = Field(
         description="Where status updates come from: records with messageId, status, result, error and time."

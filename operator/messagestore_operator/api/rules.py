@@ -185,10 +185,17 @@ TOPICS = ValidationRule(
 )
 STREAM_TRIGGER = exactly_one("interval", "schedule", "continuous", "manual")
 DEDUPLICATION = at_least_one(window="window", remember_purged="rememberPurged")
-LIFECYCLE = ValidationRule(
-    message="status updates are JSON objects: their source can't have format Text",
-    cel="!has(self.source.files) || self.source.files.format != 'Text'",
-    holds=lambda lifecycle: not _reads_text(lifecycle),
+LIFECYCLE = (
+    ValidationRule(
+        message="status updates are JSON objects: their source can't have format Text",
+        cel="!has(self.source.files) || self.source.files.format != 'Text'",
+        holds=lambda lifecycle: not _reads_text(lifecycle),
+    ),
+    ValidationRule(
+        message="status updates that were applied would be applied again: leave readAgain out",
+        cel="!has(self.source.files) || !has(self.source.files.readAgain)",
+        holds=lambda lifecycle: lifecycle.source.files is None or lifecycle.source.files.read_again is None,
+    ),
 )
 STREAM = (
     ValidationRule(

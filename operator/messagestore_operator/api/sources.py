@@ -68,6 +68,11 @@ class FilesSource(Model):
     exclude: Globs = Field(
         default=(), description="Globs for paths below uri; files that match one are skipped, whatever include says."
     )
+    read_again: Annotated[Integer, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None,
+        description="A number that was not there before makes the stream read all files again. Records with a known id "
+        "are duplicates; dead letters that don't come again are closed. Not for status updates.",
+    )
     storage: Storage | None = Field(
         default=None, description="How to reach the folder, if that differs from the table's storage."
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from sys import maxsize
 from typing import NamedTuple
 
 import numpy as np
@@ -16,13 +17,22 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_core.clock import microseconds, shifted
+from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.batches import batch_id
-from messagestore_core.store.dead_letters import set_aside_again, set_aside_before, set_aside_new
+from messagestore_core.store.dead_letters import (
+    DeadLetterKey,
+    close_and_reopen,
+    dead_letter_keys,
+    set_aside_again,
+    set_aside_before,
+    set_aside_new,
+)
 from messagestore_core.store.delta_log import CommitNote, committed_batch
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.files import Batch
 from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.index.entries import MemoryRun, entries_of
 from messagestore_jobs.index.keys import HASH_BYTES, Flags, Keys
@@ -263,11 +273,31 @@ def _set_aside(context: BatchContext, due: Due, dead_letters: Iterator[pa.Table]
         return _SetAside(cut)
     known = set_aside_before(context.store, due.read_before if any_unfit or due.repeated else set())
     this, earlier, own = _id(context.task, due.batch), 0, 0
+    again: set[DeadLetterKey] = set()
     for rows in dead_letters:
         by = set_aside_new(context.store, rows, known)
+        again.update(dead_letter_keys(rows) if _reads_again(context.task) else ())
         earlier += sum(batch is not None and batch != this for batch in by)
         own += sum(batch == this for batch in by)
+    if _reads_again(context.task) and due.read_before:
+        close_and_reopen(context.store, _read_by(due), again, due.batch.at, this)
     return _SetAside(cut, earlier, own, sum(batch == this for batch in known.values()))
+
+
+def _reads_again(task: IngestTask) -> bool:
+    return isinstance(task.source, FilesSource) and task.source.read_again is not None
+
+
+def _read_by(due: Due) -> dict[str, list[tuple[int, int]]]:
+    """The offsets of records that a batch reads of the files that were read before, by source URI."""
+    assert isinstance(due.batch, Batch)
+    read: dict[str, list[tuple[int, int]]] = {}
+    for r in due.batch.ranges:
+        if r.source_uri in due.read_before:
+            # A file that is read at once may be compressed, and offsets are those of what it unpacks to.
+            end = maxsize if (r.start, r.end) == (0, r.file.size) else r.end
+            read.setdefault(r.source_uri, []).append((r.start, end))
+    return read
 
 
 def _gone(dealt: _SetAside, arrived: Arrived, unfit: Numbers) -> IngestCounts:

@@ -449,3 +449,12 @@ def at(value: Any, path: str) -> Any:
     for step in path.split("."):
         value = value[int(step)] if step.isdigit() else getattr(value, step)
     return value
+
+
+def test_files_are_read_again_by_another_number_alone() -> None:
+    def source(**changes: Any) -> str:
+        return ingest(stream(source={"files": {"uri": "s3a://landing/orders", **changes}})).source_id
+
+    first = source()
+    assert {source(format="JSON"), source(include=["*.json"]), source(format="JSON", recordsPath=["$.a"])} == {first}
+    assert len({first, source(readAgain=1), source(readAgain=2)}) == 3

@@ -1,0 +1,90 @@
+"""Files that are read again: known records are duplicates, and dead letters that don't come again are closed."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_core.contract.run_report import IngestCounts
+from support.crash import crash
+from support.ingests import START, Stream, adds_up, lines, record
+
+BAD = b'{"messageId":}'
+TWO = record("c") + record("d")
+
+
+@pytest.fixture
+def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Stream]:
+    stream = Stream(spark, tmp_path)
+    yield stream
+    totals = stream.run().totals
+    assert adds_up(totals)
+    assert (totals.stored, totals.dead_lettered) == (len(stream.messages()), len(stream.dead_letters()))
+
+
+def anew(number: int, **settings: Any) -> dict[str, Any]:
+    return {"source_id": f"landing-{number}", "read_again": number, **settings}
+
+
+def open_letters(stream: Stream) -> list[bytes]:
+    return [row["raw"] for row in stream.dead_letters() if row["redriven_at"] is None]
+
+
+def first_read(stream: Stream) -> None:
+    stream.arrive("a.jsonl", lines(record("a"), TWO, BAD))
+    stream.arrive("b.jsonl", lines(record("b"), TWO.replace(b'"c"', b'"e"').replace(b'"d"', b'"f"')))
+    assert stream.run().counts == IngestCounts(received=5, stored=2, dead_lettered=3)
+
+
+def test_what_another_format_reads_is_stored_and_its_dead_letters_are_closed(stream: Stream) -> None:
+    first_read(stream)
+    assert stream.run(format="JSON").counts == IngestCounts()
+    stream.settings |= anew(1, format="JSON")
+    counts = stream.run(at=START + timedelta(hours=1)).counts
+    assert counts == IngestCounts(received=7, stored=4, duplicates=3)
+    assert sorted(stream.ids()) == list("abcdef")
+    assert open_letters(stream) == [BAD]
+    by = {row["redriven_by"] for row in stream.dead_letters()}
+    assert by == {None, "readAgain/landing-1/1"}
+    assert stream.run().counts == IngestCounts()
+
+
+def test_a_dead_letter_that_comes_again_is_open_again(stream: Stream) -> None:
+    first_read(stream)
+    stream.settings |= anew(1, format="JSON")
+    stream.run()
+    stream.settings |= anew(2, format="JSONLines")
+    assert stream.run().counts == IngestCounts(received=5, duplicates=5)
+    assert len(open_letters(stream)) == 3
+
+
+def test_of_a_file_in_parts_each_part_closes_its_own(stream: Stream) -> None:
+    first_read(stream)
+    stream.settings |= anew(1, max_bytes_per_batch=40)
+    assert stream.run().counts == IngestCounts(received=5, duplicates=5)
+    assert len(open_letters(stream)) == 3
+
+
+@pytest.mark.parametrize(
+    ("write", "moment"), [("dead-letters-closed", "before"), ("dead-letters-closed", "after"), ("messages", "before")]
+)
+def test_killed_while_dead_letters_are_closed(stream: Stream, write: str, moment: str) -> None:
+    first_read(stream)
+    stream.settings |= anew(1, format="JSON")
+    crash(stream, write, moment, 1)
+    outcome = stream.run(at=START + timedelta(hours=1))
+    assert outcome.totals == IngestCounts(received=12, stored=6, duplicates=3, dead_lettered=3)
+    assert open_letters(stream) == [BAD]
+
+
+def test_what_a_batch_closed_that_never_ended_is_open_again(stream: Stream) -> None:
+    first_read(stream)
+    stream.settings |= anew(1, format="JSON")
+    crash(stream, "messages", "before", 1)
+    assert open_letters(stream) == [BAD]
+    stream.settings |= {"source_id": "landing", "read_again": None, "format": "JSONLines"}
+    assert stream.run().counts == IngestCounts()
+    assert len(open_letters(stream)) == 3
