@@ -10,7 +10,7 @@ the second content on, so that they are told apart by their places.
 """
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -69,6 +69,9 @@ class Range:
         digest: the SHA-256 of these bytes, in hex; None: not known.
         generation: of the file's content, from 1.
         compression: of the file, by its first bytes; None: nobody has looked at them.
+        unpacked_from: where its records begin, in bytes of what the file unpacks to, if the file can't be cut by its
+            bytes; ``start`` and ``end`` then say about which part of the file this is. None: the file is not cut.
+        unpacked_to: one past where its records begin; None: it goes to the file's end.
     """
 
     file: SourceFile
@@ -77,6 +80,8 @@ class Range:
     digest: str | None = None
     generation: int = 1
     compression: str | None = None
+    unpacked_from: int | None = None
+    unpacked_to: int | None = None
 
     @property
     def source_uri(self) -> str:
@@ -193,6 +198,15 @@ class ReadFiles(ReadBatches[Batch]):
         rows = scan(self._store.table("files"), where=pc.field("uri").isin(pa.array(sorted(seen)))).read_all()
         return known_of(rows, self._source_id)
 
+    def unpacked_end(self, r: Range) -> int:
+        """Up to which byte, unpacked, a file has been read that was cut where this range begins."""
+        if self.ends.of(pa.Table.from_pylist([asdict(r.file)])).tolist() != [r.start]:
+            return 0
+        before = (pc.field("uri") == r.file.uri) & (pc.field("end") == r.start) & (pc.field("size") == r.file.size)
+        own = (pc.field("source_id") == self._source_id) & (pc.field("modified_at") == r.file.modified_at)
+        rows = scan(self._store.table("files"), ["to"], before & own).read_all()
+        return int(pc.max(rows["to"]).as_py() or 0)
+
     def planned_since(self, number: int) -> frozenset[SourceFile]:
         """The files of all batches after one."""
         own = (pc.field("source_id") == self._source_id) & (pc.field("batch") > number)
@@ -246,7 +260,7 @@ class ReadFiles(ReadBatches[Batch]):
 
     def write_down(self, batch: Batch) -> None:
         """Write the plan of a batch, durably."""
-        rows = pa.Table.from_pylist([self._row(batch, r) for r in batch.ranges], schema=FILES)
+        rows = self._rows_of(batch)
         with self._held.step("plan"):
             write_deltalake(
                 self._held.open_to_write("files"),
@@ -268,6 +282,18 @@ class ReadFiles(ReadBatches[Batch]):
                     target_size=_COMPACT_BYTES, commit_properties=self._held.commit_properties()
                 )
 
+    def plan_anew(self, batch: Batch) -> None:
+        """Replace the plan of an uncommitted batch, durably and in one commit."""
+        with self._held.step("plan-anew"):
+            write_deltalake(
+                self._held.open_to_write("files"),
+                self._rows_of(batch),
+                mode="overwrite",
+                predicate=self._own(batch),
+                commit_properties=self._held.commit_properties(),
+            )
+        self._load()
+
     def take_out(self, batch: Batch, files: Set[SourceFile]) -> None:
         """Mark files of a planned, uncommitted batch as gone, durably."""
         literals = ", ".join(literal(uri) for uri in sorted({file.uri for file in files}))
@@ -281,6 +307,9 @@ class ReadFiles(ReadBatches[Batch]):
 
     def _own(self, batch: Batch) -> str:
         return f"source_id = {literal(self._source_id)} and batch = {batch.number}"
+
+    def _rows_of(self, batch: Batch) -> pa.Table:
+        return pa.Table.from_pylist([self._row(batch, r) for r in batch.ranges], schema=FILES)
 
     def _row(self, batch: Batch, r: Range) -> dict[str, object]:
         return {
@@ -297,6 +326,8 @@ class ReadFiles(ReadBatches[Batch]):
             "digest": r.digest,
             "generation": r.generation,
             "compression": r.compression,
+            "from": r.unpacked_from,
+            "to": r.unpacked_to,
         }
 
 
@@ -325,9 +356,16 @@ def _planned(store: Store, source_id: str, number: int) -> Batch | None:
 
 def _range(row: dict[str, Any]) -> Range:
     """The range of a row; the command line reads stores of earlier releases too, which lack columns."""
-    file = SourceFile(row["uri"], row["size"], row["modified_at"])
-    generation = row.get("generation") or 1
-    return Range(file, row["start"], row["end"], row.get("digest"), generation, row.get("compression"))
+    return Range(
+        SourceFile(row["uri"], row["size"], row["modified_at"]),
+        row["start"],
+        row["end"],
+        row.get("digest"),
+        row.get("generation") or 1,
+        row.get("compression"),
+        row.get("from"),
+        row.get("to"),
+    )
 
 
 def known_of(files: pa.Table, own: str) -> dict[str, Known]:

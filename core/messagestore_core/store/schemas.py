@@ -154,6 +154,8 @@ FILES = pa.schema(
         pa.field("digest", pa.string()),
         pa.field("generation", pa.int32()),
         pa.field("compression", pa.string()),
+        pa.field("from", pa.int64()),
+        pa.field("to", pa.int64()),
     ]
 )
 """One row for each range of a source file in a batch; written before the batch, in force once it is committed.
@@ -164,7 +166,10 @@ records and the store; null where an earlier release planned the batch. ``digest
 where records are identified by their places; null elsewhere, and where an earlier release planned the batch.
 ``generation`` counts the contents that the store has read at this URI; null in rows of earlier releases, which count as
 the first. ``compression`` is gzip, zstd, bzip2 or none, by the file's first bytes; null where no batch had to know it,
-and in rows of earlier releases, which read by the name.
+and in rows of earlier releases, which read by the name. Of a file that can't be cut by its bytes and has more than a
+batch holds, the batch read the records that begin in [``from``, ``to``) of what the file unpacks to; ``start`` and
+``end`` then tell about which part of the stored bytes that is. ``from`` is null where the file was read at once, ``to``
+where it was read to its end.
 """
 
 OFFSETS = pa.schema(

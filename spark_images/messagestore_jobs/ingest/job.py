@@ -285,7 +285,7 @@ class Ingest:
                 self._note = last_note(self._store)
                 self._count(due, before)
                 return
-            if not self._arrivals.replan(due.batch):
+            if not self._arrivals.replan(due.batch, error):
                 why = self._arrivals.explained(error)
                 if why is None:
                     raise

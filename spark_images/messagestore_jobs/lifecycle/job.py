@@ -162,7 +162,7 @@ class LifecycleWork:
         except (PySparkException, Py4JJavaError) as error:
             # The source of updates that an earlier try let wait may be gone; the next try writes those that are left.
             self._forget_waiting(due.batch)
-            if not self._arrivals.replan(due.batch):
+            if not self._arrivals.replan(due.batch, error):
                 why = self._arrivals.explained(error)
                 if why is None:
                     raise

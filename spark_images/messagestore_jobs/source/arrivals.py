@@ -98,8 +98,8 @@ class Arrivals(ABC):
         """Note how many records a batch had."""
 
     @abstractmethod
-    def replan(self, batch: Planned) -> bool:
-        """Plan a batch again that could not be read, without what is gone; false if nothing is gone."""
+    def replan(self, batch: Planned, error: Exception | None = None) -> bool:
+        """Plan a batch again that could not be read, without what is gone, or too much; false if it stays the same."""
 
     @abstractmethod
     def explained(self, error: Exception) -> RunFailedError | None:

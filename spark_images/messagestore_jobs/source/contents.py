@@ -105,10 +105,12 @@ class Contents:
 
     def _with_digest(self, r: Range) -> Range:
         with suppress(OSError), self._open(r.file) as content:
-            # Only files that are not compressed are cut.
-            is_cut = 0 < r.end < r.file.size
+            # Only files that are not compressed are cut by bytes.
+            is_cut = 0 < r.end < r.file.size and r.unpacked_from is None
             end = _end_of_line(content, r.end - 1, r.file.size) if is_cut else r.end
             digest, start = _digest(content, r.start, end)
+            if r.unpacked_from:
+                return replace(r, digest=digest)
             compression = PLAIN if is_cut or r.start > 0 else compression_of(start) or PLAIN
             return replace(r, end=end, digest=digest, compression=compression)
         return r
@@ -230,7 +232,7 @@ class LastLines:
             return r.end
         with suppress(OSError), self._open(r.file) as content:
             end = after_last_line(content, r.end)
-            if end < r.end and r.start == 0 and _compression(content) is not None:
+            if end < r.end and _compression(content) is not None:
                 return r.end
             if not (self._parses and r.end - end <= _LONGEST):
                 return end

@@ -4,6 +4,7 @@ import json
 import tempfile
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import IO
@@ -11,6 +12,7 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from typing_extensions import override
 
@@ -33,6 +35,10 @@ from messagestore_jobs.source.compression import PLAIN, SIGN_BYTES, compression_
 from messagestore_jobs.source.contents import Contents, LastLines
 from messagestore_jobs.source.local_files import Chosen, Seen, list_local_files
 from messagestore_jobs.source.plan import (
+    BatchLimits,
+    cut_by_bytes,
+    exceeds,
+    heap_for_files,
     held_at_once,
     is_unknown,
     limits_of_files,
@@ -40,12 +46,16 @@ from messagestore_jobs.source.plan import (
     pending_files,
     rest_of_files,
     unpacked,
+    unpacked_bytes,
     without_windows,
 )
 from messagestore_jobs.source.records import (
+    TOO_MANY,
     Planned,
+    held_records,
     identified_by_position,
     largest_part,
+    parts_between_records,
     splittable,
     verdict_digest,
 )
@@ -184,11 +194,10 @@ class FileArrivals(Arrivals):
     @override
     def next(self) -> Due:
         """The first files within the stream's limits."""
-        held = held_at_once(without_windows(python_bytes(self._spark), self._waiting)) * self._record_bytes
-        bounds = limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark), held)
-        self._waiting[:1] = self._looked_at(self._waiting[:1], min(bounds.bytes, bounds.unpacked))
+        bounds = self._bounds()
+        self._waiting[:1] = self._cut_first(self._waiting[0], bounds)
         ranges = next_files(self._waiting, bounds, splittable=splittable(self._source))
-        ranges = self._contents.with_digests(ranges) if self._contents else ranges
+        ranges = self._with_digests(ranges)
         ranges = self._looked_at(ranges, largest_part(self._spark, ranges))
         by = verdict_digest(self._spark, self._task)
         batch = Batch(self._read.next_number(), now(self._document), ranges, verdict_digest=by)
@@ -204,6 +213,40 @@ class FileArrivals(Arrivals):
         found = {file: compression_of(start) or PLAIN for file, start in starts.items()}
         return tuple(replace(r, compression=found.get(r.file, r.compression)) for r in ranges)
 
+    def _with_digests(self, ranges: Sequence[Range]) -> tuple[Range, ...]:
+        return self._contents.with_digests(ranges) if self._contents else tuple(ranges)
+
+    def _bounds(self) -> BatchLimits:
+        held = held_at_once(without_windows(python_bytes(self._spark), self._waiting)) * self._record_bytes
+        return limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark), held)
+
+    def _cut_first(self, r: Range, bounds: BatchLimits) -> list[Range]:
+        """The first file that waits, in parts if a batch can't hold it and it can't be cut by its bytes."""
+        by_bytes = splittable(self._source) and r.compression == PLAIN
+        if self._source.kind != "files" or r.unpacked_from is not None or by_bytes:
+            return [r]
+        if r.start:
+            first = self._read.unpacked_end(r)
+        elif exceeds(r, bounds):
+            first, (r,) = 0, self._looked_at([r], 0)
+        else:
+            return [r]
+        if first == 0 and cut_by_bytes(r, splittable=splittable(self._source)):
+            return [r]
+        with suppress(Py4JJavaError):
+            return self._between_records(r, first, bounds)
+        # The batch will tell why it can't be read.
+        return [replace(r, unpacked_from=first) if first else r]
+
+    def _between_records(self, r: Range, first: int, bounds: BatchLimits) -> list[Range]:
+        assert isinstance(self._source, FilesSource)
+        records = held_records(self._spark, self._task, [r])
+        most = min(heap_for_files(heap_bytes(self._spark)), unpacked_bytes(r, bounds.bytes))
+        parts = parts_between_records(self._spark, r, first, self._source, records, most)
+        if len(parts) > 1:
+            self._progress.say(f"{r.file.uri} has more than one batch holds, and is read in {len(parts)}")
+        return parts
+
     @override
     def note_cut(self, batch: Planned, uris: set[str]) -> None:
         assert isinstance(batch, Batch)
@@ -215,8 +258,10 @@ class FileArrivals(Arrivals):
         if batch.ranges:
             self._record_bytes = max(1, sum(unpacked(r) for r in batch.ranges) // max(1, records))
 
-    def replan(self, batch: Planned) -> bool:
+    def replan(self, batch: Planned, error: Exception | None = None) -> bool:
         """Take files that are gone or can't be read out of a planned batch; one that comes back is a new file.
+
+        Of a file that has more records than a batch holds, leave as many as it holds; it ends the batch.
 
         Raises:
             RunFailedError: no file can be read, and the credentials are refused for some.
@@ -236,7 +281,21 @@ class FileArrivals(Arrivals):
                 f"the credentials may list files of the source and not read them: {len(denied)} of {len(files)} that "
                 f"are due, the first of them {denied[0][:500]}; allow s3:GetObject, or move them away",
             )
-        return bool(gone)
+        return bool(gone) or (error is not None and TOO_MANY in str(error) and self._cut(batch))
+
+    def _cut(self, batch: Batch) -> bool:
+        """Let a batch end before the first of its files that has too many records, or with the start of that file."""
+        bounds = self._bounds()
+        for n, r in enumerate(self._looked_at(batch.ranges, 0)):
+            at_once = r.unpacked_from is None and not cut_by_bytes(r, splittable=splittable(self._source))
+            parts = self._between_records(r, 0, bounds) if at_once else [r]
+            if len(parts) > 1:
+                taken = batch.ranges[:n] or self._with_digests(parts[:1])
+                withdraw(self._store, self._id(batch))
+                self._read.plan_anew(replace(batch, ranges=taken))
+                self._waiting[:0] = [*(parts if n else parts[1:]), *batch.ranges[n + 1 :]]
+                return True
+        return False
 
     @override
     def explained(self, error: Exception) -> RunFailedError | None:

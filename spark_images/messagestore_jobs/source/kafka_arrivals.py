@@ -116,7 +116,7 @@ class KafkaArrivals(Arrivals):
         """Do nothing, as offsets show how many records there are."""
 
     @override
-    def replan(self, batch: Planned) -> bool:
+    def replan(self, batch: Planned, error: Exception | None = None) -> bool:
         """Note records of the batch that are lost since it was planned."""
         assert isinstance(batch, OffsetBatch)
         ranges = still_there(batch.ranges, list_partitions(self._spark, self._source))

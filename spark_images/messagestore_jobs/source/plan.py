@@ -90,27 +90,34 @@ def limits_of_files(source: FilesSource | RecordsSource, batch_bytes: int, heap:
         heap: of the driver, in bytes.
         held: about how many bytes of records the driver may hold.
     """
-    unpacked = max(1, min(heap // _FILES_SHARE_OF_HEAP, held))
+    unpacked = max(1, min(heap_for_files(heap), held))
     if source.max_bytes_per_batch is not None:
         return BatchLimits(100_000, min(source.max_bytes_per_batch, batch_bytes), unpacked)
     return BatchLimits(source.max_files_per_batch or 1000, batch_bytes, unpacked)
 
 
+def heap_for_files(heap: int) -> int:
+    """How many unpacked bytes of files a batch may have, by the driver's heap."""
+    return max(1, heap // _FILES_SHARE_OF_HEAP)
+
+
 def unpacked(r: Range) -> int:
     """About how many bytes a range has after decompression."""
+    if r.unpacked_from is not None and r.unpacked_to is not None:
+        return r.unpacked_to - r.unpacked_from
+    return unpacked_bytes(r, r.end - r.start)
+
+
+def unpacked_bytes(r: Range, stored: int) -> int:
+    """About what so many bytes of a file as it is stored unpack to."""
     packed = re.search(_COMPRESSED_NAMES, r.file.uri) if r.compression is None else r.compression != PLAIN
-    return (r.end - r.start) * (TIMES_PACKED if packed else 1)
+    return stored * (TIMES_PACKED if packed else 1)
 
 
 def unpacked_sizes(files: pa.Table) -> npt.NDArray[np.int64]:
     """About how many bytes each listed file has after decompression."""
     times = np.where(pc.match_substring_regex(files["uri"], _COMPRESSED_NAMES).to_numpy(), TIMES_PACKED, 1)
     return np.asarray(times * files["size"].to_numpy(), np.int64)
-
-
-def is_cuttable(r: Range) -> bool:
-    """Whether a file of lines may be cut here: its first bytes are no compressed file's, or it has been cut before."""
-    return r.compression == PLAIN or not _is_whole(r)
 
 
 def is_unknown(r: Range, size: int) -> bool:
@@ -141,6 +148,8 @@ def pending_files(listed: Iterable[pa.Table], read: FileEnds) -> list[Range]:
 def next_files(waiting: Iterable[Range], bounds: BatchLimits, *, splittable: bool) -> tuple[Range, ...]:
     """The first ranges within the limits; a file that is too large itself is cut if it can be.
 
+    A part of a file that was cut between records is a batch of its own.
+
     Args:
         waiting: of a file that is too large, its compression is known, or it is not cut.
         bounds: of the batch.
@@ -150,16 +159,47 @@ def next_files(waiting: Iterable[Range], bounds: BatchLimits, *, splittable: boo
     room, room_unpacked = bounds.bytes, bounds.unpacked
     for r in waiting:
         fits = r.end - r.start <= room and unpacked(r) <= room_unpacked
-        if len(taken) == bounds.files or (taken and not fits):
+        alone = r.unpacked_from is not None
+        if len(taken) == bounds.files or (taken and (alone or not fits)):
             break
-        if not fits and splittable and is_cuttable(r):
+        if not fits and cut_by_bytes(r, splittable=splittable):
             r = replace(r, end=r.start + min(room, room_unpacked))
         taken.append(r)
         room -= r.end - r.start
         room_unpacked -= unpacked(r)
-        if min(room, room_unpacked) <= 0:
+        if alone or min(room, room_unpacked) <= 0:
             break
     return tuple(taken)
+
+
+def cut_by_bytes(r: Range, *, splittable: bool) -> bool:
+    """Whether a file can be cut at any byte: it has lines and is known as not compressed, or it was cut so before."""
+    return splittable and r.unpacked_from is None and (r.compression == PLAIN or not _is_whole(r))
+
+
+def exceeds(r: Range, bounds: BatchLimits) -> bool:
+    """Whether a file probably has more than a batch may have."""
+    return r.end - r.start > bounds.bytes or unpacked(r) > bounds.unpacked
+
+
+def cut_between_records(r: Range, first: int, cuts: Sequence[int], end: int) -> list[Range]:
+    """The rest of a file in parts, each for a batch of its own; the file itself if it is one part.
+
+    Args:
+        r: the rest.
+        first: where its records begin, in bytes of what the file unpacks to, as all that follows.
+        cuts: where it can be cut.
+        end: one past its last record.
+    """
+    of = max(end, r.file.size)
+    parts: list[Range] = []
+    start, begin = r.start, first
+    for cut in cuts:
+        # A part of a file has a byte of it at least, so that its end tells how far the file has been read.
+        if start < (stored := r.file.size * cut // of) < r.end:
+            parts.append(replace(r, start=start, end=stored, unpacked_from=begin, unpacked_to=cut))
+            start, begin = stored, cut
+    return [*parts, replace(r, start=start, unpacked_from=begin)] if parts or first else [r]
 
 
 def rest_of_files(waiting: Sequence[Range], taken: Sequence[Range]) -> list[Range]:
@@ -255,7 +295,7 @@ def still_there(planned: Sequence[OffsetRange], listed: Iterable[Listed]) -> tup
 
 def _pieces_of_files(ranges: Iterable[Range], target: int, *, splittable: bool) -> Iterator[Range]:
     for r in ranges:
-        if not (splittable and is_cuttable(r)):
+        if not cut_by_bytes(r, splittable=splittable):
             yield r
             continue
         for start in range(r.start, max(r.end, r.start + 1), target):

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import repeat
 from urllib.parse import quote
 
@@ -16,11 +17,20 @@ from messagestore_core.contract.records import FilesSource, KafkaSource, Records
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.store.files import Batch, Range
 from messagestore_core.store.offsets import URI, OffsetBatch, OffsetRange
-from messagestore_jobs.session import cores_of_heap, heap_bytes
+from messagestore_jobs.session import cores_of_heap, heap_bytes, python_bytes
 from messagestore_jobs.source.file_envelope import about, about_before, names_of
 from messagestore_jobs.source.kafka_envelope import said_before
 from messagestore_jobs.source.kafka_listing import access
-from messagestore_jobs.source.plan import part_bytes, parts_of_files, parts_of_offsets
+from messagestore_jobs.source.plan import (
+    cut_between_records,
+    cut_by_bytes,
+    held_at_once,
+    most_records,
+    part_bytes,
+    parts_of_files,
+    parts_of_offsets,
+    without_windows,
+)
 
 _SLASHES = re.compile("^file:/+")
 _MAX_RECORD_BYTES = 256 << 20
@@ -42,6 +52,9 @@ _LARGEST_PART = 100_000
 
 _PORTION_SHARE_OF_HEAP = 32
 """The driver holds a portion several times: as it came, as rows, as a file."""
+
+TOO_MANY = "more records than a batch holds"
+"""The text in Spark's error if a file has more records than ``read_records`` may read of it."""
 
 Planned = Batch | OffsetBatch
 """A planned batch, of files or of Kafka records."""
@@ -77,13 +90,22 @@ def verdict_digest(spark: SparkSession, task: IngestTask) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def held_records(spark: SparkSession, task: IngestTask, ranges: Sequence[Range]) -> int:
+    """How many records of a file a driver can hold that can't be cut by its bytes."""
+    held = held_at_once(without_windows(python_bytes(spark), ranges))
+    return most_records(None, task.memory.batch_records, None, heap_bytes(spark), held)
+
+
 def read_records(
     spark: SparkSession,
     parts: Sequence[Sequence[Range]],
-    source: FilesSource | RecordsSource,
+    source: FilesSource,
+    most: int,
     names: frozenset[str] = frozenset(),
 ) -> DataFrame:
     """The records of planned ranges; ``names`` are those of column about that are needed.
+
+    Of a file that is taken whole, as it can't be cut by its bytes, there may be ``most`` records.
 
     Columns: part int, row int (the record's place in the plan), kind and uri string, partition int, offset long (where
     the record comes from), value binary, fault string (why it is not complete, or null), size long (of a record that is
@@ -91,30 +113,55 @@ def read_records(
     string (of a fault, if it is another than Unparseable; else null), about map (what is known of the record's file). A
     row below 0 is no record but the end of a part of files; it is -1 minus the number of records in the part.
     """
-    if isinstance(source, RecordsSource):
-        return _set_aside(spark, parts, source.below)
-    return _from_files(spark, parts, source, names)
+    plan = _plan_of_files(spark, parts, source, most, names)
+    records = spark.read.format("dev.messagestore.spark.RecordSource").option("plan", plan).load()
+    return records.select("*", F.lit("files").alias("kind"), F.lit(None).cast("int").alias("partition"))
 
 
-def _from_files(
-    spark: SparkSession, parts: Sequence[Sequence[Range]], source: FilesSource, names: frozenset[str]
-) -> DataFrame:
+def parts_between_records(
+    spark: SparkSession, r: Range, first: int, source: FilesSource, records: int, unpacked_bytes: int
+) -> list[Range]:
+    """The rest of a file in parts that are a batch each; it is read to its end.
+
+    Args:
+        spark: the session.
+        r: the rest.
+        first: where its records begin, in bytes of what the file unpacks to.
+        source: of the file.
+        records: how many a part may have.
+        unpacked_bytes: how many a part may have, unless it has one record.
+
+    Raises:
+        Py4JJavaError: the file can't be read.
+    """
+    plan = _plan_of_files(spark, [[replace(r, unpacked_from=first)]], source, 0, frozenset())
+    *cuts, end = json.loads(spark._jvm.dev.messagestore.spark.FileCuts.find(plan, records, unpacked_bytes))  # type: ignore[union-attr]
+    return cut_between_records(r, first, cuts, end)
+
+
+def _plan_of_files(
+    spark: SparkSession, parts: Sequence[Sequence[Range]], source: FilesSource, most: int, names: frozenset[str]
+) -> str:
+    def planned(r: Range) -> dict[str, object]:
+        of_file = {"about": about(r.file, names, source.uri)} if names else {}
+        return _said(r, None if cut_by_bytes(r, splittable=splittable(source)) else most) | of_file
+
     plan: dict[str, object] = {
         "format": "Documents" if source.format == "JSON" else "Lines",
         "maxRecordBytes": too_many_bytes(spark),
-        "parts": [
-            [
-                {"uri": r.file.uri, "start": r.start, "end": r.end, "size": r.file.size, "source": r.source_uri}
-                | ({"about": about(r.file, names, source.uri)} if names else {})
-                for r in part
-            ]
-            for part in parts
-        ],
+        "parts": [[planned(r) for r in part] for part in parts],
     }
     if source.records_path:
         plan["recordsPaths"] = list(source.records_path)
-    records = spark.read.format("dev.messagestore.spark.RecordSource").option("plan", json.dumps(plan)).load()
-    return records.select("*", F.lit("files").alias("kind"), F.lit(None).cast("int").alias("partition"))
+    return json.dumps(plan)
+
+
+def _said(r: Range, most: int | None) -> dict[str, object]:
+    said = {"uri": r.file.uri, "start": r.start, "end": r.end, "size": r.file.size, "source": r.source_uri}
+    if r.unpacked_from is None:
+        return said if most is None else {**said, "most": most}
+    part = {**said, "from": r.unpacked_from}
+    return part if r.unpacked_to is None else {**part, "to": r.unpacked_to}
 
 
 def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]], below: str | None) -> DataFrame:
@@ -195,10 +242,11 @@ def read_planned(spark: SparkSession, task: IngestTask, batch: Planned) -> tuple
         return read_kafka(spark, source, batch, cores)
     assert not isinstance(source, KafkaSource)
     if source.kind == "records":
-        return read_records(spark, [[r] for r in batch.ranges], source), len(batch.ranges)
+        return _set_aside(spark, [[r] for r in batch.ranges], source.below), len(batch.ranges)
     target = largest_part(spark, batch.ranges)
     planned = parts_of_files(batch.ranges, target, splittable=splittable(source))
-    return read_records(spark, planned, source, names_of(task.envelope.mappings())), len(planned)
+    names = names_of(task.envelope.mappings())
+    return read_records(spark, planned, source, held_records(spark, task, batch.ranges), names), len(planned)
 
 
 def largest_part(spark: SparkSession, ranges: Sequence[Range]) -> int:

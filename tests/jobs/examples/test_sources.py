@@ -51,3 +51,17 @@ def test_sources(local_run: LocalRuns, tmp_path: Path) -> None:
         ("24023440", "order-4712", "c", datetime(2026, 3, 2, 8, 45, 1, 7_000, UTC)),
         ("24023992", "order-4711", "u", datetime(2026, 3, 2, 9, 45, tzinfo=UTC)),
     ]
+
+    assert counts("bus") == (5, 3, 1)
+    assert [(row["stream_name"], row["type"], row["payload"]) for row in rows("bus")] == [
+        ("shop.orders-4711", "Order Placed", b'{"order":"4711","total":12.5}'),
+        ("shop.orders-4712", "Order Placed", b'{"order":"4712","total":7.0}'),
+        ("shop.orders-4711", "Order Paid", b'{"order":"4711","method":"card"}'),
+    ]
+
+    assert counts("github") == (4, 3, 1)
+    assert [(row["message_id"], row["stream_name"], row["type"]) for row in rows("github")] == [
+        ("2489651045", "repo-101", "PushEvent"),
+        ("2489651051", "repo-102", "WatchEvent"),
+        ("2489651053", "repo-101", "IssuesEvent"),
+    ]

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from messagestore_core.store.files import Range, SourceFile
 from messagestore_core.store.schemas import FILES
 from messagestore_jobs.source.plan import (
     BatchLimits,
+    cut_between_records,
     held_at_once,
     is_unknown,
     limits_of_files,
@@ -183,6 +185,37 @@ def test_a_compressed_file_counts_ten_times_in_what_is_held() -> None:
     files = [source_file(name, 25) for name in ("a.gz", "b.gz", "c", "d")]
     limit = BatchLimits(files=10, bytes=1_000, unpacked=300)
     assert [size(b) for b in batches_of(files, limit, True)] == [25, 75]
+
+
+@given(st.integers(1, 60), st.lists(st.integers(1, 300), unique=True), st.integers(0, 300), st.integers(0, 59))
+def test_parts_between_records_have_every_byte_once_stored_and_unpacked(
+    size: int, offsets: list[int], first: int, start: int
+) -> None:
+    file = source_file("a.gz", size)
+    r = Range(file, min(start, size - 1), size)
+    cuts = sorted(offset for offset in offsets if offset > first)
+    end = max([first, *cuts]) + 1
+    parts = cut_between_records(r, first, cuts, end)
+    assert (parts[0].start, parts[-1].end) == (r.start, size)
+    assert all(part.start < part.end for part in parts)
+    assert all((one.end, one.unpacked_to) == (other.start, other.unpacked_from) for one, other in pairwise(parts))
+    assert {part.unpacked_to for part in parts[:-1]} <= set(cuts)
+    assert (parts[0].unpacked_from, parts[-1].unpacked_to) == (first if first or parts[1:] else None, None)
+
+
+def test_a_file_that_is_no_longer_than_what_it_holds_is_cut_at_the_same_bytes() -> None:
+    parts = cut_between_records(Range(source_file("a.json", 25), 0, 25), 0, [10, 20], 24)
+    assert [(part.start, part.end) for part in parts] == [(0, 10), (10, 20), (20, 25)]
+
+
+def test_a_part_that_is_cut_between_records_is_a_batch_of_its_own() -> None:
+    large, small = source_file("a.json", 25), source_file("b.json", 1, day=1)
+    waiting = [*cut_between_records(Range(large, 0, 25), 0, [10, 20], 25), *whole(small)]
+    batches = []
+    while waiting:
+        batches.append(next_files(waiting, BatchLimits(files=10, bytes=1000, unpacked=1000), splittable=False))
+        waiting = rest_of_files(waiting, batches[-1])
+    assert [[(r.start, r.end) for r in batch] for batch in batches] == [[(0, 10)], [(10, 20)], [(20, 25)], [(0, 1)]]
 
 
 @pytest.mark.parametrize(

@@ -58,3 +58,21 @@ def test_what_is_known_of_a_batch_is_what_the_table_tells(tmp_path: Path) -> Non
     assert read.ends.of(listed).tolist() == ReadFiles(HeldStore(uri), "own").ends.of(listed).tolist() == [4, NOT_READ]
     assert read.read_before(second) == {a.uri, b.uri}
     assert (read.last_batch, planned_batch(Store(uri), "own", 2)) == (2, None)
+
+
+def test_of_a_file_in_parts_the_table_tells_how_far_it_was_read(tmp_path: Path) -> None:
+    uri = f"file://{tmp_path}/store"
+    open_folder(HeldStore.of(Table(uri=uri, owner=Owner(namespace="default", name="orders")), Storage()))
+    file = SourceFile("file:///landing/a.gz", 10, NOW)
+    parts = (Range(file, 0, 3, unpacked_from=0, unpacked_to=40), Range(file, 3, 10, unpacked_from=40))
+    read = ReadFiles(HeldStore(uri), "own")
+    read.write_down(Batch(1, NOW, (Range(file, 0, 10),)))
+    read.plan_anew(Batch(1, NOW, parts[:1]))
+
+    listed = pa.Table.from_pylist([asdict(file)])
+    assert read.ends.of(listed).tolist() == ReadFiles(HeldStore(uri), "own").ends.of(listed).tolist() == [3]
+    assert read.planned(1) == Batch(1, NOW, parts[:1])
+    assert [read.unpacked_end(part) for part in parts] == [0, 40]
+    assert ReadFiles(HeldStore(uri), "other").unpacked_end(parts[1]) == 0
+    read.write_down(Batch(2, NOW, parts[1:]))
+    assert (read.ends.of(listed).tolist(), read.planned(2)) == ([10], Batch(2, NOW, parts[1:]))

@@ -14,16 +14,16 @@ import java.util.List;
  * <p>With paths, the records of each document are the elements of the array at the first of them that it has.
  */
 final class DocumentFraming implements Framing {
-  /** A driver holds something of each record of a batch, which a document is not cut for. */
-  private static final int MOST_RECORDS = 1_000_000;
-
   private static final int END = MarkedInput.END;
   private static final long NONE = -1;
   private static final String MISSING_FIELD = "MissingField";
   private static final String INVALID_FIELD = "InvalidField";
+  private static final byte[] NO_BYTES = {};
 
   private final MarkedInput in;
   private final JsonScanner json;
+  private final long from;
+  private final long to;
   private final int limit;
   private final List<String> recordsPaths;
   private final JsonPaths root = new JsonPaths();
@@ -39,7 +39,6 @@ final class DocumentFraming implements Framing {
   private boolean due;
   private boolean ended;
   private boolean damaged;
-  private int count;
   private byte[] record;
   private long offset;
   private long size;
@@ -47,12 +46,16 @@ final class DocumentFraming implements Framing {
   private String reason;
 
   /**
+   * Frames the records that start in [from, to), as they are found from the file's start on.
+   *
    * @param file the file's (decompressed) bytes
    * @param limit how many bytes are too many for a record
    * @param recordsPaths where a document may have its array of records; if empty, documents and elements are records
    */
-  DocumentFraming(InputStream file, int limit, List<String> recordsPaths) throws IOException {
+  DocumentFraming(InputStream file, long from, long to, int limit, List<String> recordsPaths) throws IOException {
     this.in = new MarkedInput(file, limit);
+    this.from = from;
+    this.to = to;
     this.limit = limit;
     this.recordsPaths = recordsPaths;
     for (int i = 0; i < recordsPaths.size(); i++) {
@@ -64,7 +67,10 @@ final class DocumentFraming implements Framing {
   @Override
   public boolean next() throws IOException {
     while (!ended) {
-      if (array != NONE ? element() : open.isEmpty() ? document() : member()) {
+      boolean isRecord = array != NONE ? element() : open.isEmpty() ? document() : member();
+      if (isRecord && offset >= to) {
+        ended = true;
+      } else if (isRecord && offset >= from) {
         return true;
       }
     }
@@ -226,17 +232,12 @@ final class DocumentFraming implements Framing {
   private boolean take(boolean closed) throws IOException {
     String damage = closed ? null : in.fault();
     long length = in.length(json.end());
-    set(in.markOffset(), in.bytes(json.end()), damage);
+    set(in.markOffset(), in.markOffset() < from ? NO_BYTES : in.bytes(json.end()), damage);
     if (!closed) {
       array = NONE;
       open.clear();
     }
-    if (++count > MOST_RECORDS) {
-      in.skipAll();
-      size = in.length(in.offset());
-      fault = "the file has more than " + MOST_RECORDS + " records; the " + size + " bytes from here on are not read";
-      ended = true;
-    } else if (length >= limit) {
+    if (length >= limit) {
       size = length;
       fault = Framing.tooLarge("the record", length, limit) + (closed ? "" : "; " + (damage == null ? "it has no end" : damage));
     }
@@ -245,7 +246,7 @@ final class DocumentFraming implements Framing {
 
   /** Tells of damage where there are no bytes of a record. */
   private boolean nothing(String why) {
-    set(in.offset(), new byte[0], why);
+    set(in.offset(), NO_BYTES, why);
     return true;
   }
 

@@ -51,12 +51,6 @@ final class MarkedInput implements AutoCloseable {
     at = i;
   }
 
-  void skipAll() throws IOException {
-    do {
-      at = to;
-    } while (fill());
-  }
-
   /** Moves past a byte order mark, which may stand at the file's start. */
   void skipByteOrderMark() throws IOException {
     mark();

@@ -35,8 +35,8 @@ import org.apache.spark.util.SerializableConfiguration;
  * row is no record: its row is -1 minus the number of records in the part.
  *
  * <p>The plan: {@code {"format": "Lines"|"Documents", "maxRecordBytes": how many bytes are too many for a record, "parts":
- * [[{"uri", "start", "end", "size", "source", "about": {name: text}}]], "recordsPaths": [path, …]}}, the last only of
- * documents that have their records there; {@code about} may be absent.
+ * [[{"uri", "start", "end", "size", "source", "about": {name: text}, "from", "to", "most"}]], "recordsPaths": [path, …]}},
+ * the last only of documents that have their records there; about, from, to and most are optional.
  */
 public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
   private static final StructType SCHEMA =
@@ -52,13 +52,19 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
           .add("fault_reason", DataTypes.StringType, true)
           .add("about", DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType), true);
 
+  private static final long NOT_CUT = -1;
+
+  /** In the error about a range with more records than it may have. */
+  private static final String TOO_MANY = "more records than a batch holds";
+
   /** Called by Spark. */
   public RecordSource() {
     super("records", SCHEMA);
   }
 
   /**
-   * The part of one file that a batch reads: the records that start in [start, end).
+   * The part of one file that a batch reads: the records that start in [start, end). Of a file that can't be cut by its
+   * bytes: those that start in [from, to) of what it unpacks to.
    *
    * @param uri the file's URI for Hadoop's file system
    * @param start first byte; a record that starts before it belongs to the range before
@@ -66,12 +72,23 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
    * @param size the file's size at planning; bytes that were appended later are not read
    * @param source the source URI of the range's records
    * @param about what is said about the file, by name; may be null
+   * @param from {@code NOT_CUT} if the file is not cut between records
+   * @param most how many records the range may have unless it is of lines that are not compressed; past them, reading fails
    */
-  record FileRange(String uri, long start, long end, long size, String source, LinkedHashMap<String, String> about)
+  record FileRange(
+      String uri,
+      long start,
+      long end,
+      long size,
+      String source,
+      LinkedHashMap<String, String> about,
+      long from,
+      long to,
+      long most)
       implements Serializable {
-    /** Whether it is the whole file, as of each that is compressed: where its lines start is known once it is unpacked. */
-    boolean whole() {
-      return start == 0 && end == size;
+    /** Whether it is read from the file's start on, as of each that is compressed: where records start is known then. */
+    boolean fromStart() {
+      return from != NOT_CUT || start == 0 && end == size;
     }
   }
 
@@ -85,7 +102,10 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
         r.get("end").asLong(),
         r.get("size").asLong(),
         r.get("source").asText(),
-        about);
+        about,
+        r.path("from").asLong(NOT_CUT),
+        r.path("to").asLong(Long.MAX_VALUE),
+        r.path("most").asLong(Long.MAX_VALUE));
   }
 
   @Override
@@ -111,8 +131,10 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
     private final List<String> recordsPaths;
     private final GenericInternalRow row = new GenericInternalRow(10);
     private Framing framing;
+    private FileRange range;
     private UTF8String uri;
     private MapData about;
+    private long left;
     private int count;
     private boolean ended;
 
@@ -132,10 +154,13 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
         if (!ranges.hasNext()) {
           return end();
         }
-        FileRange range = ranges.next();
+        range = ranges.next();
         uri = UTF8String.fromString(range.source());
         about = range.about() == null ? null : mapOf(range.about());
         framing = open(range);
+      }
+      if (left-- == 0) {
+        throw new IOException(range.uri() + " has " + TOO_MANY + ": " + range.most());
       }
       String fault = framing.fault();
       row.update(0, part);
@@ -177,15 +202,20 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
     private Framing open(FileRange range) throws IOException {
       Path path = new Path(range.uri());
       FSDataInputStream file = path.getFileSystem(conf).open(path);
-      long at = Math.max(0, range.start() - 1);
+      boolean fromStart = documents || range.fromStart();
+      long at = fromStart ? 0 : Math.max(0, range.start() - 1);
       // Lines of a range may end after it, but never after the file's planned size.
       InputStream bounded = new BoundedInput(from(file, at), range.size() - at);
-      InputStream content = range.whole() ? UnpackingInput.of(bounded, range.size()) : bounded;
-      if (documents) {
-        return new DocumentFraming(content, limit, recordsPaths);
+      InputStream content = fromStart ? UnpackingInput.of(bounded, range.size()) : bounded;
+      if (!documents && range.from() == NOT_CUT && !(content instanceof UnpackingInput)) {
+        left = Long.MAX_VALUE;
+        return new LineFraming(content, at, range.start(), range.end(), limit);
       }
-      long end = content instanceof UnpackingInput ? Long.MAX_VALUE : range.end();
-      return new LineFraming(content, at, range.start(), end, limit);
+      left = range.most();
+      long first = Math.max(0, range.from());
+      return documents
+          ? new DocumentFraming(content, first, range.to(), limit, recordsPaths)
+          : new LineFraming(content, 0, first, range.to(), limit);
     }
 
     /** A file from an offset on; empty if it has become shorter in the meantime. */
