@@ -7,7 +7,7 @@ runs never wait for each other.
 import fcntl
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,33 +60,35 @@ def replaying(uri: str, spark: "SparkSession", wait_seconds: float, say: Callabl
         yield
 
 
-@contextmanager
-def subscribing(uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[[str], None]) -> Iterator[None]:
+def subscribing(
+    uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[[str], None]
+) -> AbstractContextManager[None]:
     """Lock the cursors of the table folder ``uri``: subscriptions of one store run one after the other.
 
     Raises:
         TableBusyError: another one held it for all of ``wait_seconds``.
     """
-    if not is_local(uri):
-        yield
-        return
-    wait = _Wait(f"another subscription of {uri} is sending", wait_seconds, say)
-    with _beside(uri, CURSORS_SUFFIX).open("a+") as file, _locked(file, spark, wait):
-        yield
+    return _alone(uri, CURSORS_SUFFIX, spark, _Wait(f"another subscription of {uri} is sending", wait_seconds, say))
 
 
-@contextmanager
-def erasing(uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[[str], None]) -> Iterator[None]:
+def erasing(
+    uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[[str], None]
+) -> AbstractContextManager[None]:
     """Lock the table folder ``uri`` for an erasure, while no replay out of it runs.
 
     Raises:
         TableBusyError: a replay held it for all of ``wait_seconds``.
     """
+    return _alone(uri, REPLAYS_SUFFIX, spark, _Wait(f"a replay out of {uri} is under way", wait_seconds, say))
+
+
+@contextmanager
+def _alone(uri: str, suffix: str, spark: "SparkSession", wait: "_Wait") -> Iterator[None]:
+    """Lock a file beside a local table folder."""
     if not is_local(uri):
         yield
         return
-    wait = _Wait(f"a replay out of {uri} is under way", wait_seconds, say)
-    with _beside(uri, REPLAYS_SUFFIX).open("a+") as file, _locked(file, spark, wait):
+    with _beside(uri, suffix).open("a+") as file, _locked(file, spark, wait):
         yield
 
 

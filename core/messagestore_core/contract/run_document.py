@@ -75,7 +75,7 @@ class Memory(ContractModel):
     batch_bytes: int = 1 << 30
     """Bytes of input in one batch; larger files are read in several."""
     batch_records: int = 1_000_000
-    """Records of Kafka in one batch."""
+    """Records of Kafka in one batch, or of a file that can't be cut by its bytes."""
 
 
 class Lifecycle(ContractModel):

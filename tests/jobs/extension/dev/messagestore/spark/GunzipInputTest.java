@@ -1,12 +1,14 @@
 package dev.messagestore.spark;
 
+import static dev.messagestore.spark.UnpackingInputTest.drained;
+import static dev.messagestore.spark.UnpackingInputTest.joined;
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.messagestore.spark.UnpackingInput.DamagedStreamException;
+import dev.messagestore.spark.UnpackingInputTest.Unpacked;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -19,9 +21,6 @@ class GunzipInputTest {
   private static final byte[] ONE = "{\"a\":1}\n{\"b\":2}\n".getBytes(UTF_8);
   private static final byte[] TWO = "{\"c\":3}\n".getBytes(UTF_8);
   private static final byte[] BOTH = joined(ONE, TWO);
-
-  /** The unpacked bytes, and the fault that ended them. */
-  private record Unpacked(byte[] bytes, String fault) {}
 
   @Test
   void membersFollowOneAnotherAndZerosMayFollowTheLast() throws IOException {
@@ -79,23 +78,6 @@ class GunzipInputTest {
   }
 
   private static Unpacked unpacked(byte[] packed) throws IOException {
-    ByteArrayOutputStream plain = new ByteArrayOutputStream();
-    byte[] some = new byte[1000];
-    try (GunzipInput in = new GunzipInput(new ByteArrayInputStream(packed), packed.length)) {
-      for (int n = in.read(some, 0, some.length); n >= 0; n = in.read(some, 0, some.length)) {
-        plain.write(some, 0, n);
-      }
-      return new Unpacked(plain.toByteArray(), null);
-    } catch (DamagedStreamException e) {
-      return new Unpacked(plain.toByteArray(), e.getMessage());
-    }
-  }
-
-  private static byte[] joined(byte[]... parts) {
-    ByteArrayOutputStream all = new ByteArrayOutputStream();
-    for (byte[] part : parts) {
-      all.writeBytes(part);
-    }
-    return all.toByteArray();
+    return drained(new GunzipInput(new ByteArrayInputStream(packed), packed.length), 1000);
   }
 }

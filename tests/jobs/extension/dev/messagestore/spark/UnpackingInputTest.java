@@ -38,7 +38,7 @@ class UnpackingInputTest {
   }
 
   /** The unpacked bytes, and the fault that ended them. */
-  private record Unpacked(byte[] bytes, String fault) {}
+  record Unpacked(byte[] bytes, String fault) {}
 
   @Test
   void aFileIsUnpackedByItsFirstBytes() throws IOException {
@@ -251,11 +251,17 @@ class UnpackingInputTest {
   }
 
   private static Unpacked read(InputStream file, int size) throws IOException {
+    InputStream content = UnpackingInput.of(file, size);
+    assertTrue(content instanceof UnpackingInput);
+    return drained(content, 1 << 20);
+  }
+
+  /** Reads to the end or the first fault, so many bytes at once. */
+  static Unpacked drained(InputStream content, int atOnce) throws IOException {
     ByteArrayOutputStream plain = new ByteArrayOutputStream();
-    byte[] some = new byte[1 << 20];
-    try (InputStream in = UnpackingInput.of(file, size)) {
-      assertTrue(in instanceof UnpackingInput);
-      for (int n = in.read(some, 0, some.length); n >= 0; n = in.read(some, 0, some.length)) {
+    byte[] some = new byte[atOnce];
+    try (content) {
+      for (int n = content.read(some, 0, some.length); n >= 0; n = content.read(some, 0, some.length)) {
         plain.write(some, 0, n);
       }
       return new Unpacked(plain.toByteArray(), null);
@@ -264,7 +270,7 @@ class UnpackingInputTest {
     }
   }
 
-  private static byte[] joined(byte[]... parts) {
+  static byte[] joined(byte[]... parts) {
     ByteArrayOutputStream all = new ByteArrayOutputStream();
     for (byte[] part : parts) {
       all.writeBytes(part);
