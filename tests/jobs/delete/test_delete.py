@@ -38,8 +38,8 @@ def delete(table: Table, **task: Any) -> DeleteOutcome:
 def table(tmp_path: Path) -> Table:
     """A store with everything that runs may leave in it."""
     table = make_store(tmp_path / "store", [message(1)], [message(2)], remember_purged=timedelta(days=1))
-    of_runs = ("_purges/p1/plan.json", "_replays/job-1/ended.json", "_index/manifest.json")
-    for name in ("payloads/00000000000000000001", *of_runs):
+    states = ("_purges/p1/plan.json", "_replays/job-1/ended.json", "_cursors/default.out/cursor.json")
+    for name in ("payloads/00000000000000000001", *states, "_index/manifest.json"):
         path = tmp_path / "store" / name
         path.parent.mkdir(parents=True)
         path.write_bytes(b"{}")
