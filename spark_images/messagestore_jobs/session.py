@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyspark
 from pyspark import SparkConf, SparkContext
@@ -303,33 +304,31 @@ class SparkStorage(Storage):
 
     @override
     def create(self, uri: str, content: bytes) -> bool:
-        jvm, context = self._spark._jvm, self._spark.sparkContext
-        path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
-        configuration = context._jsc.hadoopConfiguration()
-        store = jvm.dev.messagestore.spark.ConditionalLogStore  # type: ignore[union-attr]
-        return bool(store.createIfAbsent(path, content, configuration))
+        classes, path, configuration = self._hadoop(uri)
+        return bool(classes.ConditionalLogStore.createIfAbsent(path, content, configuration))
 
     @override
     def etag(self, uri: str) -> str | None:
-        jvm, context = self._spark._jvm, self._spark.sparkContext
-        path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
-        store = jvm.dev.messagestore.spark.ConditionalLogStore  # type: ignore[union-attr]
-        etag = store.etag(path, context._jsc.hadoopConfiguration())
+        classes, path, configuration = self._hadoop(uri)
+        etag = classes.ConditionalLogStore.etag(path, configuration)
         return None if etag is None else str(etag)
 
     @override
     def replace(self, uri: str, content: bytes, etag: str) -> bool:
-        jvm, context = self._spark._jvm, self._spark.sparkContext
-        path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
-        store = jvm.dev.messagestore.spark.ConditionalLogStore  # type: ignore[union-attr]
-        return bool(store.replaceIfSame(path, content, etag, context._jsc.hadoopConfiguration()))
+        classes, path, configuration = self._hadoop(uri)
+        return bool(classes.ConditionalLogStore.replaceIfSame(path, content, etag, configuration))
 
     @override
     def versions_kept(self, uri: str) -> str | None:
+        classes, path, configuration = self._hadoop(uri)
+        kept = classes.BucketVersions.kept(path, configuration)
+        return None if kept is None else str(kept)
+
+    def _hadoop(self, uri: str) -> tuple[Any, Any, Any]:
+        """The extension's classes, the path of an object, and the settings with which Hadoop reaches it."""
         jvm, context = self._spark._jvm, self._spark.sparkContext
         path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
-        kept = jvm.dev.messagestore.spark.BucketVersions.kept(path, context._jsc.hadoopConfiguration())  # type: ignore[union-attr]
-        return None if kept is None else str(kept)
+        return jvm.dev.messagestore.spark, path, context._jsc.hadoopConfiguration()  # type: ignore[union-attr]
 
 
 @contextmanager
