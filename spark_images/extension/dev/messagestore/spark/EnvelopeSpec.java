@@ -35,22 +35,23 @@ record EnvelopeSpec(
     List<Unwrap> unwrap,
     List<Around> outer) {
   /**
-   * A record around the unwrapped one.
+   * The unwrapped record, or one around it.
    *
-   * @param level how many steps it is away
+   * @param level how many steps it is away from the unwrapped one
    * @param fields the slices of the fields that it has
    */
   record Around(int level, JsonPaths paths, JsonPaths headers, List<Integer> fields) {
-    static Around parse(JsonNode node, ToIntFunction<String> field) {
+    /** The record {@code level} steps away, with the paths of its fields by their names. */
+    static Around parse(int level, JsonNode pathsByName, ToIntFunction<String> field) {
       JsonPaths paths = new JsonPaths();
       List<Integer> fields = new ArrayList<>();
       JsonPaths headers = null;
-      for (Map.Entry<String, JsonNode> e : node.get("paths").properties()) {
+      for (Map.Entry<String, JsonNode> e : pathsByName.properties()) {
         fields.add(field.applyAsInt(e.getKey()));
         JsonPaths end = paths.add(steps(e.getValue()), fields.get(fields.size() - 1));
         headers = e.getKey().equals("headers") ? end : headers;
       }
-      return new Around(node.get("level").asInt(), paths, headers, fields);
+      return new Around(level, paths, headers, fields);
     }
   }
 
@@ -58,19 +59,14 @@ record EnvelopeSpec(
   static EnvelopeSpec parse(String json, ToIntFunction<String> field) {
     try {
       JsonNode root = new ObjectMapper().readTree(json);
-      JsonPaths paths = new JsonPaths();
-      JsonPaths headers = null;
-      for (Map.Entry<String, JsonNode> e : root.get("paths").properties()) {
-        JsonPaths end = paths.add(steps(e.getValue()), field.applyAsInt(e.getKey()));
-        headers = e.getKey().equals("headers") ? end : headers;
-      }
+      Around innermost = Around.parse(0, root.get("paths"), field);
       List<Around> outer = new ArrayList<>();
-      root.path("outer").forEach(one -> outer.add(Around.parse(one, field)));
+      root.path("outer").forEach(one -> outer.add(Around.parse(one.get("level").asInt(), one.get("paths"), field)));
       Set<String> known = new HashSet<>();
       root.get("known").forEach(name -> known.add(name.asText()));
       return new EnvelopeSpec(
-          paths,
-          headers,
+          innermost.paths(),
+          innermost.headers(),
           root.get("contentType").asText(),
           root.get("restAsHeaders").asBoolean(),
           known,
