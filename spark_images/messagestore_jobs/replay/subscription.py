@@ -70,6 +70,8 @@ class _Subscription:
             self._write(cursor)
         outcome = nothing()
         if cursor.round is not None:
+            known = reached_by(round_delivery(self._round_run(cursor, cursor.round.number), cursor))
+            refuse_ahead(cursor, self._head(), known)
             outcome, cursor = self._go_on(cursor)
         if outcome.complete and not outcome.progress.failed and self._head() != cursor.global_position:
             cursor = self._begin(cursor)
@@ -169,7 +171,6 @@ class _Subscription:
         assert cursor.round is not None
         this = self._round_run(cursor, cursor.round.number)
         delivery = round_delivery(this, cursor)
-        refuse_ahead(cursor, self._head(), reached_by(delivery))
         outcome = self._sent(cursor, delivery)
         if not outcome.complete:
             return outcome, cursor
