@@ -14,6 +14,8 @@ PYTEST := $(PYTHON) -m pytest
 # ones of tests/unit come last, so that no worker ends with a long one.
 TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
+# Also on machines that say otherwise, Python keeps what it has compiled: else each process compiles all packages again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help install jars tools images cluster cluster-down demo demo-cluster test test-all test-quick test-unit test-jobs \
 	test-hostile test-documents test-operator test-e2e test-histories test-faults fuzz fuzz-records mutants bench bench-large docs lint format crds lock \
@@ -98,10 +100,10 @@ FUZZ ?= 100000
 TEXTS ?= 10000
 SEED ?= $(shell date +%s)
 
-fuzz: install ## Compare FUZZ random predicates with Spark's plans of them, and read TEXTS others of each kind; SEED is the seed
+fuzz: install ## Compare FUZZ random predicates with Spark's plans of them and with Arrow's answers, and read TEXTS others of each kind; SEED is the seed
 	@echo "fuzz: $(FUZZ) predicates, and $(TEXTS) texts of each kind, of seed $(SEED)"
 	MESSAGESTORE_TEXTS=$(TEXTS) $(PYTEST) --timeout 0 --hypothesis-seed=$(SEED) tests/unit/test_texts_of_strangers.py
-	MESSAGESTORE_FUZZ=$(FUZZ) MESSAGESTORE_FUZZ_SEED=$(SEED) $(PYTEST) --timeout 0 tests/jobs/predicate/test_fuzz.py
+	MESSAGESTORE_FUZZ=$(FUZZ) MESSAGESTORE_FUZZ_SEED=$(SEED) $(PYTEST) --timeout 0 tests/jobs/predicate/test_fuzz.py tests/jobs/predicate/test_arrow.py
 
 RECORDS ?= 1000000
 
@@ -154,7 +156,8 @@ mutants: install ## Changes to a package that none of its tests detects; MODULE 
 	cd $(MUTANTS) && $(CURDIR)/$(VENV)/bin/mutmut results
 
 bench: install ## Benchmarks: tables of ratios, and the operator under load
-	$(PYTHON) -m tests.perf
+	PYTHONPATH=tests $(PYTHON) -m tests.perf
+	PYTHONPATH=tests $(PYTHON) -m tests.perf.shapes
 	$(PYTHON) -m tests.perf.operator_load
 
 bench-large: install ## Benchmarks of stores of 100 M messages and 1,000 M ids; takes tens of GB in the cache
@@ -162,6 +165,7 @@ bench-large: install ## Benchmarks of stores of 100 M messages and 1,000 M ids; 
 	$(PYTHON) -m tests.perf.large_tables
 	$(PYTHON) -m tests.perf.large_files
 	$(PYTHON) -m tests.perf.large_reads
+	PYTHONPATH=tests $(PYTHON) -m tests.perf.large_documents 10000000 2000
 
 docs: install ## The documentation as a site, in build/docs; fails for a dead link or anchor
 	@rm -rf build/docs
@@ -194,6 +198,7 @@ lock: | $(UV) ## Renew the locks from pyproject.toml, each image's part of them,
 	spark_images/jars/fetch.sh spark_images/jars/pom.xml
 	spark_images/jars/fetch.sh hack/kafka/pom.xml
 	spark_images/jars/fetch.sh hack/junit/pom.xml
+	spark_images/jars/fetch.sh hack/spark-kafka/pom.xml
 	$(MAKE) sbom
 
 sbom: | $(UV) ## Write each image's parts, from the locks: sbom.json beside its Dockerfile

@@ -10,6 +10,10 @@ from pydantic.alias_generators import to_camel
 
 SOURCE = "struct<kind:string,uri:string,partition:int,offset:bigint>"
 HEADERS = "map<string,string>"
+RECORD = (
+    "struct<key:binary,value:binary,value_is_payload:boolean,headers:array<struct<name:string,value:binary>>,"
+    "timestamp:bigint,timestamp_type:string>"
+)
 
 
 @dataclass(frozen=True)
@@ -88,12 +92,15 @@ FIELDS = (
     Field("inserted_date", "date", "Internal", required=True),
     Field("hmac", "string", "Internal", lasting=False),
     Field("scrubs", "array<string>", "Internal", lasting=False, omitted=True),
+    Field("record", RECORD, "Internal", sealed=True, lasting=False, omitted=True),
     Field("expected_version", "bigint", stored=False),
 )
 """``inserted_date`` (UTC, of inserted_at) partitions the table, so that whole days are deleted without being read.
 
 ``scrubs`` says what scrubs have removed from the row, and how. ``hmac`` is the message's seal, where its stream has a
-key. A new column comes behind the last one, as an upgrade adds it there to the tables of before.
+key. ``record`` is the Kafka record as it came, where its source keeps it; its ``value`` is null if there was none, and
+where ``value_is_payload``. Seals cover a record that is there. A new column comes behind the last one, as an upgrade
+adds it there to the tables of before.
 """
 COLUMNS = tuple(field for field in FIELDS if field.stored)
 """The columns of ``messages``."""

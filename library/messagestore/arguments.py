@@ -102,16 +102,6 @@ def consumer_group(member: int | None, size: int | None) -> ConsumerGroup | None
     return ConsumerGroup(member, size)
 
 
-def check_condition(condition: str | None) -> None:
-    """Refuse any condition, as message-db does by default.
-
-    Raises:
-        ArgumentError: a condition is given.
-    """
-    if condition is not None:
-        raise ArgumentError("Retrieval with SQL condition is not activated")
-
-
 def check_reasons(reasons: Sequence[str]) -> None:
     """Refuse reasons that no dead letter has.
 

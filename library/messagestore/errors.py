@@ -43,3 +43,15 @@ class BrokenMessageError(MessageStoreError):
 
 class RecordError(MessageStoreError, ValueError):
     """A record can't be written: the store would make a dead letter of it."""
+
+
+class ConsumerStateError(MessageStoreError):
+    """What consumers of a name keep is gone, is in use, or is of consumers with another number of slots."""
+
+
+class LeaseLostError(MessageStoreError):
+    """Another consumer of the name has taken the slots: what was not committed is its work now."""
+
+
+class CursorAheadError(MessageStoreError):
+    """A cursor is ahead of its store, which was put back from a copy."""

@@ -1,7 +1,7 @@
-"""Check payloads: only those that were stored are returned, and none from outside the store."""
+"""Check messages: only payloads that were stored are returned, none from outside the store; and seals, if asked for."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from messagestore.errors import BrokenMessageError
 from messagestore.location import Location, refusals
+from messagestore_core.seals import COLUMNS, is_sealed
 from messagestore_core.store.claim_checks import claim_check_name
 from messagestore_core.store.layout import CLAIM_CHECKS
 from messagestore_core.store.objects import Objects
@@ -43,6 +44,29 @@ def sound_rows(location: Location, rows: pa.Table, on_broken: OnBroken | None) -
                 raise error
             on_broken(error)
         yield filled.filter(pa.array([error is None for error in errors])) if any(errors) else filled
+
+
+def sealed_rows(rows: pa.Table, keys: Sequence[str], on_broken: OnBroken | None) -> pa.Table:
+    """The rows whose seals match one of the keys.
+
+    Args:
+        rows: columns of ``messages``, as they were stored.
+        keys: of the seals.
+        on_broken: called with each message whose seal is missing or does not match, which is then left out.
+
+    Raises:
+        BrokenMessageError: there is such a message; without ``on_broken``.
+    """
+    sealed = rows.select([*COLUMNS, "hmac"]).to_pylist()
+    sound = [is_sealed(keys, row) for row in sealed]
+    for row, is_sound in zip(sealed, sound, strict=True):
+        if not is_sound:
+            wrong = "it has no seal" if row["hmac"] is None else "its seal matches no key"
+            error = BrokenMessageError(row["message_id"], row["stream_name"], row["global_position"], wrong)
+            if on_broken is None:
+                raise error
+            on_broken(error)
+    return rows.filter(pa.array(sound, pa.bool_()))
 
 
 def _have_their_payloads(rows: pa.Table) -> pa.Array:

@@ -5,6 +5,7 @@ from typing import Any
 
 from messagestore.errors import RecordError
 from messagestore_core.bounds import DEEPEST, MOST_KEYS
+from messagestore_core.json_values import members_once, refuse_constant
 
 JSON = Any
 """A JSON value: None, a bool, a number, a str, a list, or a dict with str keys."""
@@ -25,7 +26,7 @@ def dumped(value: JSON, name: str) -> bytes:
         content = text.encode()
         if isinstance(value, dict | list | tuple):
             # Keys 1 and "1" are one key in JSON.
-            json.loads(text, object_pairs_hook=_object)
+            json.loads(text, object_pairs_hook=members_once)
     except RecursionError:
         raise RecordError(f"{name} is nested too deeply, {DEEPEST} levels are allowed in a record") from None
     except (TypeError, ValueError) as error:
@@ -61,7 +62,7 @@ def is_strict(content: bytes) -> bool:
     """Whether bytes are one JSON value by RFC 8259 of few levels, no key twice, no half of a surrogate pair."""
     try:
         text = content.decode()
-        value = json.loads(text, parse_constant=_refuse, object_pairs_hook=_object)
+        value = json.loads(text, parse_constant=refuse_constant, object_pairs_hook=members_once)
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return False
@@ -73,17 +74,6 @@ def is_json_type(content_type: str | None) -> bool:
     """Whether a content type (none is application/json) names JSON: …/json or …+json."""
     media = (content_type or "application/json").partition(";")[0].strip().lower()
     return media.endswith(("/json", "+json"))
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
-
-
-def _object(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise ValueError("a key twice")
-    return members
 
 
 def _depth(value: JSON) -> int:

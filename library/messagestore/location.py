@@ -12,13 +12,16 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from messagestore.conditional import ConditionalStorage
 from messagestore.errors import MessageStoreError, StorageError, StoreNotFoundError, StoreUnreadableError
 from messagestore_core.contract.stores import CredentialVariables, StorageEntry
-from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.errors import RunFailedError, TableRefusedError
+from messagestore_core.store.folder import read_marker
 from messagestore_core.store.foreign import not_to_be_read
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects, is_local
-from messagestore_core.store.storage import Storage, trusting
+from messagestore_core.store.storage import trusting
+from messagestore_core.store.together import named_by, problems, read_tables
 
 _SCHEMES = ("s3", "s3a")
 
@@ -40,7 +43,8 @@ class Location:
         self._held = ExitStack()
         with refusals(uri):
             bundles = self._held.enter_context(trusting(entries))
-        self._store = Store(self.uri, Storage(entries, bundles))
+        self.storage = ConditionalStorage(entries, bundles)
+        self._store = Store(self.uri, self.storage)
 
     def close(self) -> None:
         """Stop trusting the entries' certificate authorities."""
@@ -71,6 +75,15 @@ class Location:
                 raise StoreNotFoundError(f"{self.uri} is no message store: there is no table {name} in it") from error
             self.check(table)
             return table
+
+    def wrong_tables(self) -> list[str]:
+        """Why the tables do not belong together, for people."""
+        with refusals(self.uri):
+            try:
+                tables = read_tables(self._store, read_marker(self._store).format_version)
+            except TableRefusedError as error:
+                return [str(error)]
+            return [problem.words for problem in problems(self._store, tables, named_by(tables))]
 
     def check(self, table: DeltaTable) -> None:
         """Check before reading that all files of a table are its own.

@@ -12,7 +12,8 @@ FEW, MANY = 1 << 18, 1 << 22
 """Rows of the first and of the largest range: reads that end soon look at few rows, others need few queries."""
 _PIECE = 16
 """Positions looked at for each wanted row."""
-_LAST = 1 << 62
+UNKNOWN = 1 << 62
+"""The last position of a file without statistics."""
 
 
 class ReadRange(NamedTuple):
@@ -32,13 +33,13 @@ def read_ranges(files: pa.Table, read: Read) -> list[ReadRange]:
     """
     if not files.num_rows or None in read.equal.values():
         return []
-    for column, value in read.equal.items():
+    for column, value in read.files.items():
         files = files.filter(_within(files, column, value or "", value))
-    files = files.filter(_within(files, read.key, max(0, min(read.start, _LAST)), None))
+    files = files.filter(_within(files, read.key, max(0, min(read.start, UNKNOWN)), read.end))
     bounds = pa.table(
         {
             "first": pc.fill_null(_bound(files, "min", "global_position"), 0),
-            "last": pc.fill_null(_bound(files, "max", "global_position"), _LAST),
+            "last": pc.fill_null(_bound(files, "max", "global_position"), UNKNOWN),
             "rows": pc.fill_null(files["num_records"], FEW),
         }
     ).sort_by("first")
@@ -65,10 +66,16 @@ def pieces(ranges: Iterable[ReadRange], read: Read) -> Iterator[ReadRange]:
     width = _PIECE * max(read.limit, 1)
     for read_range in ranges:
         first = max(read_range.first, read.start)
-        while first <= read_range.last:
-            last = min(first + width - 1, read_range.last)
-            yield read_range._replace(first=first, last=last)
-            first, width = last + 1, width * 8
+        last = read_range.last if read.end is None else min(read_range.last, read.end)
+        while first <= last:
+            if read.newest_first:
+                begin, end = max(first, last - width + 1), last
+                last = begin - 1
+            else:
+                begin, end = first, min(first + width - 1, last)
+                first = end + 1
+            yield read_range._replace(first=begin, last=end)
+            width *= 8
 
 
 def _apart(ranges: Iterable[ReadRange]) -> Iterator[ReadRange]:

@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
@@ -19,24 +19,34 @@ from typing_extensions import override
 
 from messagestore import reads
 from messagestore.arguments import BATCH_SIZE, batch_limit, time_in_utc
+from messagestore.audit import AuditRow, audit_of, audit_rows
 from messagestore.dead_letters import DeadLetter, dead_letter_rows, dead_letters_of
-from messagestore.integrity import OnBroken, sound_rows
+from messagestore.integrity import OnBroken
 from messagestore.location import Location
 from messagestore.message import Message, messages_of
 from messagestore.names import cardinal_id, category, hash_64, id, is_category
+from messagestore.outcomes import Erased, NotSeen, Outcome, Purged, SetAside, Stored, outcomes, waited
 from messagestore.reads import FIRST_GLOBAL_POSITION, FIRST_POSITION, Read
-from messagestore.statistics import Statistics, statistics
+from messagestore.rows import Rows
+from messagestore.statistics import Elapsed, Share, Statistics, elapsed, statistics, summary
 from messagestore.versions import Versions
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.schemas import MESSAGES
-from messagestore_core.versions.rows import translate_table
 
 __all__ = [
     "ArrowReader",
+    "AuditRow",
     "DeadLetter",
+    "Erased",
     "Message",
+    "NotSeen",
+    "Outcome",
+    "Purged",
     "Reader",
+    "SetAside",
+    "Share",
     "Statistics",
+    "Stored",
     "cardinal_id",
     "category",
     "hash_64",
@@ -51,38 +61,13 @@ _Messages = TypeVar("_Messages")
 _Newest = TypeVar("_Newest")
 _Message = TypeVar("_Message")
 _DeadLetters = TypeVar("_DeadLetters")
+_Audit = TypeVar("_Audit")
 
 
-class _Rows:
-    """The rows that a reader gives, checked and translated."""
-
-    def __init__(self, location: Location, versions: Versions, on_broken: OnBroken | None) -> None:
-        self.location, self.versions, self._on_broken = location, versions, on_broken
-
-    def parts(self, read: Read) -> Iterator[pa.Table]:
-        """The rows of a read in its order, a bounded part at a time."""
-        return self._checked(self.versions.snapshot().pages(read))
-
-    def newest(self, read: Read, count: int | None) -> Iterator[pa.Table]:
-        """The last ``count`` rows of a read; None: all."""
-        return self._checked(self.versions.snapshot().newest(read, count))
-
-    def by_number(self, where: Sequence[str], limit: int | None) -> Iterator[pa.Table]:
-        """Members of a sequence, by number."""
-        order = ("sequence_number", "global_position")
-        return self._checked([self.versions.snapshot().rows(where, order, limit)])
-
-    def _checked(self, pages: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        translators = self.versions.translators()
-        for page in pages:
-            for rows in sound_rows(self.location, page, self._on_broken):
-                yield translate_table(rows, translators)
-
-
-class _Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters]):
+class _Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters, _Audit]):
     """The functions of a reader, for results of one form."""
 
-    def __init__(self, rows: _Rows) -> None:
+    def __init__(self, rows: Rows) -> None:
         self._rows = rows
 
     def get_stream_messages(
@@ -98,10 +83,10 @@ class _Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters]):
             stream_name: a stream, not a category.
             position: the first position.
             batch_size: how many at most; -1: no limit.
-            condition: refused, as message-db does by default.
+            condition: only messages that meet it, in the language of docs/filters.md; they are counted.
 
         Raises:
-            ArgumentError: with message-db's message.
+            ArgumentError: with message-db's message, or the condition is refused.
         """
         read = reads.stream_messages(stream_name, position, batch_size, condition)
         return self._messages(self._rows.parts(read))
@@ -125,10 +110,10 @@ class _Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters]):
             correlation: only messages whose metadata names a stream of this category as ``correlationStreamName``.
             consumer_group_member: only streams of this member, from 0; needs the size.
             consumer_group_size: how many members share the category's streams.
-            condition: refused, as message-db does by default.
+            condition: only messages that meet it, in the language of docs/filters.md; they are counted.
 
         Raises:
-            ArgumentError: with message-db's message.
+            ArgumentError: with message-db's message, or the condition is refused.
         """
         group = (consumer_group_member, consumer_group_size)
         read = reads.category_messages(category, position, batch_size, correlation, *group, condition)
@@ -139,8 +124,8 @@ class _Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters]):
         return self._message(self._rows.newest(reads.of_stream(stream_name, type), 1))
 
     def get_message(self, message_id: str) -> _Message:
-        """The message with an id; None, or no row, without one."""
-        return self._message(self._rows.parts(reads.message_with_id(message_id)))
+        """The message with an id; None, or no row, without one. If several have it, the first."""
+        return self._message(self._rows.with_id(message_id))
 
     def load_for_correlation(
         self,
@@ -179,9 +164,51 @@ class _Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters]):
         moment = datetime.now(UTC) if as_of is None else time_in_utc("as_of", as_of)
         return self._messages(self._rows.parts(reads.unfinished(moment, position, batch_size)))
 
-    def get_messages(self, position: int = FIRST_GLOBAL_POSITION, batch_size: int | None = BATCH_SIZE) -> _Messages:
-        """All messages from a global position on, in order of arrival."""
-        return self._messages(self._rows.parts(reads.all_messages(position, batch_size)))
+    def get_messages(
+        self, position: int = FIRST_GLOBAL_POSITION, batch_size: int | None = BATCH_SIZE, where: str | None = None
+    ) -> _Messages:
+        """All messages from a global position on, in order of arrival; with ``where`` only those that meet it."""
+        return self._messages(self._rows.parts(reads.all_messages(position, batch_size, where)))
+
+    def find(
+        self,
+        statuses: Sequence[str] = (),
+        types: Sequence[str] = (),
+        correlation_id: str | None = None,
+        causation_id: str | None = None,
+        since: datetime | None = None,
+        where: str | None = None,
+        position: int | None = None,
+        batch_size: int | None = BATCH_SIZE,
+        *,
+        newest_first: bool = True,
+        payloads: bool = False,
+    ) -> _Messages:
+        """The messages that have all that is given, by default the newest first and without their payloads.
+
+        Args:
+            statuses: with one of these.
+            types: of one of these.
+            correlation_id: with this correlation identifier.
+            causation_id: caused by this message.
+            since: whose ``time`` is not before this one, with a time zone.
+            where: that meet this condition, in the language of docs/filters.md.
+            position: the global position to begin with; absent: the newest or the oldest.
+            batch_size: how many at most; -1: no limit.
+            newest_first: False: in order of arrival.
+            payloads: whether payloads are read, too.
+
+        Raises:
+            ArgumentError: there is no such status, or the condition is refused.
+        """
+        causes = () if causation_id is None else (causation_id,)
+        wanted = reads.Wanted(statuses, types, correlation_id, causes, since, where)
+        read = reads.found(wanted, position, batch_size, newest_first=newest_first, payloads=payloads)
+        return self._messages(self._rows.parts(read))
+
+    def caused_by(self, message_id: str, *, payloads: bool = False) -> _Messages:
+        """The messages that a message has caused, then those that they have caused, and so on; each once."""
+        return self._messages(self._rows.caused_by(message_id, payloads=payloads))
 
     def latest(self, name: str | None = None, count: int = 10) -> _Newest:
         """The newest ``count`` messages of a stream, of a category or, without a name, of all; the newest last."""
@@ -202,6 +229,18 @@ class _Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters]):
         """
         return self._dead_letters(dead_letter_rows(self._rows.versions, reasons, redriven, batch_size))
 
+    def audit(
+        self, actions: Sequence[str] = (), since: datetime | None = None, batch_size: int | None = BATCH_SIZE
+    ) -> _Audit:
+        """What was done to the store, the newest first: purges, erasures, holds, replays and more.
+
+        Args:
+            actions: only these; empty: all.
+            since: only what was done then or later, with a time zone.
+            batch_size: how many rows at most; -1: no limit.
+        """
+        return self._audit(audit_rows(self._rows.versions, actions, since, batch_size))
+
     @abstractmethod
     def _messages(self, parts: Iterator[pa.Table]) -> _Messages: ...
 
@@ -214,8 +253,11 @@ class _Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters]):
     @abstractmethod
     def _dead_letters(self, rows: pa.Table) -> _DeadLetters: ...
 
+    @abstractmethod
+    def _audit(self, rows: pa.Table) -> _Audit: ...
 
-class ArrowReader(_Functions[pa.Table, pa.Table, pa.Table, pa.Table]):
+
+class ArrowReader(_Functions[pa.Table, pa.Table, pa.Table, pa.Table, pa.Table]):
     """The functions of ``Reader``, as Arrow tables with the columns of ``messages`` or ``dead_letters``."""
 
     def parts(self, read: Read) -> Iterator[pa.Table]:
@@ -232,8 +274,10 @@ class ArrowReader(_Functions[pa.Table, pa.Table, pa.Table, pa.Table]):
     def _dead_letters(self, rows: pa.Table) -> pa.Table:
         return rows
 
+    _audit = _dead_letters
 
-class Reader(_Functions[Iterator[Message], list[Message], Message | None, Iterator[DeadLetter]]):
+
+class Reader(_Functions[Iterator[Message], list[Message], Message | None, Iterator[DeadLetter], Iterator[AuditRow]]):
     """Reads the messages of a store; ``arrow`` has the same functions, which return Arrow tables.
 
     Each call reads one version of the store: the newest at that moment, or the one of ``version`` or ``at``.
@@ -247,6 +291,7 @@ class Reader(_Functions[Iterator[Message], list[Message], Message | None, Iterat
         storage: how buckets are reached; absent: by AWS' environment variables. Credentials always come from the
             environment.
         on_broken: called with each broken message, which is then left out; absent: BrokenMessageError is raised.
+        seal_keys: the keys of the stream's seals; with them, a message whose seal is missing or matches none is broken.
 
     Raises:
         StoreNotFoundError: there is no store.
@@ -264,9 +309,10 @@ class Reader(_Functions[Iterator[Message], list[Message], Message | None, Iterat
         at: datetime | None = None,
         storage: Sequence[StorageEntry] | None = None,
         on_broken: OnBroken | None = None,
+        seal_keys: Sequence[str] = (),
     ) -> None:
         location = Location(uri, storage)
-        super().__init__(_Rows(location, Versions(location, version, at), on_broken))
+        super().__init__(Rows(location, Versions(location, version, at), on_broken, seal_keys))
         self.arrow = ArrowReader(self._rows)
 
     def __enter__(self) -> Self:
@@ -282,6 +328,11 @@ class Reader(_Functions[Iterator[Message], list[Message], Message | None, Iterat
         self._rows.location.close()
 
     @property
+    def owner(self) -> tuple[str, str] | None:
+        """Namespace and name of the MessageStream that the store belongs to; None without a marker."""
+        return self._rows.versions.marker.owner
+
+    @property
     def version(self) -> int:
         """The version of table ``messages`` that a call would read now."""
         return self._rows.versions.snapshot().version
@@ -290,9 +341,42 @@ class Reader(_Functions[Iterator[Message], list[Message], Message | None, Iterat
         """The highest position ever given in a stream, which a purge does not lower; None where there is none."""
         return self._rows.versions.stream_version(stream_name)
 
-    def since(self, name: str | None, last: int, batch_size: int | None = BATCH_SIZE) -> Iterator[Message]:
-        """The messages after a global position of a stream, a category or, with None, all; in order of arrival."""
-        return self._messages(self._rows.parts(reads.arrived_since(name, last, batch_size)))
+    def since(
+        self, name: str | None, last: int, batch_size: int | None = BATCH_SIZE, where: str | None = None
+    ) -> Iterator[Message]:
+        """The messages after a global position of a stream, a category or, with None, all; in order of arrival.
+
+        With ``where`` only those that meet it.
+        """
+        return self._messages(self._rows.parts(reads.arrived_since(name, last, batch_size, where)))
+
+    def outcome(self, message_id: str) -> list[Outcome]:
+        """What became of a message: Stored, SetAside, Erased or Purged, each that did; NotSeen if nothing did."""
+        return outcomes(self._rows.location, self._rows.versions, message_id)
+
+    def wait(self, message_id: str, timeout: timedelta) -> list[Outcome]:
+        """Wait until something has become of a message, and return it; NotSeen if nothing did in time."""
+        return waited(self._rows.location, self._rows.versions, message_id, timeout)
+
+    def summary(self, by: Sequence[str] = ("stream", "type")) -> list[Share]:
+        """How many messages there are, by ``stream``, ``category``, ``type`` and ``status``, in order of these.
+
+        Raises:
+            ArgumentError: there is no such part.
+        """
+        return summary(self._rows.versions, by)
+
+    def elapsed(self, first: str, then: str, since: datetime | None = None) -> Elapsed:
+        """The time from the earliest message of one type to the earliest of another in its correlation, over all.
+
+        Args:
+            since: only correlations whose first message has at least this time.
+        """
+        return elapsed(self._rows.versions, first, then, since)
+
+    def message_store_version(self) -> str:
+        """The version of the store's format, which its marker has."""
+        return str(self._rows.versions.marker.format_version)
 
     def statistics(self) -> Statistics:
         """Statistics of the store; reads a few columns of all messages."""
@@ -313,3 +397,7 @@ class Reader(_Functions[Iterator[Message], list[Message], Message | None, Iterat
     @override
     def _dead_letters(self, rows: pa.Table) -> Iterator[DeadLetter]:
         return dead_letters_of(rows)
+
+    @override
+    def _audit(self, rows: pa.Table) -> Iterator[AuditRow]:
+        return audit_of(rows)

@@ -6,19 +6,21 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
+
 from messagestore import sql
 from messagestore.arguments import (
     ConsumerGroup,
     batch_limit,
     check_category,
-    check_condition,
     check_correlation,
     check_stream_name,
     consumer_group,
+    time_in_utc,
 )
+from messagestore.conditions import Condition, checked
 from messagestore.errors import ArgumentError
 from messagestore.names import cardinal_id, category, hash_64, is_category
-from messagestore_core.store.schemas import literal
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 FIRST_POSITION, FIRST_GLOBAL_POSITION = 0, 1
@@ -28,10 +30,11 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Chosen:
-    """A filter that SQL can't express: a decision on some columns of a row."""
+    """A filter that SQL can't express: it says which rows are kept, by some of their columns."""
 
     columns: tuple[str, ...]
-    keeps: Callable[[Row], bool]
+    keeps: Callable[[pa.Table], pa.Array]
+    is_large: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,22 +46,43 @@ class Read:
         where: further conditions, in SQL.
         key: the column that orders them: global_position, or position within one stream.
         start: the first value of the key.
+        end: the last value of the key; None: no bound.
+        newest_first: whether the last value comes first.
         limit: how many messages at most; None: no limit.
+        condition: the caller's own.
         chosen: a further filter, which SQL can't express.
+        payloads: whether payloads are read.
     """
 
     equal: Mapping[str, str | None] = field(default_factory=dict)
     where: tuple[str, ...] = ()
     key: str = "global_position"
     start: int = FIRST_GLOBAL_POSITION
+    end: int | None = None
+    newest_first: bool = False
     limit: int | None = None
+    condition: Condition | None = None
     chosen: Chosen | None = None
+    payloads: bool = True
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """All conditions but ``chosen``, in SQL."""
+        """All conditions but those of rows and of columns that a table may lack, in SQL."""
         equal = (_is(column, value) for column, value in self.equal.items())
-        return (*equal, *self.where, sql.at_least(self.key, self.start))
+        last = () if self.end is None else (sql.at_most(self.key, self.end),)
+        return (*equal, *self.where, sql.at_least(self.key, self.start), *last)
+
+    @property
+    def filters(self) -> tuple[Chosen, ...]:
+        """What SQL can't express."""
+        own = self.condition
+        of_condition = () if own is None else (Chosen(own.columns, own.keeps, own.is_large),)
+        return (*of_condition, *(() if self.chosen is None else (self.chosen,)))
+
+    @property
+    def files(self) -> dict[str, str | None]:
+        """Columns and their texts by which files are chosen."""
+        return {**(self.condition.equal if self.condition else {}), **self.equal}
 
 
 def stream_messages(
@@ -66,9 +90,9 @@ def stream_messages(
 ) -> Read:
     """The messages of one stream from a position on, by position."""
     check_stream_name(stream_name)
-    check_condition(condition)
+    own = checked(condition)
     start = FIRST_POSITION if position is None else position
-    return Read({"stream_name": stream_name}, key="position", start=start, limit=batch_limit(batch_size))
+    return Read({"stream_name": stream_name}, key="position", start=start, limit=batch_limit(batch_size), condition=own)
 
 
 def category_messages(
@@ -84,11 +108,12 @@ def category_messages(
     check_category(name)
     check_correlation(correlation)
     group = consumer_group(member, size)
-    check_condition(condition)
+    own = checked(condition)
     return Read(
         {"category": name},
         start=FIRST_GLOBAL_POSITION if position is None else position,
         limit=batch_limit(batch_size),
+        condition=own,
         chosen=_chosen(correlation, group),
     )
 
@@ -104,19 +129,52 @@ def of_name(name: str | None) -> Read:
     return Read({} if name is None else {"category" if is_category(name) else "stream_name": name})
 
 
-def all_messages(position: int, batch_size: int | None) -> Read:
+def all_messages(position: int, batch_size: int | None, where: str | None = None) -> Read:
     """Every message from a global position on."""
-    return Read(start=position, limit=batch_limit(batch_size))
+    return Read(start=position, limit=batch_limit(batch_size), condition=checked(where))
 
 
-def arrived_since(name: str | None, last: int, batch_size: int | None) -> Read:
+def arrived_since(name: str | None, last: int, batch_size: int | None, where: str | None = None) -> Read:
     """The messages of a stream, a category or all, after a global position."""
-    return replace(of_name(name), start=last + 1, limit=batch_limit(batch_size))
+    return replace(of_name(name), start=last + 1, limit=batch_limit(batch_size), condition=checked(where))
 
 
-def message_with_id(message_id: str) -> Read:
-    """The message with an id."""
-    return Read({"message_id": message_id}, limit=1)
+@dataclass(frozen=True)
+class Wanted:
+    """What ``messagestore.reader.Reader.find`` looks for; its arguments."""
+
+    statuses: Sequence[str] = ()
+    types: Sequence[str] = ()
+    correlation_id: str | None = None
+    causation_ids: Sequence[str] = ()
+    since: datetime | None = None
+    where: str | None = None
+
+
+def found(wanted: Wanted, position: int | None, batch_size: int | None, newest_first: bool, payloads: bool) -> Read:
+    """The messages that are looked for, from a global position on, forwards or backwards."""
+    parts = [
+        *([_statuses(wanted.statuses)] if wanted.statuses else []),
+        *([sql.one_of("type", wanted.types)] if wanted.types else []),
+        *([sql.one_of("causation_id", wanted.causation_ids)] if wanted.causation_ids else []),
+        *([sql.since("time", time_in_utc("since", wanted.since))] if wanted.since else []),
+    ]
+    start = FIRST_GLOBAL_POSITION if newest_first or position is None else position
+    return Read(
+        {} if wanted.correlation_id is None else {"correlation_id": wanted.correlation_id},
+        tuple(parts),
+        start=start,
+        end=position if newest_first else None,
+        newest_first=newest_first,
+        limit=batch_limit(batch_size),
+        condition=checked(wanted.where),
+        payloads=payloads,
+    )
+
+
+def message_with_id(message_id: str, position: int = FIRST_GLOBAL_POSITION) -> Read:
+    """The messages with an id; there are several where deduplication looks back for some time only."""
+    return Read({"message_id": message_id}, start=position)
 
 
 def correlated(correlation_id: str, statuses: Sequence[str], position: int, batch_size: int | None) -> Read:
@@ -128,11 +186,10 @@ def correlated(correlation_id: str, statuses: Sequence[str], position: int, batc
 
 def unfinished(as_of: datetime, position: int, batch_size: int | None) -> Read:
     """The messages that are still to be processed: not completed, not expired, and not failed for good."""
-    due = literal(as_of.isoformat())
     return Read(
         where=(
             "(status in ('RECEIVED', 'PROCESSING') or (status = 'FAILED' and next_retry_at is not null))",
-            f"(expires_at is null or expires_at > {due}::timestamptz)",
+            f"(expires_at is null or expires_at > {sql.moment(as_of)})",
         ),
         start=position,
         limit=batch_limit(batch_size),
@@ -166,9 +223,12 @@ def _chosen(correlation: str | None, group: ConsumerGroup | None) -> Chosen | No
         return None
     columns = (("metadata",) if correlation is not None else ()) + (("stream_name",) if group is not None else ())
 
-    def keeps(row: Row) -> bool:
+    def keeps_row(row: Row) -> bool:
         correlated = correlation is None or correlation_category(row["metadata"]) == correlation
         return correlated and (group is None or is_member(group, row["stream_name"]))
+
+    def keeps(rows: pa.Table) -> pa.Array:
+        return pa.array(map(keeps_row, rows.select(columns).to_pylist()), pa.bool_())
 
     return Chosen(columns, keeps)
 

@@ -18,7 +18,7 @@ from messagestore_core.bounds import (
     MOST_HEADERS,
 )
 
-Status = Literal["PROCESSING", "COMPLETED", "FAILED", "RETRY"]
+Status = Literal["PROCESSING", "COMPLETED", "FAILED", "RETRY", "PAUSE", "RESUME"]
 
 _RANGES = {
     "sequenceNumber": (1, LARGEST_NUMBER),

@@ -1,6 +1,6 @@
 """One version of a table, read by a query engine."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 
 import pyarrow as pa
@@ -10,13 +10,14 @@ from deltalake import DeltaTable, QueryBuilder
 from messagestore import sql
 from messagestore.location import refusals
 from messagestore.ordering import in_order
-from messagestore.read_ranges import ReadRange, pieces, read_ranges, together
+from messagestore.read_ranges import UNKNOWN, ReadRange, pieces, read_ranges, together
 from messagestore.reads import Chosen, Read
 from messagestore_core.store.schemas import MESSAGES
 
 PAGE = 1000
 """How many messages are returned together."""
 _CANDIDATES = 100_000
+_PAYLOAD = frozenset({"payload"})
 _SETTINGS = {
     # With these, payloads are read of the chosen rows only.
     "datafusion.execution.parquet.pushdown_filters": "true",
@@ -41,6 +42,10 @@ class Snapshot:
         self._columns = frozenset(field.name for field in table.schema().fields)
         self._engine = QueryBuilder(_SETTINGS).register(sql.TABLE, table)
 
+    def has(self, column: str) -> bool:
+        """Whether the table has a column, which older ones may lack."""
+        return column in self._columns
+
     def query(self, text: str) -> pa.Table:
         """The result of an SQL query; it names the table ``sql.TABLE``."""
         with refusals(self._uri):
@@ -52,14 +57,19 @@ class Snapshot:
         order: Sequence[str] = (),
         limit: int | None = None,
         columns: Sequence[str] | None = None,
+        without: Set[str] = frozenset(),
     ) -> pa.Table:
-        """Columns (absent: all) of rows, with the schema's types; columns that an older store lacks are null."""
-        return pa.concat_tables(self._parts(where, order, limit, columns))
+        """Columns (absent: all) of rows, with the schema's types.
+
+        Columns that an older store lacks are null, and those that are not read.
+        """
+        return pa.concat_tables(self._parts(where, order, limit, columns, without))
 
     def pages(self, read: Read) -> Iterator[pa.Table]:
         """The rows of a read, in its order, page by page. Each file that can hold any of them is read once."""
         left = read.limit
-        for piece in pieces(together(self._read_ranges(read)), read):
+        ranges = self._read_ranges(read)
+        for piece in pieces(together(reversed(ranges) if read.newest_first else ranges), read):
             if left == 0:
                 return
             for page in self._within(read, piece, left):
@@ -72,9 +82,15 @@ class Snapshot:
         for read_range in together(reversed(self._read_ranges(read))):
             if left is None or left == 0:
                 break
-            keys = self._keys(_conditions(read, read_range), read.key)[-left:]
+            keys = self._keys(self._conditions(read, read_range), read.key)[-left:]
             start, left = (keys[0].as_py(), left - len(keys)) if len(keys) else (start, left)
         return iter(()) if count == 0 else self.pages(replace(read, start=start))
+
+    @property
+    def last_position(self) -> int:
+        """A global position that no message is behind, by the files' statistics; 0 where a file has none."""
+        ends = [one.last for one in self._read_ranges(Read())]
+        return max(ends, default=0) if all(end < UNKNOWN for end in ends) else 0
 
     def highest(self, column: str, where: Sequence[str] = ()) -> int | None:
         """The largest value of a column of whole numbers; None without rows."""
@@ -86,43 +102,64 @@ class Snapshot:
         return read_ranges(self._files, read)
 
     def _within(self, read: Read, read_range: ReadRange, limit: int | None) -> Iterator[pa.Table]:
-        where = _conditions(read, read_range)
-        chosen = read.chosen
-        keys = self._keys(where, read.key) if chosen is None else self._chosen_keys(read, chosen, where, limit)
+        where = self._conditions(read, read_range)
+        keys = self._chosen_keys(read, where, limit) if read.filters else self._keys(where, read.key)
+        if read.newest_first:
+            yield from self._backwards(read, where, keys[::-1][:limit])
+            return
         keys = keys[:limit]
         if not len(keys):
             return
         where = (*where, f"{read.key} between {keys[0]} and {keys[-1]}")
+        without = frozenset() if read.payloads else _PAYLOAD
         if len(keys) <= PAGE:
-            own = () if chosen is None else (sql.one_of(read.key, keys.to_pylist()),)
-            yield self.rows((*where, *own), (read.key,))
+            yield self.rows((*where, *self._only(read, keys)), (read.key,), without=without)
             return
-        parts = self._parts(where)
-        if chosen is not None:
+        parts = self._parts(where, without=without)
+        if read.filters:
             parts = (part.filter(pc.is_in(part[read.key], keys)) for part in parts)
         yield from in_order(parts, read.key, PAGE)
+
+    def _backwards(self, read: Read, where: Sequence[str], keys: pa.Array) -> Iterator[pa.Table]:
+        """The rows of keys that go down, page by page."""
+        without = frozenset() if read.payloads else _PAYLOAD
+        for begin in range(0, len(keys), PAGE):
+            page = keys[begin : begin + PAGE]
+            bounds = f"{read.key} between {page[-1]} and {page[0]}"
+            yield self.rows((*where, bounds, *self._only(read, page)), (f"{read.key} desc",), without=without)
+
+    def _only(self, read: Read, keys: pa.Array) -> tuple[str, ...]:
+        """The condition that a row has one of the keys, where other rows may be between them."""
+        return (sql.one_of(read.key, keys.to_pylist()),) if read.filters else ()
 
     def _keys(self, where: Sequence[str], column: str) -> pa.Array:
         keys = self.rows(where, columns=(column,))[column].combine_chunks()
         # The engine takes as long for the first few rows in order as for all rows in any order.
         return keys.take(pc.sort_indices(keys))
 
-    def _chosen_keys(self, read: Read, chosen: Chosen, where: Sequence[str], limit: int | None) -> pa.Array:
+    def _chosen_keys(self, read: Read, where: Sequence[str], limit: int | None) -> pa.Array:
         """The keys of the chosen rows, in order; with a limit each query reads more rows than the one before."""
-        columns, keys = (read.key, *chosen.columns), list[int]()
-        if limit is None:
+        filters = read.filters
+        columns = tuple(dict.fromkeys([read.key, *(column for one in filters for column in one.columns)]))
+        keys = list[int]()
+        if limit is None or read.newest_first or any(one.is_large for one in filters):
             for part in self._parts(where, columns=columns):
-                keys += [row[read.key] for row in part.to_pylist() if chosen.keeps(row)]
+                keys += _kept(part, filters)[read.key].to_pylist()
             return pa.array(sorted(keys), pa.int64())
         start, size = read.start, PAGE
         while len(keys) < limit:
             rows = self.rows((*where, sql.at_least(read.key, start)), (read.key,), size, columns)
-            keys += [row[read.key] for row in rows.to_pylist() if chosen.keeps(row)]
+            keys += _kept(rows, filters)[read.key].to_pylist()
             if rows.num_rows < size:
                 break
             start = rows[read.key][-1].as_py() + 1
             size = min(size * 4, _CANDIDATES)
         return pa.array(keys, pa.int64())
+
+    def _conditions(self, read: Read, read_range: ReadRange) -> tuple[str, ...]:
+        pushed = read.condition.pushed if read.condition else ()
+        own = (condition for column, condition in pushed if column in self._columns)
+        return (*read.conditions, *own, f"global_position between {read_range.first} and {read_range.last}")
 
     def _parts(
         self,
@@ -130,10 +167,11 @@ class Snapshot:
         order: Sequence[str] = (),
         limit: int | None = None,
         columns: Sequence[str] | None = None,
+        without: Set[str] = frozenset(),
     ) -> Iterator[pa.Table]:
         """Like ``rows``, in parts as they come; at least one part."""
         columns = columns or self._schema.names
-        present = [name for name in columns if name in self._columns]
+        present = [name for name in columns if name in self._columns and name not in without]
         schema = pa.schema([self._schema.field(name) for name in columns])
         yield schema.empty_table()
         with refusals(self._uri):
@@ -150,5 +188,7 @@ class Snapshot:
             return next(batches, None)
 
 
-def _conditions(read: Read, read_range: ReadRange) -> tuple[str, ...]:
-    return (*read.conditions, f"global_position between {read_range.first} and {read_range.last}")
+def _kept(rows: pa.Table, filters: Iterable[Chosen]) -> pa.Table:
+    for one in filters:
+        rows = rows.filter(one.keeps(rows))
+    return rows

@@ -1,8 +1,24 @@
 """SQL for the tables' query engine; only this module quotes values."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
+from messagestore_core.clock import from_microseconds, microseconds
 from messagestore_core.store.schemas import literal
+
+__all__ = [
+    "TABLE",
+    "at_least",
+    "at_most",
+    "equals",
+    "inserted",
+    "literal",
+    "moment",
+    "one_of",
+    "select",
+    "since",
+    "time",
+]
 
 TABLE = "rows_of_version"
 """The name of the queried table in SQL."""
@@ -22,6 +38,41 @@ def one_of(column: str, values: Iterable[str | int]) -> str:
 def at_least(column: str, number: int) -> str:
     """The condition that a column is at least a number."""
     return f"{column} >= {int(number)}"
+
+
+def at_most(column: str, number: int) -> str:
+    """The condition that a column is at most a number."""
+    return f"{column} <= {int(number)}"
+
+
+def moment(at: datetime) -> str:
+    """A time with a zone."""
+    return time(microseconds(at))
+
+
+def time(at: int) -> str:
+    """A time by its microseconds; the engine's own literals hold no time after 2262."""
+    return f"arrow_cast({at}, 'Timestamp(Microsecond, Some(\"UTC\"))')"
+
+
+def since(column: str, at: datetime) -> str:
+    """The condition that a column is not before a time."""
+    return f'"{column}" >= {moment(at)}'
+
+
+def inserted(at: Iterable[int], since: int) -> str:
+    """The condition that a message was inserted at one of these times, or since another, all in microseconds."""
+    at = list(at)
+    days = ", ".join(f"date '{_day(one)}'" for one in at)
+    times = ", ".join(map(time, at))
+    return (
+        f"(inserted_date in ({days}) or inserted_date >= date '{_day(since)}')"
+        f" and (inserted_at in ({times}) or inserted_at >= {time(since)})"
+    )
+
+
+def _day(at: int) -> str:
+    return from_microseconds(at).date().isoformat()
 
 
 def select(columns: Sequence[str], where: Sequence[str], order: Sequence[str], limit: int | None) -> str:

@@ -1,7 +1,10 @@
 """Which version of a store a call reads: the newest, or a chosen one."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -10,18 +13,26 @@ from deltalake.exceptions import DeltaError
 from messagestore import sql
 from messagestore.arguments import time_in_utc
 from messagestore.errors import StoreUnreadableError, VersionNotFoundError
+from messagestore.id_index import looked_up
 from messagestore.location import Location, refusals
-from messagestore.reads import of_stream
+from messagestore.reads import FIRST_GLOBAL_POSITION, message_with_id, of_stream
 from messagestore.snapshot import Snapshot
 from messagestore_core.clock import from_microseconds
 from messagestore_core.contract.records import Translator
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.folder import FORMAT_VERSION
 from messagestore_core.store.keyed import stream_key
-from messagestore_core.store.layout import LOG, MARKER, TOMBSTONE_KEY, TRANSLATORS
+from messagestore_core.store.layout import INDEX, LOG, MARKER, TOMBSTONE_KEY, TRANSLATORS
 from messagestore_core.store.objects import LARGEST_DOCUMENT, first_link
-from messagestore_core.store.schemas import HEADS
+from messagestore_core.store.schemas import HEADS, MESSAGES
 from messagestore_core.versions.rules import declared
+
+
+class Marked(NamedTuple):
+    """What the marker in a store's folder says: its format, and namespace and name of its MessageStream."""
+
+    format_version: int
+    owner: tuple[str, str] | None
 
 
 class Versions:
@@ -41,7 +52,7 @@ class Versions:
         self._messages = location.open_table("messages")
         self._declared: tuple[int, list[Translator]] | None = None
         self._snapshot: Snapshot | None = None
-        _check_format(location)
+        self.marker = _checked_marker(location)
         if version is not None:
             self._load(version)
         if at is not None:
@@ -57,6 +68,11 @@ class Versions:
                     self._location.check(self._messages)
         return self._messages
 
+    @property
+    def table_id(self) -> str:
+        """The id of ``messages`` in its log."""
+        return str(self._messages.metadata().id)
+
     def snapshot(self) -> Snapshot:
         """The snapshot that one call reads; calls at one version share it, as it keeps what it read of files' ends."""
         table = self.table()
@@ -64,6 +80,24 @@ class Versions:
             with refusals(self._location.uri):
                 self._snapshot = Snapshot(self._location.uri, table, files=files_of(table))
         return self._snapshot
+
+    def with_id(
+        self, message_id: str, columns: Sequence[str] | None = None, position: int = FIRST_GLOBAL_POSITION
+    ) -> pa.Table:
+        """The rows of messages with an id, from a global position on: of the days that the index knows, or else of all.
+
+        Args:
+            columns: absent: all.
+        """
+        snapshot, read = self.snapshot(), message_with_id(message_id, position)
+        hint = looked_up(self._location.objects(INDEX), self.table_id, message_id)
+        if hint is not None:
+            rows = snapshot.rows((*read.conditions, sql.inserted(hint.inserted_at, hint.newest)), columns=columns)
+            if rows.num_rows:
+                return rows
+        pages = snapshot.pages(replace(read, payloads=columns is None))
+        rows = pa.concat_tables([MESSAGES.empty_table(), *pages])
+        return rows if columns is None else rows.select(columns)
 
     def stream_version(self, stream_name: str | None) -> int | None:
         """The highest position ever given in a stream; None without one."""
@@ -133,18 +167,24 @@ class Versions:
             raise VersionNotFoundError(f"{self._location.uri} has no version of {shown}: its first is of {moment}")
 
 
-def _check_format(location: Location) -> None:
-    """Refuse a store that this release may not read correctly; without a marker its tables show what it is."""
+def _checked_marker(location: Location) -> Marked:
+    """What a store's marker says. Without one its tables show what it is.
+
+    Raises:
+        StoreUnreadableError: this release may not read it correctly.
+    """
     link = first_link(location.uri)
     if link is not None:
         raise StoreUnreadableError(f"{link} is a link or a device, and may lead out of the store")
     with refusals(location.uri):
         marker = location.objects().read(MARKER, LARGEST_DOCUMENT)
     try:
-        version = int(json.loads(marker)["formatVersion"]) if marker else 0
+        said = json.loads(marker) if marker else {"formatVersion": 0}
+        version, owner = int(said["formatVersion"]), said.get("owner")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreUnreadableError(f"{location.uri}/{MARKER} is not the marker of a message store") from error
     if version > FORMAT_VERSION:
         raise StoreUnreadableError(
             f"{location.uri} has format version {version}, this release knows up to {FORMAT_VERSION}; use a newer one"
         )
+    return Marked(version, (owner["namespace"], owner["name"]) if isinstance(owner, dict) else None)

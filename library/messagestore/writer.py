@@ -14,9 +14,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
+from uuid import uuid4
 
 from messagestore.errors import MessageStoreError
 from messagestore.jsontext import JSON
@@ -26,6 +27,10 @@ from messagestore.sinks import FilesSink, Sink, sink_of
 from messagestore_core.contract.records import KafkaCertificate, KafkaCluster, KafkaCredentials, KafkaOauth
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.envelope import MAPPED
+
+if TYPE_CHECKING:
+    from messagestore.outcomes import Outcome
+    from messagestore.reader import Reader
 
 __all__ = [
     "FilesSink",
@@ -139,6 +144,11 @@ class Writer:
     ) -> None:
         self.close()
 
+    @property
+    def writes_updates(self) -> bool:
+        """Whether it has a place for status updates."""
+        return self._updates is not None
+
     def close(self) -> None:
         """Write waiting records, and close the sinks."""
         try:
@@ -157,27 +167,53 @@ class Writer:
             for batch in self._batches():
                 batch.flush()
 
+    def wait(self, message_id: str, timeout: timedelta, *, store: Reader | str) -> list[Outcome]:
+        """Write waiting records, then wait until a message is stored or set aside.
+
+        Args:
+            timeout: how long at most.
+            store: the store's URI, reached like the landing folder's bucket by default; or a reader of it.
+
+        Returns:
+            What became of the message; NotSeen alone if nothing did in time. An earlier record with its id counts, too.
+
+        Raises:
+            StorageError: records can't be written, or the store can't be read.
+        """
+        from messagestore.reader import Reader
+
+        self.flush()
+        if not isinstance(store, str):
+            return store.wait(message_id, timeout)
+        with Reader(store) as reader:
+            return reader.wait(message_id, timeout)
+
     def write_message(
         self,
-        id: str,
+        id: str | None,
         stream_name: str,
         type: str,
         data: JSON | bytes,
         metadata: JSON | bytes = None,
         expected_version: int | None = None,
-    ) -> None:
+    ) -> str:
         """Write a message like message-db's function of that name; it gets its position when it is stored.
 
         Args:
-            id: the message's id; a second message with the same id is a duplicate, and is not stored.
+            id: the message's id; a second message with the same id is a duplicate, and is not stored. None: a new one
+                is made, so that a write that is repeated is another message.
             data: its payload; the other arguments are as in `NewMessage`.
+
+        Returns:
+            The message's id.
 
         Raises:
             RecordError: the store would make a dead letter of it.
         """
+        message_id = str(uuid4()) if id is None else id
         self.write(
             NewMessage(
-                message_id=id,
+                message_id=message_id,
                 stream_name=stream_name,
                 type=type,
                 payload=data,
@@ -185,6 +221,7 @@ class Writer:
                 expected_version=expected_version,
             )
         )
+        return message_id
 
     def store_received(
         self,
@@ -262,13 +299,29 @@ class Writer:
         """
         self._update(message_id, "FAILED", attempt, error=error)
 
-    def retry(self, message_id: str) -> None:
-        """Give a message that failed and has no retry left one more try; any other message doesn't change.
+    def retry(self, message_id: str, *, at: datetime | None = None) -> None:
+        """Make a message that has failed due at a time, absent: now; one that is out of retries gets one more try.
 
         Raises:
             MessageStoreError: the writer has no sink for updates.
         """
-        self._update(message_id, "RETRY", None)
+        self._update(message_id, "RETRY", None, at=at)
+
+    def pause(self, message_id: str) -> None:
+        """Let a message that has failed and is to be retried wait until ``resume`` or ``retry``.
+
+        Raises:
+            MessageStoreError: the writer has no sink for updates.
+        """
+        self._update(message_id, "PAUSE", None)
+
+    def resume(self, message_id: str) -> None:
+        """Make a message due that ``pause`` made wait.
+
+        Raises:
+            MessageStoreError: the writer has no sink for updates.
+        """
+        self._update(message_id, "RESUME", None)
 
     def _update(
         self,
@@ -277,12 +330,13 @@ class Writer:
         attempt: int | None,
         result: JSON | bytes = None,
         error: str | None = None,
+        at: datetime | None = None,
     ) -> None:
         if self._updates is None:
             raise MessageStoreError(
                 "this writer has no place for status updates: give it a folder or a sink as lifecycle"
             )
-        self._add(self._updates, update_record(message_id, status, self._clock(), attempt, result, error))
+        self._add(self._updates, update_record(message_id, status, at or self._clock(), attempt, result, error))
 
     def _add(self, batch: _Batch, record: Record) -> None:
         with self._lock:

@@ -260,6 +260,7 @@ def defaults(settings: Settings) -> Defaults:
         backoff_max=runs.backoff_max.timedelta,
         yield_after=runs.yield_after.timedelta,
         stalled_after=runs.stalled_after.timedelta,
+        retention_blocked_after=runs.retention_blocked_after.timedelta,
         poll_interval=runs.poll_interval.timedelta,
         streams_at_once=runs.streams_at_once,
         ended_runs=runs.ended_runs,

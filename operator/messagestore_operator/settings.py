@@ -153,6 +153,11 @@ class RunSettings(Model):
         description="How long refused credentials, or a missing bucket, topic or Secret, may last until a resource is "
         "Stalled. Retries go on.",
     )
+    retention_blocked_after: Duration = Field(
+        default=Duration("P7D"),
+        description="How long messages may wait for a subscription in consumedBy until their policy has condition "
+        "RetentionBlocked.",
+    )
     poll_interval: Duration = Field(
         default=Duration("PT5S"), alias="lookAgain", description="How often runs in progress are checked."
     )

@@ -21,6 +21,7 @@ from messagestore_core.store.folder import belongs, exists, parsed_marker, refus
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import (
     CLAIM_CHECKS,
+    CONSUMERS,
     CURSORS,
     INDEX,
     LAST_RUN,
@@ -29,12 +30,13 @@ from messagestore_core.store.layout import (
     PURGES,
     REPLAYS,
     TOMBSTONE_KEY,
+    TOPICS,
     TRANSLATORS,
 )
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects
 from messagestore_core.store.schemas import EVERY_TABLE
 
-FOLDERS = (INDEX, PURGES, REPLAYS, CURSORS, CLAIM_CHECKS, *reversed(EVERY_TABLE))
+FOLDERS = (INDEX, PURGES, REPLAYS, CURSORS, TOPICS, CONSUMERS, CLAIM_CHECKS, *reversed(EVERY_TABLE))
 """In order of deletion: ``messages`` is late, as it has the epoch that fences other runs."""
 OBJECTS = (LAST_RUN, TOMBSTONE_KEY, TRANSLATORS, MARKER)
 

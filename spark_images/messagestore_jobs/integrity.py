@@ -1,30 +1,17 @@
-"""The seal of a message, as column expressions. It covers ``COLUMNS``: all that never changes but by Scrub.
-
-A seal is ``v1=`` and the HMAC-SHA256, in hex, of the concatenated values: each its length in bytes, ``:`` and its text
-in UTF-8, or ``-`` for null. Numbers are decimal, times in microseconds since 1970, booleans true or false; headers are
-their number and ``;``, then names and values in the order of the names' bytes. Size and SHA-256 cover the payload. The
-seal does not cover lifecycle columns and ``payload_uri``.
+"""Seals as column expressions: see ``messagestore_core.seals``.
 
 Keys are in the environment only: here, as in plans, a key is given as the variable that holds it.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_core import envelope
 from messagestore_core.contract.records import Integrity
+from messagestore_core.seals import COLUMNS, EARLIER, HEADERS, RECORD, TIMES, prefix
 from messagestore_core.store.errors import RunFailedError
-
-PREFIX = "v1="
-_SEALED = {field.column: field.type for field in envelope.COLUMNS if field.sealed}
-TEXTS = tuple(column for column, kind in _SEALED.items() if kind == "string")
-NUMBERS = tuple(column for column, kind in _SEALED.items() if kind in ("bigint", "int", "boolean"))
-TIMES = tuple(column for column, kind in _SEALED.items() if kind == "timestamp")
-HEADERS = "headers"
-COLUMNS = (*TEXTS, *NUMBERS, *TIMES, HEADERS)
 
 
 def seal(key: str, columns: Mapping[str, Column]) -> Column:
@@ -34,8 +21,27 @@ def seal(key: str, columns: Mapping[str, Column]) -> Column:
         key: the variable that holds it.
         columns: each of ``COLUMNS``, of the types of ``messages``.
     """
+    return F.concat(F.lit(prefix(os.environ[key])), _hmac(key, columns))
+
+
+def matches(keys: Sequence[str], given: Column, columns: Mapping[str, Column]) -> Column:
+    """Whether a seal is that of a message, by one of the keys; null without a seal.
+
+    Args:
+        keys: the variables that hold them.
+        given: the seal.
+        columns: as in ``seal``.
+    """
+    earlier = (F.concat(F.lit(EARLIER), _hmac(key, columns)) for key in keys)
+    found = F.when(F.startswith(given, F.lit(EARLIER)), given.isin(*earlier))
+    for key in keys:
+        found = found.when(F.startswith(given, F.lit(prefix(os.environ[key]))), given == seal(key, columns))
+    return F.when(given.isNotNull(), found.otherwise(F.lit(False)))
+
+
+def _hmac(key: str, columns: Mapping[str, Column]) -> Column:
     text = F.concat(*(_part(name, columns[name]) for name in COLUMNS))
-    return F.concat(F.lit(PREFIX), F.call_function("messagestore.hmac_sha256", text.cast("binary"), F.lit(key)))
+    return F.call_function("messagestore.hmac_sha256", text.cast("binary"), F.lit(key))
 
 
 def own_columns(prefix: str = "") -> dict[str, Column]:
@@ -43,15 +49,21 @@ def own_columns(prefix: str = "") -> dict[str, Column]:
     return {name: F.col(f"{prefix}{name}") for name in COLUMNS}
 
 
-def is_sealed(integrity: Integrity, key: str) -> Column:
-    """Whether a row of ``messages`` matches its seal; an unsealed one by ``unsigned``."""
+def is_sealed(integrity: Integrity) -> Column:
+    """Whether a row of ``messages`` matches its seal; an unsealed one by ``unsigned``.
+
+    Raises:
+        RunFailedError: a variable holds no key.
+    """
     unsigned = F.lit(integrity.unsigned == "Accept")
-    return F.when(F.col("hmac").isNull(), unsigned).otherwise(F.col("hmac") == seal(key, own_columns()))
+    return F.coalesce(matches(keys_of(integrity), F.col("hmac"), own_columns()), unsigned)
 
 
 def _part(name: str, column: Column) -> Column:
     if name == HEADERS:
         return _headers(column)
+    if name == RECORD:
+        return _record(column)
     return _counted(F.unix_micros(column).cast("string") if name in TIMES else column.cast("string"))
 
 
@@ -60,6 +72,19 @@ def _headers(headers: Column) -> Column:
     pairs = F.transform(names, lambda name: F.concat(_counted(name), _counted(headers[name])))
     text = F.concat(F.size(headers).cast("string"), F.lit(";"), F.array_join(pairs, ""))
     return F.when(headers.isNull(), F.lit("-")).otherwise(text)
+
+
+def _record(record: Column) -> Column:
+    pairs = F.transform(
+        record["headers"], lambda header: F.concat(_counted(header["name"]), _counted(F.sha2(header["value"], 256)))
+    )
+    text = F.concat(
+        *(_counted(F.sha2(record[name], 256)) for name in ("key", "value")),
+        _counted(record["value_is_payload"].cast("string")),
+        F.concat(F.size(record["headers"]).cast("string"), F.lit(";"), F.array_join(pairs, "")),
+        *(_counted(record[name].cast("string")) for name in ("timestamp", "timestamp_type")),
+    )
+    return F.when(record.isNull(), F.lit("")).otherwise(text)
 
 
 def _counted(text: Column) -> Column:
@@ -84,3 +109,12 @@ def key_of(integrity: Integrity) -> str:
         RunFailedError: it holds none.
     """
     return held(integrity.key_environment, "spec.integrity")
+
+
+def keys_of(integrity: Integrity) -> list[str]:
+    """The variables with the keys of a stream's seals, the current one first.
+
+    Raises:
+        RunFailedError: one holds none.
+    """
+    return [key_of(integrity), *(held(one, "spec.integrity") for one in integrity.previous_environments)]

@@ -24,6 +24,8 @@ _TIMES = [field for field in _MEMBERS if field.type == "timestamp"]
 _STRUCTURES = ("source", "headers")
 NAMES = frozenset({*(field.name for field in _MEMBERS), *_DOCUMENTS, "payloadBase64"})
 """The names of all members of a record."""
+FORM = "_form"
+"""The column with ``payload_form``."""
 _JSON_TYPE = r"(?is)^[^;]*[/+]json[\x00-\x20]*(;.*)?$"
 _DEFAULT_TYPE = "application/json"
 _WHITE_SPACE = (b" ", b"\t", b"\r", b"\n")
@@ -37,15 +39,15 @@ def to_native(rows: DataFrame, line_breaks: LineBreaks = "Keep") -> DataFrame:
 def with_native(rows: DataFrame, line_breaks: LineBreaks = "Keep") -> DataFrame:
     """The rows and their Native record in column ``value``."""
     # Two projections, so that columns which the second uses twice are computed once.
-    with_form = rows.select("*", _head().alias("_head"), _form(line_breaks).alias("_form"))
+    with_form = rows.select("*", _head().alias("_head"), payload_form(line_breaks).alias(FORM))
     value = F.concat(
         F.substring("_head", F.lit(1), F.octet_length("_head") - 1),
         _json_member("metadata", F.col("metadata").cast("binary"), line_breaks),
-        _payload_member(line_breaks),
+        payload_member(line_breaks, "payload", "payloadBase64"),
         _json_member("result", F.col("result"), line_breaks),
         F.lit(b"}"),
     )
-    return with_form.select("*", value.cast("string").alias("value")).drop("_head", "_form")
+    return with_form.select("*", value.cast("string").alias("value")).drop("_head", FORM)
 
 
 def is_json_type(content_type: Column) -> Column:
@@ -78,8 +80,8 @@ def _head() -> Column:
     return F.to_json(F.struct(*members)).cast("binary")
 
 
-def _form(line_breaks: LineBreaks) -> Column:
-    """The payload's form in the record: J as it is, S as a string, B in payloadBase64; null without a payload."""
+def payload_form(line_breaks: LineBreaks) -> Column:
+    """The payload's form in a record: J as it is, S as a string, B in base64; null without a payload."""
     payload = F.col("payload")
     json_form = F.when(_comes_back_from_json(payload, line_breaks), "J").otherwise("B")
     text_form = F.when(F.is_valid_utf8(payload.cast("string")), "S").otherwise("B")
@@ -99,15 +101,13 @@ def _comes_back_from_json(payload: Column, line_breaks: LineBreaks) -> Column:
     return exact
 
 
-def _payload_member(line_breaks: LineBreaks) -> Column:
-    payload = F.col("payload")
+def payload_member(line_breaks: LineBreaks, name: str, base64_name: str) -> Column:
+    """The member with the payload, after others, by column ``FORM``; empty without a payload."""
+    payload, form, key = F.col("payload"), F.col(FORM), F.lit(f',"{name}":'.encode())
     return (
-        F.when(F.col("_form") == "J", F.concat(F.lit(b',"payload":'), _on_one_line(payload, line_breaks)))
-        .when(F.col("_form") == "S", F.concat(F.lit(b',"payload":'), json_string(payload.cast("string"))))
-        .when(
-            F.col("_form") == "B",
-            F.concat(F.lit(b',"payloadBase64":'), base64_string(payload)),
-        )
+        F.when(form == "J", F.concat(key, _on_one_line(payload, line_breaks)))
+        .when(form == "S", F.concat(key, json_string(payload.cast("string"))))
+        .when(form == "B", F.concat(F.lit(f',"{base64_name}":'.encode()), base64_string(payload)))
         .otherwise(F.lit(b""))
     )
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from messagestore_core.addresses import METADATA
 from messagestore_operator.api import crd
 from messagestore_operator.cluster.labels import run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from messagestore_operator.settings import Settings, load
-from messagestore_operator.tenancy.endpoints import METADATA
 from support.helm import (
     CHART,
     IMAGES,

@@ -22,7 +22,9 @@ from support.resources import (
     deleting_policy,
     redeliveries,
     redrive,
+    replay_by_routes,
     replay_to_files,
+    replay_to_http,
     replay_to_kafka,
     scrubbing_policy,
     smallest_stream,
@@ -49,6 +51,7 @@ STRICTER_MODELS = {
     "spec.envelope.addHeaders.tenant": "the API server drops a null in a map",
     "spec.envelope.addHeaders.file": "the API server drops a null in a map",
     "spec.envelope.addHeaders.by": "the API server drops a null in a map",
+    "spec.envelope.addHeaders.region": "the API server drops a null in a map",
     "status.streams[].preview.byRule.count": "the API server drops a null in a map",
 }
 """Where a model refuses what the API server accepts. No model checks predicates (`where`): manifest checks do."""
@@ -176,6 +179,20 @@ BROKEN_MAPPINGS: list[Document] = [
     {"path": "$.a", "level": 1},
 ]
 
+
+def _sent_as_it_came() -> Document:
+    document = replay_to_kafka()
+    document["spec"]["destination"]["envelope"] = "Original"
+    return document
+
+
+def _sent_on_as_it_came() -> Document:
+    document = _sent_as_it_came()
+    document["spec"] |= {"start": {"at": "Now"}, "trigger": {"manual": {}}}
+    return document
+
+
+_NAMED: Document = {"replyTo": True, "pattern": "answers[.].*"}
 REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (smallest_stream(), "metadata.name", "n" * 64),
     (deleting_policy(), "metadata.name", "n" * 64),
@@ -235,6 +252,8 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (deleting_policy(), "spec.streamSelector", {"matchLabels": {"a": "b"}}),
     (deleting_policy(), "spec.rules.0", {"name": "nothing"}),
     (deleting_policy(), "spec.action", "Scrub"),
+    (deleting_policy(), "spec.rules.5.consumedBy", {"replayJobs": ["relay"]}),
+    (deleting_policy(), "spec.rules.4.consumedBy", {}),
     (scrubbing_policy(), "spec.rules", []),
     (scrubbing_policy(), "spec.scrub", {}),
     (scrubbing_policy(), "spec.scrub.keySecretRef", ...),
@@ -248,6 +267,26 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (replay_to_files(), "spec.select.positions", {"from": 3, "to": 2}),
     (replay_to_files(), "spec.destination.stream", {"name": "other"}),
     (replay_to_files(), "spec.destination", {"stream": {"name": "invoices"}}),
+    (stream_from_kafka(), "spec.lifecycle.source.kafka.keepRecord", True),
+    (stream_from_kafka(), "spec.lifecycle.source.kafka.keepGroups", ["billing"]),
+    (stream_from_kafka(), "spec.source.kafka.keepRecord", False),
+    (subscriptions()[0], "spec.destination.envelope", "CloudEventsBinary"),
+    (_sent_as_it_came(), "spec.mark", {"headers": {"a": "b"}}),
+    (_sent_as_it_came(), "spec.select", {"dueForRetry": True}),
+    (_sent_as_it_came(), "spec.order", "None"),
+    (_sent_on_as_it_came(), "spec.trigger", {"continuous": {}}),
+    (_sent_on_as_it_came(), "spec.destination.kafka.create", True),
+    (replay_to_kafka(), "spec.destination.kafka.create", True),
+    (replay_to_files(), "spec.destination.envelope", "CloudEvents"),
+    (redeliveries()[0], "spec.destination.envelope", "CloudEvents"),
+    (subscriptions()[0], "spec.destination", {"stream": {"name": "other"}, "envelope": "CloudEvents"}),
+    (redrive(), "spec.destination", {"kafka": {"bootstrapServers": "a:1", "topic": "t"}, "envelope": "CloudEvents"}),
+    (replay_to_http(), "spec.destination.files", {"uri": "s3a://replay/x"}),
+    (replay_to_http(), "spec.destination.http.url", "http://events.example.org/"),
+    (replay_to_http(), "spec.destination.http.delivery.deadLetter.files.uri", "file:///refused%20events"),
+    (redrive(), "spec.destination", {"http": {"url": "https://events.example.org/"}}),
+    (replay_to_http(), "spec.destination.envelope", "Original"),
+    (replay_to_http(), "spec.mark", {"headers": {"x-replay": "{job}"}}),
     (redeliveries()[0], "spec.mode", "DryRun"),
     (redeliveries()[0], "spec.activeDeadline", "PT1H"),
     (redeliveries()[0], "spec.start", {"at": "Now"}),
@@ -262,6 +301,45 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (subscriptions()[0], "spec.select.statuses", ["FAILED"]),
     (subscriptions()[0], "spec.select.sequences", {"completeOnly": True}),
     (subscriptions()[0], "spec.order", "Sequence"),
+    (subscriptions()[0], "spec.trigger", {"continuous": {}}),
+    (subscriptions()[-1], "spec.start", ...),
+    (redrive(), "spec.select", {"expired": "Skip"}),
+    (replay_by_routes(), "spec.destinations", ...),
+    (replay_by_routes(), "spec.destination", {"files": {"uri": "s3a://replay/x"}}),
+    (replay_by_routes(), "spec.start", ...),
+    (replay_by_routes(), "spec.trigger", {"continuous": {}}),
+    (subscriptions()[-1], "spec.destination", {"files": {"uri": "s3a://replay/x"}}),
+    (replay_by_routes(), "spec.mark", {"headers": {"x-replay": "{job}"}}),
+    (replay_by_routes(), "spec.destinations.0.http", {"url": "https://events.example.org/"}),
+    (replay_by_routes(), "spec.destinations.4.where", "type = 'InvoicePaid'"),
+    (replay_by_routes(), "spec.destinations.0.files", {"uri": "s3a://replay/x"}),
+    (replay_by_routes(), "spec.destinations.0.start", {}),
+    (replay_by_routes(), "spec.destinations.0.start.at", "Now"),
+    (replay_by_routes(), "spec.destinations.1.envelope", "Original"),
+    (replay_by_routes(), "spec.destinations.1.http.url", "http://events.example.org/"),
+    (replay_by_routes(), "spec.destinations.1.http.delivery.deadLetter.files.uri", "file:///refused%20events"),
+    (replay_by_routes(), "spec.destinations.2.files.uri", "file:///lake/%41"),
+    (replay_by_routes(), "spec.destinations.2.envelope", "CloudEventsBinary"),
+    (replay_by_routes(), "spec.destinations.2.otherwise", True),
+    (replay_by_routes(), "spec.destinations.3.kafka.topic", "others"),
+    (replay_by_routes(), "spec.destinations.3.kafka.topicFrom", ...),
+    (replay_by_routes(), "spec.destinations.3.kafka.topicFrom.replyTo", True),
+    (replay_by_routes(), "spec.destinations.3.kafka.topicFrom.header", ...),
+    (replay_by_routes(), "spec.destinations.3.envelope", "Original"),
+    (redrive(), "spec.destination", {"kafka": {"bootstrapServers": "a:1", "topicFrom": _NAMED}}),
+    (subscriptions()[-2], "spec.destination.kafka.topic", "others"),
+    (subscriptions()[-2], "spec.destination.kafka.topicFrom.header", "topic"),
+    (subscriptions()[-2], "spec.destination.kafka.topicFrom.pattern", "a\tb"),
+    (replay_by_routes(), "spec.destinations.4.envelope", "CloudEvents"),
+    (replay_by_routes(), "spec.destinations.4.stream.name", "invoices"),
+    (
+        replay_by_routes(),
+        "spec.destinations",
+        [
+            {"name": "one", "stream": {"name": "a"}},
+            {"name": "two", "otherwise": True, "stream": {"name": "b"}},
+        ],
+    ),
     (smallest_stream(), "spec.table.uri", "file:///lake/%41"),
     (stream_from_files(), "spec.source.files.archiveUri", "file:///lake/%41"),
     (stream_from_files(), "spec.lifecycle.source.files.archiveUri", "file:///lake/%41"),
@@ -269,10 +347,16 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (replay_to_files(), "spec.destination.files.uri", "file:///lake/%41"),
 ]
 
+REFUSED_BY_SEVERAL: list[tuple[Document, str, Any]] = [
+    (replay_by_routes(), "spec.destinations.0.kafka.create", True),
+]
+"""Also by a rule about all destinations, which a model checks only if each is valid by itself."""
+
 _KAFKA = [
     (stream_from_kafka(), "spec.source.kafka.security"),
     (stream_from_kafka(), "spec.lifecycle.source.kafka.security"),
     (replay_to_kafka(), "spec.destination.kafka.security"),
+    (replay_by_routes(), "spec.destinations.0.kafka.security"),
 ]
 _USER: Document = {"credentialsSecretRef": {"name": "user"}}
 REFUSED_BY_RULES += [
@@ -285,6 +369,12 @@ REFUSED_BY_RULES += [
         {"protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN", **_USER, "clientCertificateSecretRef": {"name": "own"}},
     )
 ]
+
+
+def _audit() -> Document:
+    audit: Document = replay_by_routes()["spec"]["destinations"][2]
+    return audit
+
 
 REFUSED_UPDATES: list[tuple[Document, str, Any]] = [
     (smallest_stream(), "spec.table.uri", "s3a://lake/other"),
@@ -307,6 +397,16 @@ REFUSED_UPDATES: list[tuple[Document, str, Any]] = [
     (subscriptions()[0], "spec.streamRef.name", "other"),
     (subscriptions()[0], "spec.destination.files.uri", "s3a://replay/other"),
     (subscriptions()[0], "spec.destination", {"stream": {"name": "other"}}),
+    (subscriptions()[0], "spec.destination.envelope", "CloudEvents"),
+    (replay_to_http(), "spec.destination.http.url", "https://events.example.org/others"),
+    (replay_to_http(), "spec.destination", {"files": {"uri": "s3a://replay/x"}}),
+    (subscriptions()[0], "spec", {**replay_by_routes()["spec"], "start": subscriptions()[0]["spec"]["start"]}),
+    (replay_by_routes(), "spec.destinations.0.kafka.topic", "others"),
+    (replay_by_routes(), "spec.destinations.0.kafka", {"bootstrapServers": "a:1", "topicFrom": _NAMED}),
+    (replay_by_routes(), "spec.destinations.1.http.url", "https://events.example.org/others"),
+    (replay_by_routes(), "spec.destinations.2.files.uri", "s3a://audit/others"),
+    (replay_by_routes(), "spec.destinations.4.stream.name", "more"),
+    (replay_by_routes(), "spec.destinations.2.name", "books"),
 ]
 
 ALLOWED_UPDATES: list[tuple[Document, str, Any]] = [
@@ -315,9 +415,20 @@ ALLOWED_UPDATES: list[tuple[Document, str, Any]] = [
     (subscriptions()[0], "spec.select.categories", ["order"]),
     (subscriptions()[0], "spec.select.timeWindow", {"from": TIME}),
     (subscriptions()[0], "spec.trigger", {"manual": {}}),
+    (subscriptions()[-1], "spec.trigger", {"interval": "PT1M"}),
+    (subscriptions()[0], "spec.select.expired", "Include"),
     (subscriptions()[0], "spec.mark", {"headers": {"a": "{job}"}}),
     (subscriptions()[0], "spec.onFailed", "Continue"),
     (subscriptions()[0], "spec.destination.files.storage", {"endpoint": "https://s3.example.org"}),
+    (replay_to_http(), "spec.destination.http.inFlight", 2),
+    (replay_to_http(), "spec.destination.http.headerSecretRef", ...),
+    (replay_to_http(), "spec.destination.http.delivery", {"retry": 1}),
+    (replay_by_routes(), "spec.destinations.0.where", "headers['region'] = 'us'"),
+    (replay_by_routes(), "spec.destinations.0.kafka.key", "category"),
+    (replay_by_routes(), "spec.destinations.3.kafka.topicFrom", _NAMED),
+    (replay_by_routes(), "spec.destinations.0.start", ...),
+    (replay_by_routes(), "spec.destinations.2", {**_audit(), "name": "books", "start": {"at": "Now"}}),
+    (replay_by_routes(), "spec.destinations", [_audit()]),
     (replay_to_files(), "spec.suspend", False),
     (replay_to_files(), "spec.rateLimit", ...),
     (replay_to_files(), "spec.rateLimit.messagesPerSecond", 7),
@@ -374,7 +485,7 @@ def test_every_rule_refuses_something(apiserver: ApiServer, created: Callable[[D
     """Each rule of each CRD, at each place that has it, refuses at least one resource."""
     refused = {
         (document["kind"], *cause)
-        for document, path, value in REFUSED_BY_RULES
+        for document, path, value in REFUSED_BY_RULES + REFUSED_BY_SEVERAL
         for cause in created(_changed(document, path, value)).causes
     }
     for document in all_resources():

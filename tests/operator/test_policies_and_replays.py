@@ -186,3 +186,100 @@ def test_a_replay_stops_for_an_erasure_and_goes_on_after_it(
     (entry,) = _status(apiserver, namespace, "RetentionPolicy", "gone")["streams"]
     assert entry["lastPurge"]["erasedAt"] >= entry["lastPurge"]["at"]
     assert not _status(apiserver, namespace, "ReplayJob", "again").get("failures")
+
+
+_TOPIC = {"kafka": {"bootstrapServers": "kafka:9092", "topic": "out"}}
+
+
+def _continuous(server: ApiServer, namespace: str) -> None:
+    spec = {"start": {"at": "Beginning"}, "trigger": {"continuous": {}}, "destination": _TOPIC}
+    _apply(server, namespace, "ReplayJob", "out", {"streamRef": {"name": "orders"}, **spec})
+
+
+def _change(server: ApiServer, namespace: str, **spec: Any) -> None:
+    path, body = f"{ROOT}/{namespace}/{PLURALS['ReplayJob']}/out", {"spec": spec}
+    assert server.request("PATCH", path, body, "application/merge-patch+json").accepted
+
+
+def test_a_continuous_replay_goes_on_and_starts_again_for_a_reset_a_spec_and_a_pause(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    _stream(apiserver, namespace, "orders", trigger={"manual": {}})
+    _continuous(apiserver, namespace)
+
+    def phase() -> str | None:
+        found: str | None = _status(apiserver, namespace, "ReplayJob", "out").get("phase")
+        return found
+
+    def launched(count: int) -> bool:
+        return len(spark.launched("out-")) == count and phase() == "Running"
+
+    eventually(lambda: launched(1), of=operator)
+    _annotate(apiserver, namespace, "ReplayJob", "out", "messagestore.dev/reset-to", "1")
+    eventually(lambda: launched(2), of=operator)
+    _change(apiserver, namespace, select={"categories": ["order"]})
+    eventually(lambda: launched(3), of=operator)
+    _change(apiserver, namespace, suspend=True)
+    eventually(lambda: phase() == "Paused", of=operator)
+    _change(apiserver, namespace, suspend=False)
+    eventually(lambda: launched(4), of=operator)
+    asked = [run.document["task"]["subscription"].get("reset") for run in spark.launched("out-")]
+    assert [one and one["value"] for one in asked] == [None, "1", "1", "1"]
+    assert all(run.document["task"]["subscription"]["continuous"] for run in spark.launched("out-"))
+
+
+def test_an_erasure_runs_beside_a_continuous_replay_that_knows_its_tombstones(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    _stream(apiserver, namespace, "orders", trigger={"manual": {}})
+    _continuous(apiserver, namespace)
+    eventually(lambda: spark.launched("out-"), of=operator)
+    rules = [{"name": "gone", "match": {"messageIds": ["m1"]}, "erase": True}]
+    _policy(apiserver, namespace, "gone", streamRefs=[{"name": "orders"}], mode="Enforce", rules=rules)
+
+    def is_erased() -> bool:
+        entries = _status(apiserver, namespace, "RetentionPolicy", "gone").get("streams", [])
+        return any("erasedAt" in entry.get("lastPurge", {}) for entry in entries)
+
+    eventually(is_erased, of=operator)
+    (sending,) = spark.launched("out-")
+    assert not sending.over
+
+
+def test_each_destination_has_conditions_and_only_if_all_are_stalled_is_the_replay(
+    apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
+) -> None:
+    _stream(apiserver, namespace, "orders", trigger={"manual": {}})
+    named = {"bootstrapServers": "kafka:9092", "topicFrom": {"header": "topic", "pattern": "orders[.].*"}}
+    several = [{"name": "named", "where": "type = 'a'", "kafka": named}, {"name": "rest", "otherwise": True, **_TOPIC}]
+    ahead = {"reason": "CursorAhead", "message": "the store was laid back"}
+    spark.away = {"named": ahead}
+    spec = {"streamRef": {"name": "orders"}, "start": {"at": "Beginning"}, "destinations": several}
+    _apply(apiserver, namespace, "ReplayJob", "out", {**spec, "trigger": {"manual": {}}})
+
+    def after(request: str, seen: dict[str, Any], **destinations: str) -> None:
+        """Wait for these conditions after a run, of the replay and of each destination."""
+        _annotate(apiserver, namespace, "ReplayJob", "out", "messagestore.dev/run-requested", request)
+
+        def found() -> bool:
+            status = _status(apiserver, namespace, "ReplayJob", "out")
+            ones = {one["name"]: _true(one) for one in status.get("destinations", [])}
+            return (_true(status), ones) == (seen["true"], destinations) and status.get("phase") == seen["phase"]
+
+        eventually(found, of=operator)
+
+    after("1", {"true": "Ready Degraded", "phase": "Idle"}, named="Stalled", rest="Ready")
+    spark.away = {"named": ahead, "rest": ahead}
+    after("2", {"true": "Stalled", "phase": "Stalled"}, named="Stalled", rest="Stalled")
+    spark.away = {}
+    after("3", {"true": "Ready", "phase": "Idle"}, named="Ready", rest="Ready")
+    runs = len(spark.launched("out-"))
+    # All the time, the run itself tells which fails.
+    spark.away = {"named": ahead}
+    _change(apiserver, namespace, trigger={"continuous": {}, "manual": None})
+    after("3", {"true": "Ready Degraded", "phase": "Running"}, named="Stalled", rest="Ready")
+    assert len(spark.launched("out-")) == runs + 1
+
+
+def _true(status: dict[str, Any]) -> str:
+    return " ".join(one["type"] for one in status.get("conditions", []) if one["status"] == "True")

@@ -12,6 +12,7 @@ from support.apiserver import ApiServer
 from support.fakespark import fake_spark
 from support.installed import ACCOUNT, installed_chart
 from support.launches import stream
+from support.long import few
 from support.operators import FAST, Operator, eventually, running_operator
 from support.secrets import make_storage_secrets
 from support.tenants import MERGE, RBAC
@@ -30,7 +31,7 @@ def released(server: ApiServer, own: str, folder: Path, *values: str) -> Iterato
             assert operator.stop() == 0
 
 
-@pytest.mark.parametrize("chosen", [False, True], ids=["all-namespaces", "chosen-namespaces"])
+@pytest.mark.parametrize("chosen", few([False, True], True), ids=["all-namespaces", "chosen-namespaces"])
 def test_a_run_outlives_the_release_and_the_next_one_follows_it(
     apiserver: ApiServer, tmp_path: Path, chosen: bool
 ) -> None:

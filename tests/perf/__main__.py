@@ -1,4 +1,7 @@
-"""Runs the benchmarks: ``python -m tests.perf [NAME …]``; prints a table of ratios measured side by side in one run."""
+"""Runs the benchmarks: ``PYTHONPATH=tests python -m tests.perf [NAME …]``.
+
+Prints a table of ratios measured side by side in one run.
+"""
 
 import json
 import os

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from tests.perf import changing_sides, compare, data, ingest_sides, reading_sides
+from tests.perf import changing_sides, compare, data, ingest_sides, reading_sides, topic_sides
 from tests.perf.plain import plain_session
 
 from messagestore_jobs.session import local_session
@@ -138,5 +138,11 @@ BENCHMARKS: dict[str, Benchmark] = {
         sides={"replay": ("replay", {}), "plain": ("plain", {})},
         ratios=(Ratio("speed against Spark's sorted write", "plain", "replay", "at least 0.8"),),
         check=reading_sides.same_lines,
+    ),
+    "topic-restore": Benchmark(
+        run=topic_sides.put_back,
+        sides={"restore": ("restore", {}), "plain": ("plain", {})},
+        ratios=(Ratio("speed against Spark's Kafka sink", "plain", "restore", "at least 0.8"),),
+        check=topic_sides.same_records,
     ),
 }

@@ -53,7 +53,7 @@ def folder() -> Path:
 _ID = "concat_ws('-', substr(h,1,8), substr(h,9,4), substr(h,13,4), substr(h,17,4), substr(h,21,12))"
 _STREAM = f"case when n % 10000 = 7 then '{SPECIAL}' else 'account-' || (n * 7919 % {STREAMS}) end"
 # No number here ends in 0: DuckDB rewrites such numbers, and the comparison is byte by byte.
-_PAYLOAD = """'{"seq":' || n || ',"amount":' || (n * 37 % 100000) || '.25,"currency":"EUR",'
+PAYLOAD = """'{"seq":' || n || ',"amount":' || (n * 37 % 100000) || '.25,"currency":"EUR",'
  || '"customer":{"name":"Customer ' || (n % 5000) || '","segment":"retail","tags":["a","b","c"]},"note":"'
  || md5('x' || n) || md5('y' || n) || '","lines":[{"sku":"' || substr(md5('s' || n), 1, 10)
  || '","qty":' || (n % 9) || '}]}'"""
@@ -74,7 +74,7 @@ def records(count: int, first: int, seed: int) -> Path:
     record = f"""'{{"id":"' || {_ID} || '","entity":"' || {_STREAM} || '","event":"Category' || (n % 20)
       || 'Changed","received_at":"2026-11-' || lpad((1 + n % 20)::varchar, 2, '0') || 'T10:'
       || lpad((n % 60)::varchar, 2, '0') || ':00.123Z","headers":{{"correlation_id":"' || substr(md5('c' || n), 1, 16)
-      || '","trace":"' || substr(md5('t' || n), 1, 16) || '"}},"body":' || {_PAYLOAD} || '}}'"""
+      || '","trace":"' || substr(md5('t' || n), 1, 16) || '"}},"body":' || {PAYLOAD} || '}}'"""
     connection.execute(
         f"""copy (select case when u between 100 and 109 then left(line, 150 + (v % 200)::int) else line end from (
               select i, u, v, {record} line from (select *, md5('m' || n) h from (
@@ -109,7 +109,7 @@ def base(session: Callable[[], SparkSession], count: int) -> Path:
         "'Category' || (n % 20) || 'Changed' type",
         "substr(md5('c' || n), 1, 16) correlation_id",
         "map('correlation_id', substr(md5('c' || n), 1, 16), 'trace', substr(md5('t' || n), 1, 16)) headers",
-        f"cast({_PAYLOAD} as binary) payload",
+        f"cast({PAYLOAD} as binary) payload",
         f"{day} inserted_at",
     ).selectExpr(
         "*",

@@ -22,13 +22,13 @@ from tests.perf import data, ingest_sides
 from tests.perf.processes import in_fresh_process
 
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.id_index import IndexManifest, SortedRunInfo
 from messagestore_core.store.layout import INDEX, INDEX_MANIFEST
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.index.entries import ENTRY, Entries
 from messagestore_jobs.index.keys import hash_here
-from messagestore_jobs.index.manifest import IndexManifest
-from messagestore_jobs.index.sorted_runs import SortedRunInfo, write_sorted_run
+from messagestore_jobs.index.sorted_runs import write_sorted_run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.session import local_session
 

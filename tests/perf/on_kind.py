@@ -305,7 +305,7 @@ def _upload(site: Site, name: str, count: int) -> None:
 
 
 def _no_session() -> Any:
-    raise SystemExit("there is no store to copy: make it first, with python -m tests.perf")
+    raise SystemExit("there is no store to copy: make it first, with PYTHONPATH=tests python -m tests.perf")
 
 
 def spans(run: Run, commits: list[float]) -> dict[str, float]:

@@ -2,9 +2,10 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ REPOSITORY = Path(__file__).parents[2]
 SHELL = {"sh", "bash", "shell", "console"}
 # A command behind a prompt; a backslash continues it in the next line.
 PROMPTED = re.compile(r"^\$ ((?:.*\\\n)*.*)\n?", re.M)
+
+_END = "-- end of a block --"
 
 IMAGES = "makes images, and a cluster"
 LONG = "starts the tests or the demo, which are long"
@@ -42,6 +45,10 @@ RUN_WITH_OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "docs/local-runs.md": ("Run a store on your machine",),
     "docs/recovery.md": ("Accept what happened",),
 }
+# The headings of pages whose commands tests/jobs/kafka runs with a broker of its own, in this order.
+RUN_ON_BROKER: dict[str, tuple[str, ...]] = {
+    "docs/howto/lost-topic.md": ("Before it is lost", "Look first", "Put it back", "Go on"),
+}
 # The pages and headings whose commands tests/operator runs on an API server, in this order.
 RUN_ON_API_SERVER: tuple[tuple[str, str], ...] = (
     ("docs/install.md", "Install the chart"),
@@ -63,7 +70,12 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "README.md": {"Try it": LONG, "Run it on Kubernetes": IMAGES},
     "docs/cluster.md": {"A cluster to try and test with": IMAGES, "By hand": "needs the cluster, and only looks at it"},
     "docs/install.md": {"Get the images": IMAGES},
+    "docs/kafka.md": {
+        "Consumer groups": "needs the reader's own brokers; tests/jobs/kafka/test_offsets_command.py runs the command"
+    },
     "docs/network.md": {"Private CAs": "needs the reader's own authority"},
+    "docs/consuming.md": {"From the command line": "needs the reader's own consumers"},
+    "docs/replay.md": {"To an HTTP endpoint": "needs the reader's own endpoint and token"},
     "docs/patterns/request-reply.md": {"Request and reply": PAIRS},
     "docs/tutorial.md": {
         "Set up": "is what make did before any test",
@@ -132,6 +144,45 @@ def run_script(script: str, folder: Path, cwd: Path) -> "subprocess.CompletedPro
     return subprocess.run(
         _bash(within(folder, script)), cwd=cwd, env=_environment(), capture_output=True, text=True, check=False
     )
+
+
+def check_page(page: str, headings: Collection[str], folder: Path, names: Mapping[str, str] | None = None) -> str:
+    """Run the commands of a page's headings in a folder with the examples, with the page's data moved into it.
+
+    Args:
+        names: what stands for others of the page and of the manifests.
+
+    Returns:
+        what they printed.
+
+    Raises:
+        AssertionError: one fails, or doesn't print what the page shows.
+    """
+    shutil.copytree(REPOSITORY / "examples", folder / "examples")
+
+    def renamed(text: str) -> str:
+        for name, other in (names or {}).items():
+            text = text.replace(name, other)
+        return within(folder, text)
+
+    for file in (*(folder / "examples").rglob("*.yaml"), *(folder / "examples").rglob("*.properties")):
+        file.write_text(renamed(file.read_text()))
+    run = [block for block in blocks() if block.page == page and block.heading in headings]
+    script = "".join(f"{block.commands}\necho '{_END}'\n" for block in run)
+    done = run_script(renamed(script), folder, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    outputs = done.stdout.split(f"{_END}\n")
+    for block, output in zip(run, outputs, strict=False):
+        if block.output is not None:
+            wanted = ".*".join(re.escape(part) for part in _plain(renamed(block.output)).split("…"))
+            assert re.fullmatch(wanted, _plain(output), re.DOTALL), f"{block.text}\nprinted:\n{output}"
+    assert outputs[len(run) :] == [""]
+    return done.stdout
+
+
+def _plain(text: str) -> str:
+    """The text without the spaces that align columns."""
+    return "\n".join(" ".join(line.split()) for line in text.strip().splitlines())
 
 
 def run_until(printed: str, command: str, cwd: Path) -> str:

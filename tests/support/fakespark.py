@@ -45,7 +45,7 @@ class FakeSpark:
     """Runs the applications of a namespace.
 
     `seconds` is how long a driver runs; `opens` returns a run's error for its document, or None. `goes_on` says whether
-    a driver runs until it is asked to stop.
+    a driver runs until it is asked to stop. `away` has the errors of some of a replay's several destinations.
     """
 
     server: ApiServer
@@ -54,6 +54,7 @@ class FakeSpark:
     fails: bool = False
     opens: Callable[[dict[str, Any]], dict[str, str] | None] = lambda document: None
     goes_on: Callable[[dict[str, Any]], bool] = is_continuous
+    away: dict[str, dict[str, str]] = field(default_factory=dict)
     runs: dict[str, Run] = field(default_factory=dict)
     overlaps: list[tuple[str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -117,12 +118,19 @@ class FakeSpark:
         enough = time.monotonic() - run.started > self.seconds
         goes_on = self.goes_on(run.document)
         if told.get("stop") or (enough and not goes_on):
-            error = DENIED if self.fails else self.opens(run.document)
+            error = DENIED if self.fails else self.opens(run.document) or self._all_away(run.document)
             ended = "Failed" if error else "Succeeded"
             self._report(run, ended, error, complete=not goes_on)
             self._set_pod(run, ended)
             run.over, run.ended = True, time.monotonic()
             sparkoperator.set_state(self.server, run.namespace, run.name, "FAILED" if error else "COMPLETED")
+
+    def _all_away(self, document: dict[str, Any]) -> dict[str, str] | None:
+        """The error of a replay that none of its several destinations takes."""
+        to = document["task"].get("destination", {})
+        tried = {route["name"] for route in to.get("routes", []) if not route.get("rests")}
+        all_fail = bool(tried) and tried <= self.away.keys()
+        return {"reason": "DestinationsFailed", "message": "no destination takes what is sent"} if all_fail else None
 
     def _collect(self, run: Run) -> None:
         self.server.request("DELETE", f"/api/v1/namespaces/{run.namespace}/pods/{run.name}-driver")
@@ -145,8 +153,9 @@ class FakeSpark:
         }
         if state != "Running":
             report["finishedAt"] = now
-        if state == "Succeeded" or (state == "Running" and is_continuous(run.document)):
-            report["outcome"] = outcome(run.document, now, complete=complete)
+        routes = run.document["task"].get("destination", {}).get("kind") == "routes"
+        if state == "Succeeded" or routes or (state == "Running" and is_continuous(run.document)):
+            report["outcome"] = outcome(run.document, now, complete=complete, away=self.away)
         if error:
             report["error"] = error
         patch = {"data": {"report.json": json.dumps(report)}}

@@ -34,6 +34,9 @@ KINDS = {
     "plan": r"_purges/[\w-]+/plan\.json",
     "frozen rows": r"_purges/[\w-]+/rows-\d+/part-[\w.-]+\.parquet",
     "cursor": r"_cursors/[\w.-]+/cursor\.json",
+    "refused": r"_cursors/[\w.-]+/refused/[\d-]+\.json",
+    "topic": r"_topics/[\w-]+/(topic|groups|restored)\.json",
+    "consumers": r"_consumers/[a-z-]+/(consumer|slot-\d{4}|member-[0-9a-f]{32})\.json",
     "frozen replay": r"_replays/[\w.-]+/state/frozen\.json",
     "chunk": r"_replays/[\w.-]+/state/chunks/\d{8}\.json",
     "listed": r"_replays/[\w.-]+/state/selected/part-[\w.-]+\.parquet",
@@ -273,6 +276,19 @@ OWN: dict[str, dict[str, Change]] = {
         "another's": _edit(lambda cursor, _: cursor.update(store="another")),
         "a round elsewhere": _edit(lambda cursor, _: cursor.update(round={"number": 1, "until": 10**9})),
     },
+    "refused": DOCUMENT
+    | {
+        "another's": _edit(lambda refused, _: refused.update(store="another")),
+        "enormous": _edit(lambda refused, _: refused.update(positions=[2**80])),
+    },
+    "topic": DOCUMENT | {"enormous": _edit(lambda topic, _: topic.update(partitions=10**9))},
+    "consumers": DOCUMENT
+    | {
+        "ahead": _edit(lambda state, _: state.update(globalPosition=10**9)),
+        "negative": _edit(lambda state, _: state.update(globalPosition=-7)),
+        "many slots": _edit(lambda state, _: state.update(slots=10**9)),
+        "another's": _edit(lambda state, _: state.update(store="another", generation="another")),
+    },
     "frozen replay": DOCUMENT | {"another task": _edit(lambda frozen, _: frozen.update(task="0"))},
     "chunk": DOCUMENT
     | {
@@ -310,6 +326,9 @@ FIRST = {
     "plan": "archived elsewhere",
     "frozen rows": "claims elsewhere",
     "cursor": "negative",
+    "refused": "enormous",
+    "topic": "enormous",
+    "consumers": "many slots",
     "frozen replay": "deep",
     "chunk": "from elsewhere",
     "listed": "other columns",
@@ -332,6 +351,9 @@ USED_BY = {
     "plan": ("purge", "maintain"),
     "frozen rows": ("purge",),
     "cursor": ("subscription",),
+    "refused": ("subscription",),
+    "topic": ("ingest", "purge"),
+    "consumers": ("purge", "consume"),
     "frozen replay": ("replay into", "maintain"),
     "chunk": ("replay into",),
     "listed": ("replay into",),

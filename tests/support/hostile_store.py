@@ -12,16 +12,20 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from messagestore.consuming import Consumer
 from messagestore.errors import MessageStoreError
 from messagestore.reader import Reader
 from messagestore_core.contract.records import FieldSource, FilesSource, Translator
 from messagestore_core.contract.run_document import (
     Archive,
+    ConsumedBy,
+    Decider,
     IngestTask,
     MaintainTask,
     PurgeTask,
     ReplayTask,
     Resource,
+    Routing,
     Rule,
     RunDocument,
     Selection,
@@ -33,10 +37,15 @@ from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.audit import AuditEntry, add_audit
+from messagestore_core.store.cursors import Cursor, CursorObject, cursor_folder
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.folder import store_id
+from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
+from messagestore_core.store.refused import RefusedMessages
 from messagestore_core.store.schemas import OFFSETS, PENDING_UPDATES
 from messagestore_core.store.tombstones import add_tombstones
+from messagestore_core.store.topics import GroupsNote, RestoredNote, TopicNote, note_groups, note_restored, note_topic
 from messagestore_jobs.driver.execute import execute
 from support.external_writes import observing
 from support.forgeries import forget_logs
@@ -50,6 +59,7 @@ CANARY = os.urandom(48).hex()
 """A text that only files outside the store contain."""
 RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
 LARGE = "x" * 100
+_BY_NAME = cursor_folder("default", "routes", "named")
 SETTINGS: dict[str, Any] = {
     "claim_check_bytes": 50,
     "translators": (Translator(from_version=0, fields={"type": FieldSource(default="made")}),),
@@ -103,6 +113,7 @@ class Site:
         self._ingest()
         self._told_by_hand()
         assert self._failure(self._subscription()) is None
+        assert self._consume() is None
         self._cut_off_purge()
         self._cut_off_replay()
         self.canary.write_text(CANARY)
@@ -133,7 +144,7 @@ class Site:
             "purge": self._purge(),
             "maintain": self._document(MaintainTask()),
         }
-        runs: Runs = {"read": self._read}
+        runs: Runs = {"read": self._read, "consume": self._consume}
         return runs | {name: lambda document=document: self._failure(document) for name, document in documents.items()}
 
     def canary_is_told(self) -> list[str]:
@@ -155,6 +166,16 @@ class Site:
             with Reader(self.table.uri, on_broken=lambda _: None) as store:
                 read = [*store.get_messages(batch_size=-1), *store.dead_letters(batch_size=-1), store.statistics()]
                 store.stream_version("order-1")
+        except MessageStoreError as error:
+            return f"{type(error).__name__}: {error}"
+        assert CANARY not in repr(read)
+        return None
+
+    def _consume(self) -> str | None:
+        """Consume the store as an application that dies, and doesn't give its slots back."""
+        try:
+            consumer = Consumer(self.table.uri, "billing", slots=2, on_broken=lambda _: None, clock=lambda: NOW)
+            read = [consumer.receive_nowait() for _ in range(3)]
         except MessageStoreError as error:
             return f"{type(error).__name__}: {error}"
         assert CANARY not in repr(read)
@@ -187,10 +208,21 @@ class Site:
         read = {"source_id": "k", "batch": 1, "at": NOW, "topic": "t", "topic_id": "i", "partition": 0}
         read |= {"start": 0, "end": 1, "latest": 1}
         add_rows(HeldStore(uri), "offsets", pa.Table.from_pylist([read], schema=OFFSETS))
+        noted = TopicNote(topic="t", topic_id="i", partitions=1, replicas=1, configuration={}, noted_at=NOW)
+        note_topic(HeldStore(uri), noted)
+        note_restored(HeldStore(uri), RestoredNote(topic="t", topic_id="i", job="job", noted_at=NOW, ends={0: 1}))
+        note_groups(HeldStore(uri), GroupsNote(topic="t", topic_id="i", offsets={"g": {0: 1}}, noted_at=NOW))
+        own = store_id(Store(uri))
+        by_name = Cursor(store=own, subscription="default/routes", global_position=30, run="run", job="job")
+        CursorObject(HeldStore(uri), "default", "routes", own, "named").write(by_name)
+        RefusedMessages(Store(uri), _BY_NAME, own).note(HeldStore(uri), 0, [1, 2])
 
     def _purge(self) -> RunDocument:
         archive = Archive(uri=f"file://{self.site}/archive", format="JSONLines")
-        rules = (Rule(name="first", max_messages_per_stream=6),)
+        rules = (
+            Rule(name="first", max_messages_per_stream=6),
+            Rule(name="handled", consumed_by=ConsumedBy(consumers=("billing",))),
+        )
         return self._document(PurgeTask(mode="Enforce", rules=rules, archive=archive))
 
     def _cut_off_purge(self) -> None:
@@ -208,7 +240,9 @@ class Site:
 
     def _subscription(self) -> RunDocument:
         begun = Subscription(start=StartPoint(at="Beginning"))
-        return files_replay(self.table, self.site / "sent", subscription=begun)
+        # It gets what another destination leaves to it.
+        others = Selection(routing=Routing(unless=("position > 0",), deciders=(Decider(folder=_BY_NAME),)))
+        return files_replay(self.table, self.site / "sent", subscription=begun, select=others)
 
     def _cut_off_replay(self) -> None:
         make_store(self.site / "other", [message(1), message(2)])

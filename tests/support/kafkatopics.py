@@ -27,6 +27,12 @@ class Record:
     partition: int | None = None
     timestamp: int | None = None
     offset: int | None = None
+    every_header: tuple[tuple[str, bytes | None], ...] = field(default=(), compare=False)
+    """In order, with doubles and nulls, which ``headers`` lacks."""
+
+    def as_it_is(self) -> tuple[object, ...]:
+        """All of a received record but for its offset."""
+        return self.partition, self.timestamp, self.key, self.value, self.every_header
 
 
 @dataclass
@@ -65,6 +71,25 @@ class Topics:
         with self._admin() as admin:
             admin.deleteTopics(self._list([name])).all().get()
             wait_until(lambda: not admin.listTopics().names().get().contains(name), 30, lambda: f"{name} is deleted")
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a topic of this name."""
+        with self._admin() as admin:
+            return bool(admin.listTopics().names().get().contains(name))
+
+    def forget_group(self, name: str) -> None:
+        """Delete a consumer group, as the broker does once it is too old."""
+        with self._admin() as admin:
+            admin.deleteConsumerGroups(self._list([name])).all().get()
+
+    def commit(self, group: str, name: str, offsets: Mapping[int, int]) -> None:
+        """Commit a group's offsets of a topic, by partition."""
+        places = self._jvm.java.util.HashMap()
+        for partition, offset in offsets.items():
+            place = self._kafka.common.TopicPartition(name, partition)
+            places.put(place, self._kafka.clients.consumer.OffsetAndMetadata(offset))
+        with self._admin() as admin:
+            admin.alterConsumerGroupOffsets(group, places).all().get()
 
     def remove_before(self, name: str, offset: int, partition: int = 0) -> None:
         """Delete the records before an offset, as retention does."""
@@ -142,7 +167,7 @@ class Topics:
 
     def _record(self, name: str, record: Record) -> JavaObject:
         headers = self._kafka.common.header.internals.RecordHeaders()
-        for header, value in record.headers.items():
+        for header, value in (*record.headers.items(), *record.every_header):
             headers.add(header, value)
         return self._kafka.clients.producer.ProducerRecord(
             name, record.partition, record.timestamp, record.key, record.value, headers
@@ -182,10 +207,13 @@ class Topics:
 
 
 def _read(record: JavaObject) -> Record:
+    values = ((header.key(), header.value()) for header in record.headers().toArray())
+    headers = tuple((name, None if value is None else bytes(value)) for name, value in values)
     return Record(
         value=None if record.value() is None else bytes(record.value()),
         key=None if record.key() is None else bytes(record.key()),
-        headers={header.key(): bytes(header.value()) for header in record.headers().toArray()},
+        headers={name: value or b"" for name, value in headers},
+        every_header=headers,
         partition=record.partition(),
         timestamp=record.timestamp(),
         offset=record.offset(),

@@ -22,7 +22,7 @@ from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.integrity import is_sealed
 from messagestore_jobs.rows.messages import read_messages
-from messagestore_jobs.session import class_path, cluster_session
+from messagestore_jobs.session import class_path, classes_archive, cluster_session
 from support.ingests import START, Stream, lines, record
 from support.purges import purge_document
 from support.replays import files_replay
@@ -55,7 +55,7 @@ def main(folder: Path) -> None:
         sys.stdout.write(report.model_dump_json())
         if report.error is not None:
             raise SystemExit(1)
-    _tell_of(read_messages(spark, Store(stream.table.uri)).withColumn("sealed", is_sealed(SEALED, SEAL)), spark)
+    _tell_of(read_messages(spark, Store(stream.table.uri)).withColumn("sealed", is_sealed(SEALED)), spark)
     spark.stop()
 
 
@@ -68,6 +68,7 @@ def _session(folder: Path) -> SparkSession:
         "spark.eventLog.compress": "false",
         "spark.driver.extraClassPath": jars,
         "spark.executor.extraClassPath": jars,
+        "spark.driver.extraJavaOptions": f"-XX:SharedArchiveFile={classes_archive()}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "1g",

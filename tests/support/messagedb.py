@@ -4,6 +4,7 @@ import json
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,11 @@ class MessageDb:
             return json.loads(self._query(f"select coalesce(json_agg(m), '[]') from {called} m"))
         return json.loads(self._query(f"select coalesce(to_json({called}), 'null')"))
 
+    def view(self, name: str) -> list[list[Any]]:
+        """The rows of a view, each as its values in order of the columns; texts in order of their bytes."""
+        rows = json.loads(self._query(f"select coalesce(json_agg(v), '[]') from message_store.{name} v"))
+        return sorted(list(row.values()) for row in rows)
+
     def _query(self, sql: str) -> str:
         options = ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=terse"]
         done = subprocess.run(
@@ -63,11 +69,28 @@ class MessageDb:
 
 @contextmanager
 def running_message_db() -> Iterator[MessageDb]:
-    """Create a cluster on a free port of this machine, with message-db in it; end and delete it afterwards.
+    """A PostgreSQL cluster with message-db in it, which is deleted afterwards."""
+    programs, scripts = _installed()
+    with running_postgres() as port:
+        environment = {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "PGHOST": "127.0.0.1",
+            "PGPORT": str(port),
+            "PGUSER": "postgres",
+            "PGOPTIONS": "-c search_path=message_store,public -c client_min_messages=warning "
+            "-c message_store.sql_condition=on",
+        }
+        _quietly(["bash", scripts / "install.sh"], env=environment)
+        yield MessageDb(programs, environment)
+
+
+@contextmanager
+def running_postgres() -> Iterator[int]:
+    """Create a PostgreSQL cluster on a free port of this machine, and yield the port; end and delete it afterwards.
 
     PostgreSQL refuses to run as root; then it runs as its own user.
     """
-    programs, scripts = _installed()
+    programs, _ = _installed()
     user: dict[str, Any] = {}
     if _is_root():
         user = {"user": "postgres", "group": pwd.getpwnam("postgres").pw_gid, "extra_groups": []}
@@ -89,17 +112,10 @@ def running_message_db() -> Iterator[MessageDb]:
             )
         try:
             wait_until_it_listens("PostgreSQL", server, port, folder / "server.log", START_SECONDS)
-            environment = {
-                "PATH": f"{programs}:{os.environ['PATH']}",
-                "PGHOST": "127.0.0.1",
-                "PGPORT": str(port),
-                "PGUSER": "postgres",
-                "PGOPTIONS": "-c search_path=message_store,public -c client_min_messages=warning",
-            }
-            _quietly(["bash", scripts / "install.sh"], env=environment)
-            yield MessageDb(programs, environment)
+            yield port
         finally:
-            server.terminate()
+            # Unlike SIGTERM, this waits for no client.
+            server.send_signal(signal.SIGINT)
             server.wait(timeout=scaled(30))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

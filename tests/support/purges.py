@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import (
@@ -26,6 +27,7 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.purge.erase import run_erase
 from messagestore_jobs.purge.job import run_purge
+from support.external_writes import observing
 from support.stores import Row
 
 POLICY = Resource(kind="RetentionPolicy", namespace="default", name="policy", generation=3)
@@ -92,6 +94,20 @@ def crash_at(number: int) -> Callable[[str, str], None]:
             raise CrashError(name)
 
     return observer
+
+
+def break_off(run: Callable[[], object], name: str, moment: str, nth: int = 1) -> None:
+    """Let a run fail at the n-th external write of a name, before or after it; it fails the test not to get there."""
+    seen = 0
+
+    def observer(at: str, when: str) -> None:
+        nonlocal seen
+        seen += (at, when) == (name, moment)
+        if seen == nth:
+            raise CrashError(name)
+
+    with pytest.raises(CrashError), observing(observer):
+        run()
 
 
 def archived(uri: str) -> pa.Table | None:

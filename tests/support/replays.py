@@ -1,13 +1,16 @@
 """Replays for tests: documents, what they sent, and crashes at external writes."""
 
 import json
-from datetime import UTC, datetime
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from messagestore_core.contract.run_document import FilesDestination, ReplayTask, Resource, RunDocument
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.contract.stores import Table
+from messagestore_core.store.fence import observing
 
 AT = datetime(2026, 3, 1, 12, 0, 0, 500_000, tzinfo=UTC)
 RESOURCE = Resource(kind="ReplayJob", namespace="default", name="again")
@@ -50,6 +53,25 @@ class Crash(BaseException):
     """Simulates the end of the process: no code may catch it and go on."""
 
 
+def crash_at(name: str, moment: str, nth: int) -> Callable[[str, str], None]:
+    """An observer that ends the process before or after the n-th external write of a name."""
+    seen = 0
+
+    def observer(at: str, when: str) -> None:
+        nonlocal seen
+        seen += (at, when) == (name, moment)
+        if seen == nth:
+            raise Crash
+
+    return observer
+
+
+def crash(run: Callable[[], object], name: str, moment: str, nth: int) -> None:
+    """A run that ends at the n-th external write of a name, if it gets there."""
+    with observing(crash_at(name, moment, nth)), suppress(Crash):
+        run()
+
+
 class Suspending:
     """Suspends a replay after some chunks."""
 
@@ -59,8 +81,36 @@ class Suspending:
     def suspended(self) -> bool:
         return len(self.outcomes) >= self.chunks
 
+    def stopped(self, wait: timedelta) -> bool:
+        return wait > timedelta(0) or self.suspended()
+
     def messages_per_second(self) -> float | None:
         return None
+
+    def reached(self, outcome: ReplayOutcome) -> None:
+        self.outcomes.append(outcome)
+
+
+class Meanwhile:
+    """Lets a run go on through a list of events, each at a time when it has nothing to send; then stops it."""
+
+    def __init__(self, *events: Callable[[], object], rate: float | None = None) -> None:
+        self.events, self.rate = list(events), rate
+        self.outcomes = list[ReplayOutcome]()
+
+    def suspended(self) -> bool:
+        return False
+
+    def stopped(self, wait: timedelta) -> bool:
+        if not wait:
+            return False
+        if self.events:
+            self.events.pop(0)()
+            return False
+        return True
+
+    def messages_per_second(self) -> float | None:
+        return self.rate
 
     def reached(self, outcome: ReplayOutcome) -> None:
         self.outcomes.append(outcome)

@@ -234,7 +234,7 @@ def _of_all_kinds() -> list[State]:
         unseen.document["status"] = {"observedGeneration": 0, "conditions": []}
         changed = _state("changed", "Progressing", "InProgress", resource, status)
         changed.document["metadata"]["generation"] += 1
-        deleting = status.model_copy(update={"conditions": conditions(resource, status, _deleting(), NOW)})
+        deleting = status.model_copy(update={"conditions": conditions(resource, status.conditions, _deleting(), NOW)})
         deleted = _state("deleting", "Progressing", "Terminating", resource, deleting)
         deleted.document["metadata"]["deletionTimestamp"] = "2026-01-05T08:20:00Z"
         found += [unseen, changed, deleted]

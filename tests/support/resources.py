@@ -164,13 +164,17 @@ def stream_from_files() -> Document:
         "expiration": {"onArrivalExpired": "Store", "defaultTtl": "P90D"},
         "retry": {
             "maxRetries": 3,
-            "backoffBase": 3,
+            "backoffBase": "3.5",
             "maxBackoff": "PT1H",
             "order": "PerCorrelation",
             "policy": "DeadLetter",
         },
         "payload": {"maxSize": "8Mi", "claimCheckThreshold": "1Mi", "compression": "None"},
-        "integrity": {"hmacSecretRef": {"name": "seal", "key": "k"}, "unsigned": "Accept"},
+        "integrity": {
+            "hmacSecretRef": {"name": "seal", "key": "k"},
+            "previousSecretRefs": [{"name": "seal", "key": "j"}],
+            "unsigned": "Accept",
+        },
         "holds": [{"name": "court-12", "match": _MATCH, "until": "2027-01-01T00:00:00Z"}],
         "lifecycle": {
             "source": {
@@ -242,6 +246,8 @@ def stream_from_kafka() -> Document:
         "bootstrapServers": "kafka-0.messaging:9092,kafka-1.messaging:9092",
         "topics": ["payments"],
         "startingOffsets": "Latest",
+        "keepRecord": True,
+        "keepGroups": ["billing", "reports-*"],
         "maxRecordsPerBatch": 1000,
         "security": _SECURITY,
     }
@@ -299,6 +305,7 @@ def stream_of_shapes() -> Document:
         "type": {"file": "Name", "pattern": "^([a-z]+)-", "default": "none"},
     }
     headers: Document = {"tenant": {"partition": "tenant"}, "file": {"file": "Place"}, "by": {"value": "us"}}
+    headers["region"] = {"path": "$.region", "in": "Document", "default": "none"}
     spec: Document = {
         "table": {"uri": "s3a://lake/changes"},
         "source": {"files": {"uri": "s3a://landing/changes", **files, **again}},
@@ -334,6 +341,7 @@ def deleting_policy() -> Document:
         {"name": "count", "maxMessagesPerStream": 1000},
         {"name": "size", "maxBytes": "500Gi"},
         {"name": "truncate", "truncateBefore": {"streamName": "invoice-7", "position": 40}},
+        {"name": "sent", "consumedBy": {"replayJobs": ["relay", "audit"], "consumers": ["billing"]}},
         {"name": "forget", "match": {"correlationIds": ["customer-9"]}, "erase": True},
     ]
     spec: Document = {
@@ -365,6 +373,7 @@ def _policy_status() -> Document:
         "held": 1,
         "undecided": 1,
         "deadLetters": 1,
+        "subscriptions": [{"name": "relay", "globalPosition": 7, "waiting": 2, "waitingSince": TIME, "missed": 1}],
     }
     purge: Document = {
         "run": "invoices-purge-1",
@@ -378,6 +387,7 @@ def _policy_status() -> Document:
         "deadLetters": 1,
         "erasedAt": TIME,
         "eraseDueBy": LATER,
+        "tombstonesVersion": 2,
         "notErased": ["archives"],
     }
     stream: Document = {
@@ -440,6 +450,7 @@ def replay_to_files() -> Document:
         **{name: values for name, values in _MATCH.items() if name != "sequenceIds"},
         "sequences": {"ids": ["upload-3"], "completeOnly": True},
         "dueForRetry": True,
+        "expired": "Skip",
         "limit": 100,
     }
     spec: Document = {
@@ -489,7 +500,15 @@ def subscriptions() -> list[Document]:
         "position": {"globalPosition": 7},
         "time": {"insertedAt": TIME},
     }
-    return [_subscription(name, start) for name, start in starts.items()]
+    going_on = _subscription("continuous", {"at": "Now"})
+    going_on["spec"] |= {
+        "destination": {"kafka": {"bootstrapServers": "kafka:9092", "topic": "invoices"}},
+        "trigger": {"continuous": {}},
+    }
+    answers = _subscription("answers", {"at": "Now"})
+    topic_from: Document = {"replyTo": True, "pattern": "answers[.].*"}
+    answers["spec"]["destination"] = {"kafka": {"bootstrapServers": "kafka:9092", "topicFrom": topic_from}}
+    return [*(_subscription(name, start) for name, start in starts.items()), answers, going_on]
 
 
 def _subscription(name: str, start: Document) -> Document:
@@ -513,8 +532,18 @@ def _replay_status() -> Document:
         "destinations": [
             {
                 "name": "audit",
-                "cursor": {"globalPosition": 812, "resets": 1, "missed": 2, "erased": 3},
+                "cursor": {"globalPosition": 812, "resets": 1, "missed": 2, "erased": 3, "expired": 4},
                 "lag": {"asOf": TIME, "records": 3, "oldestPendingTime": TIME},
+                "failure": {
+                    "reason": "TopicMissing",
+                    "message": "there is no topic",
+                    "since": TIME,
+                    "lastTry": LATER,
+                    "tries": 2,
+                    "generation": 1,
+                    "requested": True,
+                },
+                "conditions": [_CONDITION],
             }
         ],
         "lastReset": "Beginning",
@@ -523,6 +552,7 @@ def _replay_status() -> Document:
         "conditions": [_CONDITION],
         "runNumber": 1,
         "phase": "Running",
+        "findings": ["topic invoices has records"],
         "selection": {
             "tableVersion": 3,
             "messages": 10,
@@ -543,6 +573,9 @@ def _replay_status() -> Document:
             "erased": 1,
             "lost": 2,
             "missed": 4,
+            "withheld": 5,
+            "expired": 6,
+            "setAside": 7,
             "firstLostPositions": [8, 9],
         },
         "table": _TABLE,
@@ -564,16 +597,70 @@ def _replay_status() -> Document:
 def replay_to_kafka() -> Document:
     """A replay to a topic."""
     kafka: Document = {"bootstrapServers": "kafka:9092", "topic": "invoices", "key": "messageId", "security": _SECURITY}
-    spec: Document = {"streamRef": {"name": "invoices"}, "destination": {"kafka": kafka}}
-    return resource("ReplayJob", "invoices-to-kafka", spec)
+    destination: Document = {"kafka": kafka, "envelope": "CloudEventsBinary"}
+    return resource("ReplayJob", "invoices-to-kafka", {"streamRef": {"name": "invoices"}, "destination": destination})
 
 
 def replay_with_tokens() -> Document:
-    """A replay to a topic that gets tokens."""
+    """A replay that puts a topic back, and gets tokens."""
     document = replay_to_kafka()
     document["metadata"]["name"] = "invoices-with-tokens"
-    document["spec"]["destination"]["kafka"]["security"] = deepcopy(_BY_TOKEN)
+    document["spec"]["destination"]["envelope"] = "Original"
+    document["spec"]["destination"]["kafka"] |= {"create": True, "security": deepcopy(_BY_TOKEN)}
     return document
+
+
+def replay_to_http() -> Document:
+    """A subscription of an HTTP endpoint with all fields that it may have."""
+    delivery: Document = {
+        "retry": 3,
+        "backoffDelay": "PT2S",
+        "backoffMax": "PT2M",
+        "timeout": "PT10S",
+        "retryAfterMax": "PT1M",
+        "deadLetter": {"files": {"uri": "s3a://refused/invoices", "storage": _STORAGE}},
+    }
+    http: Document = {
+        "url": "https://events.example.org:8443/invoices?source=store",
+        "inFlight": 4,
+        "delivery": delivery,
+        "headerSecretRef": {"name": "events-token", "key": "token", "header": "Authorization"},
+        "caSecretRef": {"name": "events-ca", "key": "ca.pem"},
+    }
+    spec: Document = {
+        "streamRef": {"name": "invoices"},
+        "start": {"at": "Now"},
+        "trigger": {"interval": "PT1M"},
+        "destination": {"http": http, "envelope": "CloudEventsBinary"},
+    }
+    return resource("ReplayJob", "invoices-to-http", spec)
+
+
+def replay_by_routes() -> Document:
+    """A subscription with several destinations, one of each kind."""
+    http = replay_to_http()["spec"]["destination"]["http"]
+    eu: Document = {
+        "name": "eu",
+        "where": "headers['region'] = 'eu'",
+        "start": {"globalPosition": 7},
+        **deepcopy(replay_to_kafka()["spec"]["destination"]),
+    }
+    topic_from: Document = {"header": "topic", "pattern": "answers[.].*"}
+    named: Document = {"bootstrapServers": "kafka:9092", "topicFrom": topic_from}
+    audit: Document = {"uri": "s3a://audit/invoices", "format": "JSONLines", "storage": _STORAGE}
+    spec: Document = {
+        "streamRef": {"name": "invoices"},
+        "start": {"at": "Beginning"},
+        "trigger": {"interval": "PT1M"},
+        "destinations": [
+            eu,
+            {"name": "hook", "where": "type = 'InvoicePaid'", "http": http, "envelope": "CloudEvents"},
+            {"name": "audit", "files": audit, "envelope": "CloudEvents"},
+            {"name": "named", "where": "type = 'Asked'", "kafka": named},
+            {"name": "rest", "otherwise": True, "stream": {"name": "others"}},
+        ],
+    }
+    return resource("ReplayJob", "invoices-by-route", spec)
 
 
 def redrive() -> Document:
@@ -599,7 +686,9 @@ def all_resources() -> list[Document]:
         scrubbing_policy(),
         replay_to_files(),
         replay_to_kafka(),
+        replay_to_http(),
         replay_with_tokens(),
+        replay_by_routes(),
         redrive(),
         *redeliveries(),
         *subscriptions(),

@@ -43,6 +43,7 @@ from messagestore_operator.decide.snapshot import (
     LeaseRequest,
     ObservedRun,
     PolicySnapshot,
+    Reader,
     ReplaySnapshot,
     Snapshot,
     StreamSnapshot,
@@ -250,7 +251,7 @@ class World:
             return PolicySnapshot(policy=resource, streams=tuple(streams), readers=readers, **common)
         assert isinstance(resource, ReplayJob)
         named = {stream.metadata.name: stream for stream in streams}
-        to, stream = resource.spec.destination.stream, named.get(resource.spec.stream_ref.name)
+        to, stream = resource.spec.target, named.get(resource.spec.stream_ref.name)
         names = {table_key(one) for one in (stream, *self._sharing(stream))} if stream else set()
         return ReplaySnapshot(
             job=resource,
@@ -260,14 +261,15 @@ class World:
             **common,
         )
 
-    def _readers(self, stream: MessageStream) -> Iterator[str]:
+    def _readers(self, stream: MessageStream) -> Iterator[Reader]:
         """The runs of replays that may be reading a stream's folder."""
         folder = {one.identity for one in (stream, *self._sharing(stream))}
         for job in self.resources.values():
             if not isinstance(job, ReplayJob):
                 continue
             key, current = job.identity, job.status.current_run if job.status else None
-            made = current is not None and (key[1], current.name) in self.apps
+            app = self.apps.get((key[1], current.name)) if current is not None else None
+            made = app.observed() if app is not None else None
             if ("MessageStream", key[1], job.spec.stream_ref.name) in folder and (run := reader(job, made)):
                 yield run
 
@@ -577,7 +579,7 @@ class World:
             names = {ref.name for ref in resource.spec.stream_refs}
         else:
             assert isinstance(resource, ReplayJob)
-            to = resource.spec.destination.stream
+            to = resource.spec.target
             names = {resource.spec.stream_ref.name, *([to.name] if to else [])}
         return [stream for stream in streams if stream.metadata.name in names]
 

@@ -27,12 +27,12 @@ class ValueMapping(ContractModel):
     """Where a value comes from: a path in the record, a part of a Kafka record, the record's file, or a constant."""
 
     path: JsonPath | None = Field(default=None, description="Path in the record.")
-    in_: Literal["Record", "Outer"] | None = Field(
+    in_: Literal["Record", "Outer", "Document"] | None = Field(
         default=None,
         alias="in",
         exclude_if=lambda where: where is None,
         description="What path is in. Record has the fields, and counts if this is absent; Outer is around it, as "
-        "unwrap found it.",
+        "unwrap found it; Document is around the array of recordsPath, and its value has at most 1,024 bytes of JSON.",
     )
     level: Annotated[Integer, Field(ge=1, le=3)] | None = Field(
         default=None,
@@ -71,6 +71,11 @@ class ValueMapping(ContractModel):
     def outer(self) -> int:
         """By how many steps of unwrap the path's record is around the one with the fields; 0: it is that one."""
         return (self.level or 1) if self.in_ == "Outer" else 0
+
+    @property
+    def of_document(self) -> bool:
+        """Whether the path is in the document around the array that the record is in."""
+        return self.in_ == "Document"
 
     @property
     def of_file(self) -> bool:
@@ -151,6 +156,8 @@ class Integrity(ContractModel):
     """Messages are sealed with a key. ``key_environment`` names the variable that holds it."""
 
     key_environment: str
+    previous_environments: tuple[str, ...] = ()
+    """The variables with the keys of earlier seals."""
     unsigned: Literal["Refuse", "Accept"] = "Refuse"
     """What happens to a message without a seal when it is sent."""
 
@@ -254,3 +261,7 @@ class KafkaSource(ContractModel):
     max_records_per_batch: int | None = None
     format: Literal["JSON"] = "JSON"
     """A record's value is one JSON object."""
+    keep_record: bool = Field(default=False, exclude_if=lambda keeps: not keeps)
+    """Whether each message has its record as it came, in column ``record``."""
+    keep_groups: tuple[str, ...] = Field(default=(), exclude_if=lambda patterns: not patterns)
+    """Names of consumer groups whose offsets are noted; ``*`` stands for any text."""

@@ -1,10 +1,11 @@
 """The run document: all input of a job."""
 
 from datetime import datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
+from messagestore_core.addresses import Reach
 from messagestore_core.contract.base import (
     Categories,
     ContractModel,
@@ -21,6 +22,7 @@ from messagestore_core.contract.base import (
     StreamName,
     StreamNames,
     Value,
+    Where,
 )
 from messagestore_core.contract.records import (
     Envelope,
@@ -38,6 +40,8 @@ from messagestore_core.contract.stores import StorageEntry, Table
 OnArrivalExpired = Literal["DeadLetter", "Store", "Discard"]
 RecordKey = Literal["streamName", "category", "messageId", "correlationId", "sequenceId"]
 ReplayOrder = Literal["PerStream", "Global", "Sequence", "None"]
+SentAs = Literal["Native", "CloudEvents", "CloudEventsBinary", "Original"]
+"""The form of what a replay sends; the last two only to a topic."""
 
 
 class Resource(ContractModel):
@@ -170,6 +174,19 @@ class StreamPosition(ContractModel):
     position: Count = Field(description="Selects messages at lower positions.")
 
 
+class ConsumedBy(ContractModel):
+    """Subscriptions and consumers that have handled a message, or passed it over, all of them."""
+
+    replay_jobs: Annotated[tuple[Identifier, ...], Field(max_length=16)] = Field(
+        default=(), description="Names of ReplayJobs with start, of the policy's namespace."
+    )
+    consumers: Annotated[tuple[Identifier, ...], Field(max_length=16)] = Field(
+        default=(),
+        exclude_if=lambda names: not names,
+        description="Names of consumers that keep their cursors in the stream's store.",
+    )
+
+
 class Rule(ContractModel):
     """All conditions of one rule must hold."""
 
@@ -181,6 +198,7 @@ class Rule(ContractModel):
     max_bytes: int | None = None
     truncate_before: StreamPosition | None = None
     match: Match | None = None
+    consumed_by: ConsumedBy | None = Field(default=None, exclude_if=lambda consumers: consumers is None)
     erase: bool = False
 
 
@@ -245,6 +263,24 @@ class Sequences(ContractModel):
     complete_only: Flag = Field(default=False, description="If true, only complete sequences are selected.")
 
 
+class Decider(ContractModel):
+    """Another of several destinations, of which topics decide what it gets of the messages that match."""
+
+    folder: str
+    """That of its cursor."""
+    where: Predicate = None
+
+
+class Routing(ContractModel):
+    """Which of the selected messages go to one of several destinations. What can't be decided doesn't match."""
+
+    where: Predicate = None
+    unless: Annotated[tuple[Where, ...], Field(max_length=16)] = ()
+    """Conditions of other destinations, none of which matches."""
+    deciders: tuple[Decider, ...] = Field(default=(), max_length=16, exclude_if=lambda deciders: not deciders)
+    """What no topic of these takes goes here too."""
+
+
 class Selection(ContractModel):
     """What a replay sends: all given fields must match; without any, everything."""
 
@@ -262,9 +298,15 @@ class Selection(ContractModel):
     sequences: Sequences | None = None
     due_for_retry: bool = False
     held_back: Literal["Retrying", "Failed"] | None = None
-    """With due_for_retry: which earlier messages of the same correlation id hold a message back. Retrying: those that
-    will be tried again. Failed: all that failed. Absent: none."""
+    """With due_for_retry: which earlier messages of the same group hold a message back. Retrying: those that will be
+    tried again. Failed: all that failed. Absent: none."""
+    grouped_by: Literal["correlation_id", "stream_name"] = Field(
+        default="correlation_id", exclude_if=lambda column: column == "correlation_id"
+    )
+    """With held_back: what the messages of a group have in common."""
     where: Predicate = None
+    routing: Routing | None = Field(default=None, exclude_if=lambda routing: routing is None)
+    """Of a run that sends to one of several destinations."""
     limit: int | None = None
 
 
@@ -274,6 +316,21 @@ class FilesDestination(ContractModel):
     kind: Literal["files"] = "files"
     uri: str
     format: Literal["JSONLines", "JSON"] = "JSONLines"
+    envelope: SentAs = Field(default="Native", exclude_if=lambda sent_as: sent_as == "Native")
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders that are written to."""
+        return (self.uri,)
+
+
+class TopicFrom(ContractModel):
+    """Where a message names the topic that it goes to."""
+
+    header: str | None = None
+    """One of its headers; absent: its field ``replyTo``."""
+    pattern: str
+    """An expression of RE2 that the whole name has to match."""
 
 
 class KafkaDestination(ContractModel):
@@ -281,8 +338,68 @@ class KafkaDestination(ContractModel):
 
     kind: Literal["kafka"] = "kafka"
     cluster: KafkaCluster
-    topic: str
+    topic: str = Field(default="", exclude_if=lambda topic: not topic)
+    """Empty: each message names its own."""
+    topic_from: TopicFrom | None = Field(default=None, exclude_if=lambda given: given is None)
+    """Where messages name theirs."""
     key: RecordKey = "streamName"
+    envelope: SentAs = Field(default="Native", exclude_if=lambda sent_as: sent_as == "Native")
+    create: bool = Field(default=False, exclude_if=lambda makes: not makes)
+    """Whether a topic that is missing is made, as the store has noted the one that its records came from."""
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+
+class Folder(ContractModel):
+    """A folder that objects are written to."""
+
+    uri: str
+
+
+class HttpRetries(ContractModel):
+    """How often and when a request is tried again, within one run."""
+
+    retry: Count = 5
+    backoff_delay: timedelta = timedelta(seconds=1)
+    """Before the first retry; it doubles with each."""
+    backoff_max: timedelta = timedelta(minutes=1)
+    timeout: timedelta = timedelta(seconds=30)
+    """For the connection, and for each part of an answer."""
+    retry_after_max: timedelta = timedelta(minutes=5)
+    """The longest wait that an endpoint may ask for."""
+
+
+class HttpHeader(ContractModel):
+    """A header of each request; ``environment`` names the variable with its value."""
+
+    name: str
+    environment: str
+
+
+class HttpDestination(ContractModel):
+    """An endpoint that takes CloudEvents, one a request."""
+
+    kind: Literal["http"] = "http"
+    url: str
+    envelope: Literal["CloudEvents", "CloudEventsBinary"] = "CloudEvents"
+    in_flight: int = Field(default=8, ge=1, le=256)
+    """Requests under way at a time."""
+    delivery: HttpRetries = HttpRetries()
+    dead_letter: Folder | None = None
+    """Where messages that the endpoint refuses are set aside; absent: such a message ends the run."""
+    ca_file: str | None = None
+    """The authority that signed the endpoint's certificate; absent: one of the well-known ones."""
+    header: HttpHeader | None = None
+    addresses: Reach = "Any"
+    """Which addresses the endpoint's name may stand for."""
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folder of refused messages, if there is one."""
+        return (self.dead_letter.uri,) if self.dead_letter else ()
 
 
 class StreamDestination(ContractModel):
@@ -291,6 +408,14 @@ class StreamDestination(ContractModel):
     kind: Literal["stream"] = "stream"
     table: Table
     ingest: IngestTask
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The table's folder."""
+        return (self.table.uri,)
+
+
+Destination: TypeAlias = FilesDestination | KafkaDestination | HttpDestination | StreamDestination
 
 
 class StartPoint(ContractModel):
@@ -310,12 +435,49 @@ class Reset(ContractModel):
     to: StartPoint
 
 
+class Route(ContractModel):
+    """One of several destinations of a subscription, and which of the selected messages go there."""
+
+    name: str
+    where: Predicate = None
+    otherwise: bool = False
+    """Whether it gets what no other's ``where`` matches."""
+    start: StartPoint | None = None
+    """Where it begins if it has no cursor yet; absent: where the subscription does."""
+    reset: Reset | None = Field(default=None, exclude_if=lambda reset: reset is None)
+    """Moves its cursor alone."""
+    rests: bool = False
+    """Whether this run leaves it alone, as it failed before, and a further try is not due."""
+    destination: Annotated[Destination, Field(discriminator="kind")]
+
+
+class RoutesDestination(ContractModel):
+    """Several destinations, each with a cursor of its own."""
+
+    kind: Literal["routes"] = "routes"
+    routes: tuple[Route, ...]
+
+    @property
+    def destinations(self) -> tuple[Destination, ...]:
+        """Each of them."""
+        return tuple(route.destination for route in self.routes)
+
+
 class Subscription(ContractModel):
     """Send what is behind a cursor, round by round, and move the cursor."""
 
     start: StartPoint
     """Where it begins if there is no cursor yet."""
     reset: Reset | None = None
+    continuous: bool = False
+    """Whether the run goes on until it is stopped, and sends messages as they come; only to a destination of which
+    transactions or answers tell how far it is."""
+    destination: str = Field(default="", exclude_if=lambda name: not name)
+    """The name of one of several destinations; its cursor has it too."""
+    beside: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """The names of the others."""
+    otherwise: str = Field(default="", exclude_if=lambda name: not name)
+    """The one that gets what no condition matches, what none can be computed for, and what no topic takes."""
 
 
 class ReplayTask(ContractModel):
@@ -340,12 +502,30 @@ class ReplayTask(ContractModel):
     integrity: Integrity | None = None
     """Of the store that is read: a message that doesn't match its seal is not sent."""
     order: ReplayOrder = "PerStream"
-    destination: Annotated[FilesDestination | KafkaDestination | StreamDestination, Field(discriminator="kind")]
+    destination: Annotated[Destination | RoutesDestination, Field(discriminator="kind")]
     messages_per_second: float | None = None
     mark_headers: dict[str, str] = {}
     mode: Literal["DryRun", "Run"] = "Run"
     on_failed: Literal["Fail", "Continue"] = "Fail"
     """Whether a replay counts as failed that could not send some of its selection, after it sent the rest."""
+    skip_expired: bool = False
+    """Whether messages that have expired by the time that they are sent are left out."""
+
+    @property
+    def to(self) -> Destination:
+        """The only destination."""
+        assert not isinstance(self.destination, RoutesDestination)
+        return self.destination
+
+    @property
+    def target(self) -> StreamDestination | None:
+        """The stream that messages are sent to; there is one at most."""
+        return next((to for to in self.destinations if isinstance(to, StreamDestination)), None)
+
+    @property
+    def destinations(self) -> tuple[Destination, ...]:
+        """Each place that messages are sent to."""
+        return self.destination.destinations if isinstance(self.destination, RoutesDestination) else (self.to,)
 
 
 class EraseTask(ContractModel):

@@ -167,6 +167,21 @@ class IngestOutcome(ContractModel):
     """Absent where none was asked for, or it has not ended."""
 
 
+class Unsent(ContractModel):
+    """A subscription of the store: what a purge leaves for it, or takes from it."""
+
+    name: str
+    """Of the ReplayJob; of another namespace than the policy's with that before it, and a slash."""
+    global_position: int | None = None
+    """Its cursor; None: the store has none of it, so that all wait for it."""
+    waiting: int = 0
+    """Messages that rules leave only until this subscription has passed them."""
+    waiting_since: datetime | None = None
+    """Since when the first of them would have left; limits that depend on other messages don't count."""
+    missed: int = 0
+    """Messages behind the cursor that leave: it will never send them."""
+
+
 class Preview(ContractModel):
     """What a purge would remove or scrub; ``by_rule`` counts a message under each rule that selects it."""
 
@@ -181,6 +196,8 @@ class Preview(ContractModel):
     held: int = 0
     undecided: int = 0
     """Messages that stay because a rule's predicate could not be evaluated on them."""
+    subscriptions: tuple[Unsent, ...] = Field(default=(), exclude_if=lambda unsent: not unsent)
+    """Those that rules wait for, as far as they were when this was frozen, and those that would miss messages."""
 
 
 class Purged(ContractModel):
@@ -256,6 +273,12 @@ class ReplayProgress(ContractModel):
     """The lowest global positions of those, as far as they are known; dead letters have none."""
     missed: int = 0
     """Of a subscription: messages that left the store behind the cursor before they were selected, by a purge."""
+    expired: int = 0
+    """Selected, and not sent because they had expired, where these are skipped."""
+    withheld: int = 0
+    """With envelope Original: messages that match and are not sent, as their record was not kept, or was scrubbed."""
+    set_aside: int = 0
+    """Messages that an HTTP endpoint refused, and that went to its ``deadLetter``."""
     percent: int = 0
     last_global_position: int | None = None
     messages_per_second: float | None = None
@@ -274,9 +297,32 @@ class CursorState(ContractModel):
     sent: int = 0
     erased: int = 0
     missed: int = 0
+    expired: int = 0
+    set_aside: int = 0
     lag: Lag
     taken_up: bool = False
     """Whether another resource of the same name left the cursor."""
+
+
+class GoingOn(ContractModel):
+    """How often a run that goes on has tried a destination since it took something; without a try all is well."""
+
+    tries: Count = 0
+    since: datetime | None = None
+    """When it first failed for its reason."""
+    last_try: datetime | None = None
+
+
+class DestinationState(ContractModel):
+    """One of several destinations of a subscription after a run that tried it."""
+
+    name: str
+    cursor: CursorState | None = None
+    """Absent where the run failed before it had one."""
+    error: RunError | None = None
+    """Why it was not sent to, or not to the end; absent if all is well."""
+    going_on: GoingOn | None = Field(default=None, exclude_if=lambda given: given is None)
+    """Of a run that goes on and tries it again by itself."""
 
 
 class ReplayOutcome(ContractModel):
@@ -286,16 +332,27 @@ class ReplayOutcome(ContractModel):
     selection: FrozenSelection
     progress: ReplayProgress
     complete: bool = False
+    findings: tuple[str, ...] = Field(default=(), exclude_if=lambda found: not found)
+    """Of a dry run of records as they came: what would differ or fail, in words."""
     round: int | None = None
     """Of a replay in rounds: the number of this round, from 1; 0 before the first."""
     redelivered: int | None = None
     """Of a replay in rounds: the messages sent over all rounds."""
     cursor: CursorState | None = None
-    """Of a subscription."""
+    """Of a subscription with one destination."""
+    destinations: tuple[DestinationState, ...] = Field(default=(), exclude_if=lambda states: not states)
+    """Of a subscription with several: those that the run has tried. The other figures are sums over them."""
+    tombstones: int | None = None
+    """Of a continuous replay: it sends nothing any more that this version of table ``tombstones`` has erased."""
     table: TableState | None = None
     """The store that was read; absent where the replay writes nothing to it, or has sent nothing."""
     target_table: TableState | None = None
     """The same of another stream's store that it was sent to."""
+
+    @property
+    def takes(self) -> bool:
+        """Whether the destination of a subscription takes what is sent, or one of several does."""
+        return self.cursor is not None or any(one.cursor and one.error is None for one in self.destinations)
 
 
 class EraseOutcome(ContractModel):
@@ -404,7 +461,7 @@ def counts_of(outcome: Outcome | None) -> dict[str, int]:
         case EraseOutcome():
             return {"erased": outcome.erased}
         case ReplayOutcome():
-            names = {"replayed", "failed", "erased", "lost"}
+            names = {"replayed", "failed", "erased", "lost", "expired"}
             progress = outcome.progress.model_dump(by_alias=True, include=names)
             return {"selected": outcome.selection.messages, **progress}
         case MaintainOutcome():

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from messagestore_core.predicate.columns import SOURCE_FIELDS, ColumnSet, Kind
-from messagestore_core.predicate.expression import FALSE, Expression, Literal, Read, call
+from messagestore_core.predicate.expression import FALSE, Expression, Literal, Read, call, reads
 from messagestore_core.predicate.functions import FUNCTIONS, NAMES, REFUSED
 from messagestore_core.predicate.literals import check_path, read_timestamp
 from messagestore_core.predicate.refusal import PredicateError, Refusal, refusal
@@ -94,6 +94,9 @@ class Checks:
             return term
         if term.text is not None and wanted is Kind.TIMESTAMP:
             return self.constant(term.at, wanted, read_timestamp, term.text)
+        if term.kind is Kind.TEXT and wanted is Kind.TIMESTAMP and not reads(term.expression):
+            # Spark would take lower('NOW') for the time of the run.
+            return self.refuse(term.at, "is a time made of texts; write it as TIMESTAMP '2026-01-05T08:15:00Z'")
         if term.text is not None and wanted in _FROM_TEXT:
             return self.refuse(term.at, f"is text, expected is {wanted.value}; write it without quotes")
         if term.kind is Kind.TEXT and wanted in _FROM_TEXT:

@@ -40,6 +40,11 @@ def call(name: str, *parts: Expression) -> Call:
     return Call(name, parts)
 
 
+def reads(expression: Expression) -> bool:
+    """Whether an expression depends on a column."""
+    return any(map(reads, expression.parts)) if isinstance(expression, Call) else isinstance(expression, Read)
+
+
 def size(expression: Expression) -> int:
     """Count the parts. BETWEEN compares its first one twice, but no value has another BETWEEN in it."""
     return 1 + sum(map(size, expression.parts)) if isinstance(expression, Call) else 1

@@ -17,12 +17,17 @@ _INTERVAL_PARTS = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 def condition(predicate: Predicate) -> Column:
     """A column that is true for rows that the predicate selects."""
-    return _column(predicate.condition, {})
+    return column_of(predicate.condition)
 
 
 def failure(predicate: Predicate) -> Column:
     """A column that is true for rows on which the predicate could not be evaluated."""
-    return _column(predicate.failure, {})
+    return column_of(predicate.failure)
+
+
+def column_of(expression: Expression) -> Column:
+    """A part of a predicate as a column."""
+    return _column(expression, {})
 
 
 def _column(expression: Expression, made: dict[int, Column]) -> Column:

@@ -18,7 +18,7 @@ from messagestore_core.contract.run_document import Hold, IngestTask, Resource, 
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
-from messagestore_core.store.scan import scan
+from messagestore_core.store.scan import scan, scan_in
 from messagestore_core.store.schemas import AUDIT, literal
 
 _ATTEMPTS = 20
@@ -109,7 +109,7 @@ def rows_of(store: Store, *actions: str) -> list[dict[str, Any]]:
     """Columns action, rules, actor and counts of the rows of some actions."""
     wanted = pc.field("action").isin(pa.array(actions))
     columns = ["action", "rules", "actor", "counts"]
-    rows = scan(store.table("audit"), columns, wanted).read_all()
+    rows = scan_in(store, "audit", columns, wanted).read_all()
     return [{**row, "counts": dict(row["counts"] or [])} for row in rows.to_pylist()]
 
 

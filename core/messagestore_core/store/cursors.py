@@ -5,15 +5,20 @@ holds no right to write it, so each write of a cursor is conditional: of two run
 wrote last goes on.
 """
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from messagestore_core.contract.base import ContractModel, Count
+from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import FencedError, HeldStore
+from messagestore_core.store.folder import store_id
+from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import CURSOR, CURSORS
-from messagestore_core.store.objects import join, read_document
+from messagestore_core.store.objects import documents_in, join, read_document
 
 _FORMAT_VERSION: Literal[1] = 1
 
@@ -25,6 +30,24 @@ class Round(ContractModel):
     until: Count
     first_part: Count = 0
     """The number of its first object of files."""
+    anchored: bool = False
+    """Of a continuous replay: the destination knew the cursor before the round began."""
+
+
+class Unnoted(ContractModel):
+    """What a continuous replay has done since its last row in the audit."""
+
+    after: Count
+    """The cursor's position before."""
+    since: datetime
+    selected: Count = 0
+    bytes: Count = 0
+    replayed: Count = 0
+    failed: Count = 0
+    erased: Count = 0
+    missed: Count = 0
+    expired: Count = 0
+    set_aside: Count = Field(default=0, exclude_if=lambda count: not count)
 
 
 class Cursor(ContractModel):
@@ -36,6 +59,12 @@ class Cursor(ContractModel):
     subscription: str
     """Namespace and name of the ReplayJob."""
     destination: str = ""
+    """The name of one of several destinations; empty: the only one."""
+    beside: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """The names of the others: one without a cursor has sent nothing yet."""
+    removed: bool = Field(default=False, exclude_if=lambda removed: not removed)
+    """Whether the subscription has this destination no more. What is left tells a later one of its name what was sent
+    under that name; it holds nothing back."""
     global_position: Count
     """The last position that was sent, or passed over; 0: none."""
     rounds: Count = 0
@@ -45,9 +74,13 @@ class Cursor(ContractModel):
     sent: Count = 0
     erased: Count = 0
     missed: Count = 0
+    expired: Count = 0
+    set_aside: Count = 0
     parts: Count = 0
     """How many objects of files have been numbered."""
     round: Round | None = None
+    unnoted: Unnoted | None = None
+    """Of a continuous replay."""
     run: str
     """The run that wrote last."""
     job: str
@@ -67,11 +100,12 @@ class CursorObject:
         namespace: of the subscription.
         name: of the subscription.
         store_id: the id of the store of now.
+        destination: the name of one of several destinations.
     """
 
-    def __init__(self, held: HeldStore, namespace: str, name: str, store_id: str) -> None:
+    def __init__(self, held: HeldStore, namespace: str, name: str, store_id: str, destination: str = "") -> None:
         self._held, self._store_id = held, store_id
-        self._objects = held.objects(CURSORS, cursor_folder(namespace, name))
+        self._objects = held.objects(CURSORS, cursor_folder(namespace, name, destination))
         self._etag: str | None = None
 
     def read(self) -> Cursor | None:
@@ -103,9 +137,77 @@ class CursorObject:
             raise FencedError(f"another run moved {join(self._objects.uri, CURSOR)}; this one ends")
 
 
-def cursor_folder(namespace: str, name: str) -> str:
-    """The folder of a subscription's cursor; no namespace has a dot in its name."""
-    return f"{namespace}.{name}"
+def read_cursors(store: Store) -> dict[tuple[str, str], dict[str, Cursor]]:
+    """The cursors of a store by namespace and name of their subscriptions, and by destination.
+
+    Raises:
+        TableRefusedError: an object is no cursor.
+    """
+    objects, own = store.objects(), store_id(store)
+    found: dict[tuple[str, str], dict[str, Cursor]] = {}
+    for folder, cursor in documents_in(objects, CURSORS, CURSOR, Cursor):
+        if cursor.store == own and not cursor.removed:
+            namespace, name, destination = _subscription(folder)
+            found.setdefault((namespace, name), {})[destination] = cursor
+    return found
+
+
+def cursor_in(store: Store, folder: str, store_id: str) -> Cursor | None:
+    """The cursor in a folder; None if there is none of this store, or its destination was removed.
+
+    Raises:
+        TableRefusedError: the object is no cursor.
+    """
+    cursor = read_document(store.objects(CURSORS, folder), CURSOR, Cursor)
+    return cursor if cursor is not None and cursor.store == store_id and not cursor.removed else None
+
+
+def passed_by_all(cursors: Mapping[str, Cursor], head: int) -> int | None:
+    """The last position that all destinations of a subscription have passed; None if one has no cursor yet.
+
+    A cursor ahead of the store, whose last position is ``head``, says nothing.
+    """
+    named = {*cursors, *(name for cursor in cursors.values() for name in cursor.beside)}
+    known = [cursor.global_position for cursor in cursors.values() if cursor.global_position <= head]
+    return min(known) if known and len(known) == len(named) else None
+
+
+def _subscription(folder: str) -> tuple[str, str, str]:
+    """The namespace and name of the subscription whose cursor is in a folder, and the destination."""
+    namespace, _, rest = folder.rstrip("/").rpartition("/")[2].partition(".")
+    name, _, destination = rest.partition("_")
+    return namespace, name, destination
+
+
+def cursor_folder(namespace: str, name: str, destination: str = "") -> str:
+    """The folder of a subscription's cursor; no namespace has a dot in its name, and no resource an underscore."""
+    return f"{namespace}.{own_name(name, destination)}"
+
+
+def own_name(name: str, destination: str) -> str:
+    """The name of what one of several destinations has of its own; that of the resource for the only one."""
+    return f"{name}_{destination}" if destination else name
+
+
+def unknown(cursor: Cursor) -> RunFailedError:
+    """The error of a cursor whose round broke off, where the destination has forgotten how far it is."""
+    return RunFailedError(
+        "CursorUnknown",
+        f"a run broke off while it sent what is behind global position {cursor.global_position}, and the cluster has "
+        "forgotten how much of it arrived (offsets.retention.minutes); look which message the topic has last, and set "
+        "annotation messagestore.dev/reset-to to the first position that is to be sent",
+    )
+
+
+def undecidable(position: int, outcome: ReplayOutcome) -> RunFailedError:
+    """The error of one of several destinations behind which stands a message that can't be decided."""
+    return RunFailedError(
+        "RouteUndecided",
+        f"all before global position {position} is sent; the destination's where can't be computed for the message "
+        "there: change where, give another destination otherwise: true, or move the cursor past it by annotation "
+        "messagestore.dev/reset-to",
+        outcome,
+    )
 
 
 def ahead(what: str) -> RunFailedError:

@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
-from messagestore_core.store.scan import scan
+from messagestore_core.store.scan import scan_in
 from messagestore_core.store.schemas import DEAD_LETTERS, REFUSAL, SOURCE, UTC, literal
 
 _EARLIER = 10
@@ -116,8 +116,9 @@ def _from(
 ) -> pa.Table:
     """Read a few dead letters at a time, as each may have many bytes."""
     wanted = pc.field("source", "uri").isin(pa.array(sorted(uris)))
-    batches = scan(
-        store.table("dead_letters"),
+    batches = scan_in(
+        store,
+        "dead_letters",
         ["source", "raw", *columns],
         wanted if condition is None else wanted & condition,
         batch_size=_LETTERS_AT_ONCE,
@@ -138,13 +139,13 @@ def uris_of_cut_dead_letters(store: Store) -> set[str]:
     # Of an earlier release: a compressed file may be cut short, or hold a line that is none of JSON.
     doubtful = pc.field("cut").is_null() & (reason == str(DeadLetterReason.UNPARSEABLE)) & pc.ends_with(uri, ".gz")
     cut = pc.field("cut") | (reason == str(DeadLetterReason.RECORD_TOO_LARGE)) | doubtful
-    rows = scan(store.table("dead_letters"), ["source"], cut).read_all()
+    rows = scan_in(store, "dead_letters", ["source"], cut).read_all()
     return set(pc.struct_field(rows["source"], "uri").to_pylist()) - {None}
 
 
 def source_positions_of(store: Store, batch: str) -> set[SourcePosition]:
     """The places of the dead letters that a batch set aside."""
-    sources = scan(store.table("dead_letters"), ["source"], pc.field("batch") == batch).read_all()["source"]
+    sources = scan_in(store, "dead_letters", ["source"], pc.field("batch") == batch).read_all()["source"]
     return set(map(SourcePosition, *(pc.struct_field(sources, name).to_pylist() for name in SourcePosition._fields)))
 
 
@@ -181,7 +182,7 @@ def withdraw(store: HeldStore, batch: str, keep: Callable[[SourcePosition], bool
 def _reopen(store: HeldStore, batch: str) -> None:
     """Reopen what a batch has closed."""
     by = f"{READ_AGAIN}{batch}"
-    if not scan(store.table("dead_letters"), ["batch"], pc.field("redriven_by") == by).read_all().num_rows:
+    if not scan_in(store, "dead_letters", ["batch"], pc.field("redriven_by") == by).read_all().num_rows:
         return
     with store.step("dead-letters-reopened"):
         store.open_to_write("dead_letters").update(

@@ -15,7 +15,7 @@ from messagestore_core.clock import in_utc
 from messagestore_core.contract.run_report import IngestCounts, TableState, UpdateCounts
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import LOG
-from messagestore_core.store.notes import TablesNote
+from messagestore_core.store.notes import Entry, TablesNote
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.statistics import complete, count_open
 
@@ -39,6 +39,11 @@ FIRST_OPEN, _PROCESSING = "FAILED", "PROCESSING"
 def files_of(table: DeltaTable) -> pa.Table:
     """The table's add actions, flattened: one row per file. Without any file the columns may be missing."""
     return pa.table(table.get_add_actions(flatten=True))
+
+
+def files_in(store: Store, name: str) -> pa.Table:
+    """The same of a store's table, which is not opened if it is known to have no rows."""
+    return pa.table({"path": pa.array([], pa.string())}) if store.is_empty(name) else files_of(store.table(name))
 
 
 def of_day(files: pa.Table, day: date) -> pa.Table:
@@ -98,6 +103,13 @@ def note_of(table: DeltaTable) -> CommitNote:
             if note is not None:
                 return note
     return CommitNote(run="")
+
+
+def head_of(entry: Entry) -> int | None:
+    """The store's last global position after a commit on ``messages``; None if the commit doesn't tell it."""
+    note = _note(entry.said)
+    following = note.next_global_position if note else None
+    return None if following is None else following - 1
 
 
 def note_before(store: Store, version: int) -> CommitNote | None:
@@ -163,7 +175,7 @@ def may_be_processing(store: Store) -> bool:
 
 def count_rows(store: Store, name: str) -> int:
     """How many rows a table has; files are read only if the log doesn't tell it."""
-    return _sum(complete(store, name, files_of(store.table(name))), "num_records")
+    return _sum(complete(store, name, files_in(store, name)), "num_records")
 
 
 def next_global_position(store: Store) -> int:
@@ -190,7 +202,7 @@ def table_state(store: Store, note: CommitNote | None = None, *, count_reasons: 
     """
     messages = store.table("messages")
     files = complete(store, "messages", files_of(messages), "time", "global_position")
-    dead_letters = complete(store, "dead_letters", files_of(store.table("dead_letters")), "redriven_at")
+    dead_letters = complete(store, "dead_letters", files_in(store, "dead_letters"), "redriven_at")
     reasons = count_open(store, "dead_letters", dead_letters, "reason", "redriven_at", read=count_reasons)
     last = _next_position(files, note.next_global_position if note else None) - 1
     return TableState(

@@ -16,7 +16,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import LAST_RUN, LOG
 from messagestore_core.store.notes import TableAt
 from messagestore_core.store.objects import is_local, parsed_document
-from messagestore_core.store.schemas import REMEMBERED, TABLES
+from messagestore_core.store.schemas import EVERY_TABLE, properties
 
 _AT_ONCE = 16
 _MOST_BYTES = 1 << 20
@@ -57,6 +57,8 @@ class Ended(ContractModel):
     """Whether an ingest of new files will do little else than to read them and to add their messages."""
     quiet: Quiet | None = None
     """Absent if the last run was no such ingest."""
+    empty: dict[str, str] = {}
+    """The tables without rows, each with the mark of its last commit."""
 
 
 def digest_of(document: RunDocument) -> str:
@@ -73,7 +75,7 @@ def read_ended(store: Store) -> Ended | None:
         said = None if content is None else parsed_document(Ended, content, store.path(LAST_RUN))
     except TableRefusedError:
         return None
-    return said if said is not None and said.tables.keys() <= {*TABLES, REMEMBERED} else None
+    return said if said is not None and said.tables.keys() <= EVERY_TABLE.keys() else None
 
 
 def is_newest(store: Store, ended: Ended) -> bool:
@@ -85,6 +87,36 @@ def is_newest(store: Store, ended: Ended) -> bool:
     alone = ended.epoch is None or is_local(store.uri)
     names = ended.tables if alone else {"messages"} & ended.tables.keys()
     return bool(names) and not any(_has(store, name, ended.tables[name].version + 1) for name in names)
+
+
+def left_empty(store: Store, ended: Ended) -> dict[str, str]:
+    """The tables that a run has left without rows, and that nobody has written since, with their marks.
+
+    A table costs nine requests to open. This release would have made it with the same columns and properties.
+    """
+
+    def is_as_left(name: str) -> bool:
+        at = ended.tables.get(name)
+        return (
+            at is not None
+            and mark(store, name, at.version) == ended.empty[name]
+            and not _has(store, name, at.version + 1)
+        )
+
+    names = ended.empty.keys() & EVERY_TABLE.keys()
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        return {
+            name: ended.empty[name] for name, same in zip(names, threads.map(is_as_left, names), strict=True) if same
+        }
+
+
+def mark(store: Store, name: str, version: int) -> str | None:
+    """What changes with a commit on a table, and with what a release makes the table with; None without the commit."""
+    commit = store.objects(name, LOG).mark(f"{version:020d}.json")
+    if commit is None:
+        return None
+    made_with = f"{EVERY_TABLE[name]} {sorted(properties(name).items())}"
+    return hashlib.sha256(commit + made_with.encode()).hexdigest()
 
 
 def has_tables(store: Store, ended: Ended) -> bool:

@@ -24,7 +24,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from typing_extensions import override
 
 from messagestore_core.store.delta_log import EPOCH, CommitNote, empty_commit, epoch_of, note_at
-from messagestore_core.store.ended import Ended, read_ended
+from messagestore_core.store.ended import Ended, left_empty, mark, read_ended
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.foreign import refuse_foreign
 from messagestore_core.store.handle import OpenTable, Store
@@ -76,6 +76,20 @@ class HeldStore(Store):
             self._refuse_if_handed_on()
         with _observed(name):
             yield
+
+    def trust_last_run(self) -> None:
+        """Leave the tables unopened that the run before left without rows.
+
+        The claim finds whether another run came since; then every table is opened.
+        """
+        ended = read_ended(self) if self.epoch is not None else None
+        if ended is not None and ended.epoch is not None:
+            self.known.left_empty(ended.tables, left_empty(self, ended))
+            self.ended = ended
+
+    @override
+    def is_empty(self, name: str) -> bool:
+        return self._is_held and name in self.known.unopened
 
     def open_to_write(self, name: str) -> DeltaTable:
         """One table as it is now, for one commit that carries ``commit_properties``.
@@ -149,9 +163,19 @@ class HeldStore(Store):
         """
         # The newest commit is then of this epoch, so that another's claim has a later version than is said here.
         self.refuse_older_than(self.newest_epoch())
-        said = said.model_copy(update={"epoch": self.epoch, "tables": self.known.all()})
+        said = said.model_copy(update={"epoch": self.epoch, "tables": self.known.all(), "empty": self._empty()})
         with self.step("ended"):
             write_document(self.objects(), LAST_RUN, said)
+
+    def _empty(self) -> dict[str, str]:
+        """The tables without rows, with the marks of their last commits."""
+        marks = dict(self.known.unopened)
+        for name, at in self.known.all().items() if self.epoch is not None else ():
+            table = self.last_opened(name)
+            if name != "messages" and table and table.version() == at.version and not table.get_add_actions().num_rows:
+                found = mark(self, name, at.version)
+                marks |= {name: found} if found else {}
+        return marks
 
     def newest_epoch(self) -> int | None:
         """The newest epoch of the store as it is now; None without an epoch or without a store."""
@@ -207,7 +231,8 @@ def holding(stores: Sequence[HeldStore], run: str) -> Iterator[None]:
         if store.epoch is None:
             _refuse_without_epoch(store)
     for store in stores:
-        store.ended = read_ended(store)
+        # What was read earlier counts if tables were left unopened for it.
+        store.ended = store.ended if store.known.unopened else read_ended(store)
     for store in held:
         if not open_epoch(store, run) and store.ended is not None:
             # What comes now has no commit on messages before it, by which others would know of it.
@@ -224,6 +249,7 @@ def holding(stores: Sequence[HeldStore], run: str) -> Iterator[None]:
     finally:
         for store in held:
             store._epoch_is_open = store._is_held = False
+            store.known.unopened.clear()
 
 
 def open_epoch(store: HeldStore, run: str) -> bool:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Schema
 
+from messagestore_core.json_values import members_once
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.objects import join
 from messagestore_core.store.schemas import EVERY_TABLE, GROWN, PARTITIONS, earlier_properties, properties
@@ -137,7 +138,7 @@ def partition_columns(name: str) -> list[str]:
 def _unwritten_columns(name: str, schema: str) -> Iterator[str]:
     """Compare each column's whole JSON with ours: an expression would be a key that we don't write."""
     try:
-        fields = json.loads(schema, object_pairs_hook=_once)["fields"]
+        fields = json.loads(schema, object_pairs_hook=members_once)["fields"]
         by_name = {field["name"]: field for field in fields}
     except (ValueError, KeyError, TypeError, RecursionError):
         yield "its columns can't be read"
@@ -159,13 +160,6 @@ def _unwritten_columns(name: str, schema: str) -> Iterator[str]:
 def _fields(name: str) -> dict[str, Any]:
     fields = json.loads(Schema.from_arrow(EVERY_TABLE[name]).to_json())["fields"]
     return {field["name"]: field for field in fields}
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a key twice")
-    return members
 
 
 def _shown(text: str) -> str:

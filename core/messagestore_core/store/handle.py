@@ -115,6 +115,15 @@ class Store:
             return self.opened(name, version)
         return self._current(name).table
 
+    def is_empty(self, name: str) -> bool:
+        """Whether a table is known to have no rows without opening it."""
+        return False
+
+    def version(self, name: str) -> int:
+        """The version of a table as it is now."""
+        known = self.known.of(name) if self.is_empty(name) else None
+        return known.version if known else self.table(name).version()
+
     def transaction(self, name: str, app_id: str) -> int | None:
         """The version of a transaction in a table as it is now; None: the table has no such transaction.
 

@@ -19,7 +19,7 @@ from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.keyed import stream_key
 from messagestore_core.store.objects import join
-from messagestore_core.store.scan import scan, scan_files
+from messagestore_core.store.scan import scan_files, scan_in
 from messagestore_core.store.schemas import HEADS
 from messagestore_core.store.tombstones import tombstone_key
 
@@ -64,7 +64,7 @@ def read_hidden_heads(store: Store) -> HiddenHeads:
     Raises:
         TableRefusedError: one is a position that cannot have been reached.
     """
-    rows = scan(store.table("heads"), where=pc.field("stream_name").is_null()).read_all()
+    rows = scan_in(store, "heads", where=pc.field("stream_name").is_null()).read_all()
     _refuse_unreached(store.uri, rows)
     by_key = _by_key(rows) if "stream_key" in rows.column_names else {}
     key = tombstone_key(store) or b"" if by_key else b""

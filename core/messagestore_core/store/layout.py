@@ -39,20 +39,41 @@ SELECTED = "selected"
 ORDER = "placed"
 CHUNKS = "chunks"
 STAGING = "staging"
+SENT = "sent.json"
+"""How far an HTTP endpoint has answered."""
 RECORDS = "records"
 """The folder, in a replay's own, of the objects that a target stream is about to ingest."""
 
 CURSORS = "_cursors"
 """A folder for each subscription: how far it has sent. It outlives its resource."""
 CURSOR = "cursor.json"
+REFUSED = "refused"
+"""A folder in that of a cursor: positions of messages that no topic takes, and which another destination gets."""
+
+TOPICS = "_topics"
+"""A folder for each topic whose records are kept, by the topic's id: what is needed to put it back."""
+TOPIC = "topic.json"
+"""Its partitions and configuration."""
+GROUPS = "groups.json"
+"""The offsets that consumer groups have committed."""
+RESTORED = "restored.json"
+"""Up to where its records are of a replay that puts back another topic."""
+
+CONSUMERS = "_consumers"
+"""A folder for each name of consumers, which applications write: what they agree on, their slots, and who is there."""
+GROUP = "consumer.json"
+MEMBER = re.compile(r"member-([0-9a-f]{32})\.json")
+SLOTS_AT_MOST = 1024
 
 _PART = "(part-[^/]+|_SUCCESS)"
 _RUN_STATE = re.compile(
     rf"{PURGES}/[^/]+/({re.escape(PLAN)}|rows-[0-9]+/{_PART})"
     rf"|{REPLAYS}/[^/]+/({re.escape(ENDED)}|({STATE}/{STAGING}|{RECORDS})/part-[^/]+)"
-    rf"|{REPLAYS}/[^/]+/{STATE}/({re.escape(FROZEN)}|{CHUNKS}/[0-9]+\.json|({SELECTED}|{ORDER})/{_PART})"
+    rf"|{REPLAYS}/[^/]+/{STATE}/({re.escape(FROZEN)}|{re.escape(SENT)}|{CHUNKS}/[0-9]+\.json|({SELECTED}|{ORDER})/{_PART})"
     rf"|{INDEX}/((ids|streams|purged)-[0-9a-f]{{32}}|{re.escape(INDEX_MANIFEST)})"
-    rf"|{CURSORS}/[^/]+/{re.escape(CURSOR)}"
+    rf"|{CURSORS}/[^/]+/({re.escape(CURSOR)}|{REFUSED}/[0-9]+-[0-9]+-[0-9]+\.json)"
+    rf"|{TOPICS}/[^/]+/({re.escape(TOPIC)}|{re.escape(GROUPS)}|{re.escape(RESTORED)})"
+    rf"|{CONSUMERS}/[^/]+/({re.escape(GROUP)}|slot-[0-9]{{4}}\.json|{MEMBER.pattern})"
     rf"|{re.escape(LAST_RUN)}"
 )
 _FROZEN_ROWS = re.compile(rf"{PURGES}/[^/]+/rows-[0-9]+/part-[^/]+")
@@ -69,8 +90,18 @@ def chunk_name(number: int) -> str:
     return f"{CHUNKS}/{number:08d}.json"
 
 
+def slot_name(number: int) -> str:
+    """The object of a slot, in the folder of its consumers."""
+    return f"slot-{number:04d}.json"
+
+
+def member_name(owner: str) -> str:
+    """The object by which a consumer says that it is there."""
+    return f"member-{owner}.json"
+
+
 def is_run_state(name: str) -> bool:
-    """Whether an object is of the state of purges, replays and subscriptions, of the index, or the last run's."""
+    """Whether an object is state of purges, replays, subscriptions, topics or consumers, of the index or last run."""
     return _RUN_STATE.fullmatch(name.removesuffix(PARTIAL)) is not None
 
 

@@ -108,11 +108,14 @@ class KnownTables:
     Attributes:
         checked: whether the tables were checked against each other.
         noted: the tables of which a commit has a note.
+        unopened: the tables without rows that are as the run before left them, and that this process has not opened;
+            for each the mark of its last commit.
     """
 
     def __init__(self) -> None:
         self.checked = False
         self.noted: set[str] = set()
+        self.unopened: dict[str, str] = {}
         self._tables: dict[str, TableAt] = {}
         self._written: dict[str, tuple[int, DeltaTable]] = {}
         self._looked_at: set[str] = set()
@@ -134,6 +137,14 @@ class KnownTables:
         """A table was opened, and all of its commits that nobody knew were looked at."""
         self._tables[name] = at
         self._written.pop(name, None)
+        self.unopened.pop(name, None)
+
+    def left_empty(self, tables: Mapping[str, TableAt], marks: Mapping[str, str]) -> None:
+        """These tables are as the run before has left them, without rows."""
+        for name, mark in marks.items():
+            self.reached(name, tables[name])
+            self.noted.add(name)
+            self.unopened[name] = mark
 
     def made(self, name: str, table: DeltaTable) -> None:
         """This process has made a table, with a note in its first commit."""

@@ -3,12 +3,13 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import TypeVar
 
 import pyarrow as pa
+from deltalake import DeltaTable
 from pyarrow import fs
 from pydantic import BaseModel, ValidationError
 
@@ -20,6 +21,7 @@ LOCAL = "file://"
 LARGEST_DOCUMENT = 256 << 20
 """Bytes. A frozen selection has up to 65,536 keys; other documents are far smaller."""
 _MARKED_BYTES = 1 << 16
+_AT_ONCE = {"max_retries": "4", "retry_timeout": "20s", "connect_timeout": "5s"}
 _Document = TypeVar("_Document", bound=BaseModel)
 
 
@@ -79,6 +81,19 @@ def reached(uri: str, storage: Storage) -> tuple[fs.FileSystem, str]:
     """The file system of a URI, and the path in it without a slash at its end."""
     filesystem = fs.LocalFileSystem() if is_local(uri) else storage.filesystem(uri)
     return filesystem, path_of(uri)
+
+
+def check_reachable(uris: Iterable[str], storage: Storage) -> None:
+    """List each of the folders that are on object storage, without the long retries of a job.
+
+    pyarrow lists a missing bucket as an empty one, so that a job would find nothing to do.
+
+    Raises:
+        OSError: a bucket is missing, refuses, or can't be reached.
+    """
+    for uri in uris:
+        if not is_local(uri):
+            DeltaTable.is_deltatable(delta_uri(uri), storage.delta_options(uri) | _AT_ONCE)
 
 
 def path_of(uri: str) -> str:
@@ -221,6 +236,32 @@ class Objects:
             return False
         self.write(name, content)
         return True
+
+    def marked(self, name: str, at_most: int) -> tuple[bytes, str] | None:
+        """An object's bytes and its ``etag`` for ``swap``; None where there is no object.
+
+        Raises:
+            TableRefusedError: it has more than ``at_most`` bytes.
+        """
+        if not self._local:
+            return self._storage.marked(join(self.uri, name), at_most)
+        content = self.read(name, at_most)
+        return None if content is None else (content, hashlib.sha256(content).hexdigest())
+
+    def swap(self, name: str, content: bytes, etag: str | None) -> str | None:
+        """Write an object if it still is the one with this ``etag``, or is absent if that is None.
+
+        On object storage the put is conditional; for a local folder the caller holds a lock.
+
+        Returns:
+            The new ``etag``; None: it was another one, and was not written.
+        """
+        if not self._local:
+            return self._storage.swap(join(self.uri, name), content, etag)
+        if self.etag(name) != etag:
+            return None
+        self.write(name, content)
+        return hashlib.sha256(content).hexdigest()
 
     def delete(self, name: str) -> None:
         """Delete an object if it exists."""

@@ -217,6 +217,13 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
         return pa.Table.from_pylist(rows, schema=OFFSETS)
 
 
+def generations_of(store: Store, topic: str) -> dict[str, int]:
+    """The generations of the topics of a name that the store has read, by topic id."""
+    rows = store.table("offsets").to_pyarrow_table(columns=["topic", "topic_id", "generation", "at"])
+    known = _generations(rows.filter(pc.field("topic") == topic)).get(topic, {})
+    return {topic_id: generation or 1 for topic_id, generation in known.items()}
+
+
 def offsets_in_order(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
     """Ranges in order of arrival: by topic, partition and offset."""
     return tuple(sorted(ranges, key=lambda r: (r.partition.topic, r.partition.topic_id, r.partition.number, r.start)))

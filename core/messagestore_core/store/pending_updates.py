@@ -13,6 +13,7 @@ from deltalake import write_deltalake
 from messagestore_core.store.delta_log import count_rows
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
+from messagestore_core.store.scan import scan_in
 from messagestore_core.store.schemas import PENDING_UPDATES, literal
 
 STEP = "pending-updates"
@@ -28,7 +29,7 @@ def count_pending(store: Store) -> int:
 
 def read_pending(store: Store) -> pa.Table:
     """All waiting updates (schema PENDING_UPDATES), in order of arrival."""
-    rows = store.table("pending_updates").to_pyarrow_table()
+    rows = scan_in(store, "pending_updates").read_all()
     if not rows.num_rows:
         return PENDING_UPDATES.empty_table()
     return rows.select(PENDING_UPDATES.names).sort_by(_ORDER).cast(PENDING_UPDATES)

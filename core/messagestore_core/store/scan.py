@@ -18,6 +18,8 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
 from messagestore_core.store.delta_log import files_of
+from messagestore_core.store.handle import Store
+from messagestore_core.store.schemas import EVERY_TABLE
 
 _MATCHES = "messagestore_matches"
 _FOOTERS_AT_ONCE = 16
@@ -44,6 +46,16 @@ def scan(
     if where is not None:
         dataset = _with_own_bounds(dataset, files_of(table), str(where))
     return scan_files(dataset, columns or dataset.schema.names, where, **how)
+
+
+def scan_in(
+    store: Store, name: str, columns: Sequence[str] | None = None, where: pc.Expression | None = None, **how: Any
+) -> pa.RecordBatchReader:
+    """Like ``scan``, for a table of a store, which is not opened if it is known to have no rows."""
+    if store.is_empty(name):
+        chosen = columns or EVERY_TABLE[name].names
+        return pa.RecordBatchReader.from_batches(pa.schema([EVERY_TABLE[name].field(one) for one in chosen]), [])
+    return scan(store.table(name), columns, where, **how)
 
 
 def may_match(table: DeltaTable, where: pc.Expression) -> pa.Table:

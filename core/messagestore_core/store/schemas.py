@@ -15,6 +15,17 @@ SOURCE = pa.struct(
     ]
 )
 
+RECORD = pa.struct(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("value_is_payload", pa.bool_()),
+        pa.field("headers", pa.list_(pa.struct([pa.field("name", pa.string()), pa.field("value", pa.binary())]))),
+        pa.field("timestamp", pa.int64()),
+        pa.field("timestamp_type", pa.string()),
+    ]
+)
+
 _TYPES = {
     "string": pa.string(),
     "binary": pa.binary(),
@@ -26,6 +37,7 @@ _TYPES = {
     "array<string>": pa.list_(pa.string()),
     envelope.HEADERS: pa.map_(pa.string(), pa.string()),
     envelope.SOURCE: SOURCE,
+    envelope.RECORD: RECORD,
 }
 """By their names in Spark SQL."""
 

@@ -114,6 +114,23 @@ class Storage:
         """
         raise NotImplementedError(f"only a run with Spark replaces {uri}")
 
+    def marked(self, uri: str, at_most: int) -> tuple[bytes, str] | None:
+        """An object and its ETag by one request; None without an object.
+
+        Raises:
+            TableRefusedError: it has more than ``at_most`` bytes.
+            NotImplementedError: only the library's client can do this.
+        """
+        raise NotImplementedError(f"only the library reads {uri} with its ETag")
+
+    def swap(self, uri: str, content: bytes, etag: str | None) -> str | None:
+        """Replace an object, or make it, by a conditional put; returns its new ETag, None if it is another one by now.
+
+        Raises:
+            NotImplementedError: only the library's client can do this.
+        """
+        raise NotImplementedError(f"only the library swaps {uri}")
+
     def versions_kept(self, uri: str) -> str | None:
         """Whether a bucket keeps earlier versions of objects: Enabled, Suspended or empty; None: unknown."""
         return None

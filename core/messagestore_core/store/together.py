@@ -28,14 +28,14 @@ class TableLog(NamedTuple):
     """A table, and what its log says since the newest commit with a note.
 
     Attributes:
-        table: as it is now.
+        table: as it is now; None: it has no rows, and nobody has opened it.
         at: its id and version.
         noted: the version of the newest commit with a note; None: the log has none any more, or had none yet.
         tables: what that note says.
         foreign: commits of others that changed data, and that the note does not cover: version and operation.
     """
 
-    table: DeltaTable
+    table: DeltaTable | None
     at: TableAt
     noted: int | None
     tables: Mapping[str, TableAt]
@@ -67,6 +67,7 @@ def check_tables(store: Store, format_version: int) -> None:
     wrong = problems(store, tables, named_by(tables))
     if wrong:
         # Another run may have written one table between the looks at two.
+        store.known.unopened.clear()
         again = read_tables(store, format_version)
         wrong = problems(store, again, named_by(tables))
         tables = again
@@ -109,6 +110,9 @@ def problems(store: Store, tables: Tables, named: Mapping[str, list[tuple[str, T
 
 
 def _find(store: Store, name: str, *, has_notes: bool) -> TableLog | None:
+    known = store.known.of(name)
+    if known is not None and name in store.known.unopened:
+        return TableLog(None, known, known.version, {}, ())
     try:
         table = store.table(name)
     except TableNotFoundError:
@@ -146,8 +150,8 @@ def _foreign(store: Store, name: str, versions: range) -> Iterator[tuple[int, st
             yield version, entry.operation
 
 
-def _has_rows(table: DeltaTable) -> bool:
-    return bool(table.get_add_actions().num_rows)
+def _has_rows(table: DeltaTable | None) -> bool:
+    return table is not None and bool(table.get_add_actions().num_rows)
 
 
 def _problems(

@@ -204,6 +204,8 @@ def open_erased(store: Store, before: int | None = None) -> Erased:
     Raises:
         TableRefusedError: one is no keyed hash, or as in ``tombstone_key``.
     """
+    if store.is_empty("tombstones"):
+        return Erased(tombstone_key(store) or b"", b"", pa.chunked_array([], pa.int64()))
     table = store.table("tombstones")
     position = pc.field("global_position")
     has_positions = "global_position" in {field.name for field in table.schema().fields}

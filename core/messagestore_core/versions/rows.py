@@ -3,20 +3,17 @@
 Values at paths of JSON documents are read as ``messagestore.json_text`` reads them in Spark.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from messagestore_core import json_values
 from messagestore_core.contract.records import FieldSource, Translator
 from messagestore_core.versions.rules import COLUMNS, FIRST_VERSION, emptied, in_order, parse_path, taken_out
 
 Row = Mapping[str, Any]
-_WHITE_SPACE = " \t\r\n"
-_decoder = json.JSONDecoder()
 
 
 def translate_row(row: Row, translators: Sequence[Translator]) -> dict[str, Any]:
@@ -60,17 +57,8 @@ def json_text(document: bytes | None, steps: Sequence[str | int]) -> str | None:
     """
     if document is None:
         return None
-    try:
-        text = document.decode()
-        _check(text)
-        start = _find(text, _start(text, 0), steps)
-        if start is None or text.startswith("null", start):
-            return None
-        value = scanstring(text, start + 1, True)[0] if text[start] == '"' else text[start : _end(text, start)]
-        value.encode()  # Raises for half a surrogate pair.
-        return str(value)
-    except (ValueError, RecursionError):
-        return None
+    found = json_values.json_text(document, steps)
+    return None if found is None else found.decode()
 
 
 def _arrow(value: Any) -> Any:
@@ -116,68 +104,3 @@ def _at(path: str, row: Row, headers: Mapping[str, str]) -> str | None:
         return headers.get(str(within[0]))
     content = row[document]
     return json_text(content.encode() if isinstance(content, str) else content, within)
-
-
-def _check(text: str) -> None:
-    json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)
-    if "\0" in text:
-        raise ValueError("a NUL byte")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> None:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a key twice")
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
-
-
-def _find(text: str, at: int, steps: Sequence[str | int]) -> int | None:
-    """Where the value at the path starts."""
-    for step in steps:
-        start = _member(text, at, step) if isinstance(step, str) else _element(text, at, step)
-        if start is None:
-            return None
-        at = start
-    return at
-
-
-def _member(text: str, at: int, name: str) -> int | None:
-    if text[at] != "{":
-        return None
-    at = _start(text, at + 1)
-    while text[at] != "}":
-        key, at = scanstring(text, at + 1, True)
-        at = _start(text, _start(text, at) + 1)
-        if key == name:
-            return at
-        at = _next_token(text, at)
-    return None
-
-
-def _element(text: str, at: int, index: int) -> int | None:
-    if text[at] != "[":
-        return None
-    at = _start(text, at + 1)
-    while text[at] != "]":
-        if index == 0:
-            return at
-        at, index = _next_token(text, at), index - 1
-    return None
-
-
-def _next_token(text: str, at: int) -> int:
-    """Where the next key or element starts, or its container ends."""
-    at = _start(text, _end(text, at))
-    return _start(text, at + 1) if text[at] == "," else at
-
-
-def _end(text: str, at: int) -> int:
-    return _decoder.raw_decode(text, at)[1]
-
-
-def _start(text: str, at: int) -> int:
-    while text[at] in _WHITE_SPACE:
-        at += 1
-    return at

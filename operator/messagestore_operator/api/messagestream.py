@@ -16,7 +16,7 @@ from messagestore_operator.api.messagestream_status import MessageStreamStatus
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.rules import immutable
-from messagestore_operator.api.scalars import Duration, Label, Quantity, StoreUri, Time, UniqueNames
+from messagestore_operator.api.scalars import Duration, Factor, Label, Quantity, StoreUri, Time, UniqueNames
 from messagestore_operator.api.sources import Source
 from messagestore_operator.api.spark import Spark
 
@@ -95,14 +95,14 @@ class Retry(Model):
     max_retries: Annotated[Integer, Field(ge=0, le=100)] = Field(
         default=5, description="Maximum number of retries of a message."
     )
-    backoff_base: Annotated[Integer, Field(ge=1, le=60)] = Field(
-        default=2, description="Retry n waits backoffBase^n minutes."
+    backoff_base: Factor = Field(
+        default=Factor("2"), description='Retry n waits backoffBase^n minutes. A fraction is a text, such as "1.5".'
     )
     max_backoff: Duration = Field(default=Duration("PT3H"), description="Longest wait before a retry.")
-    order: Literal["None", "PerCorrelation"] = Field(
+    order: Literal["None", "PerCorrelation", "PerStream"] = Field(
         default="None",
         description="PerCorrelation holds a message back while an earlier one with the same correlationId has failed "
-        "or is being retried.",
+        "or is being retried; PerStream, while one of the same message stream has.",
     )
     policy: Literal["Retry", "Drop", "DeadLetter"] = Field(
         default="Retry",
@@ -136,6 +136,9 @@ class Integrity(Model):
     """Each message gets a keyed hash (seal) when it is stored. A message that has changed since is never sent."""
 
     hmac_secret_ref: KeySecretRef = Field(description="The key of the hash.")
+    previous_secret_refs: Annotated[tuple[KeySecretRef, ...], Field(max_length=8)] = Field(
+        default=(), description="Keys that stored messages were sealed with before. Their seals stay valid."
+    )
     unsigned: Literal["Refuse", "Accept"] = Field(
         default="Refuse",
         description="Whether a replay sends messages without a seal, which are older than the key.",

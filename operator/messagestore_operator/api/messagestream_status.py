@@ -101,7 +101,7 @@ class LifecycleStatus(StatusModel):
     dead_lettered: Count = Field(default=0, description="Invalid updates, and updates whose message never arrived.")
     exhausted: Count = Field(default=0, description="Messages that failed and had no retry left.")
     expired: Count = Field(default=0, description="Messages that became EXPIRED.")
-    retried: Count = Field(default=0, description="Messages without retries left that an update gave one more.")
+    retried: Count = Field(default=0, description="Failed messages that an update RETRY made due.")
     timed_out: Count = Field(default=0, description="Attempts that exceeded lifecycle.processingTimeout.")
     unfinished: UnfinishedMessages | None = Field(default=None, description="Messages whose status may still change.")
     lag: Value | None = Field(default=None, description="Updates not read yet, such as 3 files, or unknown.")

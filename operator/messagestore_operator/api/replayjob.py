@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, WithJsonSchema
 
@@ -11,7 +11,6 @@ from messagestore_core.contract.base import (
     MAX_COUNT,
     Categories,
     CorrelationIds,
-    Count,
     Flag,
     Headers,
     Integer,
@@ -23,17 +22,25 @@ from messagestore_core.contract.base import (
 )
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_operator.api import rules
-from messagestore_operator.api.common import KafkaSecurity, Manual, Schedule, Storage, StreamRef
+from messagestore_operator.api.common import Manual, Schedule, StreamRef
+from messagestore_operator.api.destinations import Destination, NamedDestination, StartPoint
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.replayjob_status import ReplayJobStatus
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.rules import immutable, immutable_without
-from messagestore_operator.api.scalars import BootstrapServers, Duration, StoreUri, Time, Topic
+from messagestore_operator.api.scalars import (
+    Duration,
+    Time,
+    UniqueNames,
+)
 from messagestore_operator.api.spark import Spark
 
 Reason = Annotated[
     DeadLetterReason, WithJsonSchema({"type": "string", "enum": [reason.value for reason in DeadLetterReason]})
 ]
+
+Path: TypeAlias = tuple[str | int, ...]
+"""A field, by its path in the manifest."""
 
 MARKS = ("job", "position", "globalPosition", "streamName", "messageId", "attempt", "run", "time")
 MarkTemplate = Annotated[str, Field(strict=True, max_length=1024, pattern=rf"^([^{{}}]|\{{({'|'.join(MARKS)})\}})*$")]
@@ -80,46 +87,14 @@ class Select(Model):
     due_for_retry: Flag = Field(
         default=False, description="If true, only failed messages whose retry is due are selected."
     )
+    expired: Literal["Skip", "Include"] | None = Field(
+        default=None,
+        description="Whether messages are sent that have expired by the time that they would be sent. If absent, Skip "
+        "with a trigger, else Include.",
+    )
     where: Where = ""
     limit: Annotated[Integer, Field(ge=1, le=MAX_COUNT)] | None = Field(
         default=None, description="Maximum number of messages, the first in order. If absent, all."
-    )
-
-
-class FilesDestination(Model):
-    """Objects whose names sort in replay order, and a manifest, written last."""
-
-    uri: StoreUri = Field(
-        description="The folder that is written to. It must be empty, and must not contain, or be in, a source or a "
-        "table's folder."
-    )
-    format: Literal["JSONLines"] = Field(default="JSONLines", description="Format of the objects.")
-    storage: Storage | None = Field(
-        default=None, description="How to reach the folder, if that differs from the table's storage."
-    )
-
-
-class KafkaDestination(Model):
-    """A topic of a Kafka cluster."""
-
-    bootstrap_servers: BootstrapServers = Field(description="Brokers to ask first, host:port separated by commas.")
-    topic: Topic = Field(description="Name of the topic.")
-    key: run_document.RecordKey = Field(default="streamName", description="The field that becomes the record's key.")
-    security: KafkaSecurity | None = Field(
-        default=None, description="Authentication and encryption of the connection. If absent, neither is used."
-    )
-
-
-class Destination(Model):
-    """Where messages are sent."""
-
-    validations = (rules.DESTINATION,)
-
-    files: FilesDestination | None = Field(default=None, description="Files in a folder.")
-    kafka: KafkaDestination | None = Field(default=None, description="A topic of a Kafka cluster.")
-    stream: StreamRef | None = Field(
-        default=None,
-        description="A MessageStream of the namespace. It may be streamRef only with origin DeadLetters.",
     )
 
 
@@ -140,18 +115,8 @@ class Mark(Model):
     )
 
 
-class StartPoint(Model):
-    """The first message that is sent if there is no cursor yet; it is sent too. Give one field."""
-
-    validations = rules.START
-
-    at: Literal["Beginning", "Now"] | None = Field(
-        default=None, description="Beginning: the first message of the store. Now: what comes from now on."
-    )
-    global_position: Count | None = Field(default=None, description="The message at this global position.")
-    inserted_at: Time | None = Field(
-        default=None, description="The first message that was stored at this time, or later."
-    )
+class ContinuousReplay(Model):
+    """One run that never ends and sends messages as they come."""
 
 
 class ReplayTrigger(Model):
@@ -161,6 +126,10 @@ class ReplayTrigger(Model):
 
     interval: Duration | None = Field(default=None, description="Selects again after this time.")
     schedule: Schedule | None = Field(default=None, description="Selects at times of a cron expression.")
+    continuous: ContinuousReplay | None = Field(
+        default=None,
+        description="Sends messages all the time, as they come. Only with start, and to kafka and http.",
+    )
     manual: Manual | None = Field(
         default=None, description="Selects when annotation messagestore.dev/run-requested changes."
     )
@@ -169,7 +138,7 @@ class ReplayTrigger(Model):
 class ReplayJobSpec(Model):
     """The desired state of a replay. Only suspend and rateLimit can be changed; with start also what is sent, and when.
 
-    With start, streamRef, origin, order, start and the place of the destination can't be changed. A change counts for
+    With start, streamRef, origin, order, start and the places of destinations can't be changed. A change counts for
     what is behind the cursor.
     """
 
@@ -180,6 +149,7 @@ class ReplayJobSpec(Model):
         immutable("order", optional=False),
         immutable("start", optional=True),
         rules.SENT_TO,
+        rules.ADDED,
         *(
             immutable_without("start", field, optional=False)
             for field in ("select", "mode", "onFailed", "backoffLimit")
@@ -195,7 +165,12 @@ class ReplayJobSpec(Model):
     )
     select: Select = Field(default=Select(), description="Which of them are sent. By default, all.")
     order: run_document.ReplayOrder = Field(default="PerStream", description="Order in which they are sent.")
-    destination: Destination = Field(description="Where they are sent.")
+    destination: Destination | None = Field(
+        default=None, description="Where they are sent. Give this, or destinations."
+    )
+    destinations: Annotated[tuple[NamedDestination, ...], Field(max_length=16), UniqueNames()] = Field(
+        default=(), description="Where they are sent, each to those whose where matches. Only with start."
+    )
     trigger: ReplayTrigger | None = Field(
         default=None,
         description="When to send again: with start what is new (a subscription), with select.dueForRetry what is due "
@@ -207,7 +182,10 @@ class ReplayJobSpec(Model):
     )
     rate_limit: RateLimit | None = Field(default=None, description="How fast messages are sent. If absent, no limit.")
     mark: Mark | None = Field(default=None, description="Headers that mark each replayed message.")
-    mode: Literal["DryRun", "Run"] = Field(default="Run", description="DryRun only counts the selection.")
+    mode: Literal["DryRun", "Run"] = Field(
+        default="Run",
+        description="DryRun only counts the selection, and with envelope Original says what would differ or fail.",
+    )
     on_failed: Literal["Fail", "Continue"] = Field(
         default="Fail",
         description="How a replay ends if some messages were not sent because they no longer match what was stored: "
@@ -229,6 +207,23 @@ class ReplayJobSpec(Model):
         "again starts the replay again.",
     )
     spark: Spark | None = Field(default=None, description="Size and settings of the run's Spark application.")
+
+    @property
+    def places(self) -> tuple[tuple[Path, Destination], ...]:
+        """Each place that messages are sent to, with its field."""
+        if self.destination is not None:
+            return ((("spec", "destination"), self.destination),)
+        return tuple((("spec", "destinations", at), to) for at, to in enumerate(self.destinations))
+
+    @property
+    def target(self) -> StreamRef | None:
+        """The stream that messages are sent to; there is one at most."""
+        return next((to.stream for _, to in self.places if to.stream is not None), None)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has one run that goes on, by ``trigger.continuous``."""
+        return self.trigger is not None and self.trigger.continuous is not None
 
 
 class ReplayJob(Resource):

@@ -6,15 +6,25 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from messagestore_core.contract.base import Count, Value
+from messagestore_core.contract.base import Count, Flag, Value
 from messagestore_operator.api.messagestream_status import TableStatus
 from messagestore_operator.api.model import StatusModel
-from messagestore_operator.api.scalars import Time
-from messagestore_operator.api.status import CurrentRun, FinishedRun, KnownFailure, RunError, TriggeredStatus
+from messagestore_operator.api.scalars import Note, Time
+from messagestore_operator.api.status import (
+    Conditions,
+    CurrentRun,
+    FinishedRun,
+    KnownFailure,
+    RunError,
+    TriggeredStatus,
+)
 
 ReplayPhase = Literal[
     "Pending", "Previewing", "Running", "Paused", "Succeeded", "Failed", "Cancelled", "Idle", "Failing", "Stalled"
 ]
+
+
+Finding = Annotated[str, Field(strict=True, max_length=1024)]
 
 
 class Selection(StatusModel):
@@ -48,6 +58,13 @@ class Progress(StatusModel):
         default=(), description="The lowest global positions of those."
     )
     missed: Count = Field(default=0, description="With start: messages that a purge removed before they were selected.")
+    expired: Count = Field(default=0, description="Selected messages that were skipped because they had expired.")
+    withheld: Count = Field(
+        default=0,
+        description="With envelope Original: matching messages that are not sent, as their record was not kept, or "
+        "was scrubbed.",
+    )
+    set_aside: Count = Field(default=0, description="Messages that an HTTP endpoint refused, and that were set aside.")
     percent: Annotated[int, Field(strict=True, ge=0, le=100)] = Field(
         default=0, description="Percentage of the selection that was handled."
     )
@@ -66,6 +83,8 @@ class CursorStatus(StatusModel):
         default=0, description="Messages that a purge removed before they were sent, selected or not."
     )
     erased: Count = Field(default=0, description="Messages that were erased before they were sent.")
+    expired: Count = Field(default=0, description="Selected messages that were skipped because they had expired.")
+    set_aside: Count = Field(default=0, description="Messages that an HTTP endpoint refused, and that were set aside.")
 
 
 class SubscriptionLag(StatusModel):
@@ -76,12 +95,32 @@ class SubscriptionLag(StatusModel):
     oldest_pending_time: Time | None = Field(default=None, description="When the oldest of them was stored.")
 
 
+class DestinationFailure(StatusModel):
+    """Why one of several destinations was not sent to, or not to the end."""
+
+    reason: Value = Field(description="Reason, a constant for machines.")
+    message: Note = Field(default="", description="Message for people.")
+    since: Time = Field(description="When it first failed for this reason.")
+    last_try: Time = Field(description="When the last run that tried it ended.")
+    tries: Count = Field(default=1, description="Runs that tried it and failed, one after the other.")
+    generation: Count | None = Field(default=None, description="Generation of the spec that it was tried with.")
+    requested: Flag = Field(
+        default=False, description="Whether a try was asked for since, by an annotation: it doesn't wait then."
+    )
+
+
 class DestinationStatus(StatusModel):
     """One destination of a subscription."""
 
     name: Value = Field(default="", description="Its name; empty if there is only one.")
     cursor: CursorStatus | None = Field(default=None, description="How far it is.")
     lag: SubscriptionLag | None = Field(default=None, description="What is behind the cursor.")
+    failure: DestinationFailure | None = Field(
+        default=None, description="Of several destinations: why the last try failed."
+    )
+    conditions: Conditions = Field(
+        default=(), description="Ready: whether it takes what is sent. Stalled: only a change by somebody can help."
+    )
 
 
 class ReplayJobStatus(TriggeredStatus):
@@ -90,6 +129,11 @@ class ReplayJobStatus(TriggeredStatus):
     phase: ReplayPhase | None = Field(default=None, description="State of the replay in one word, for people.")
     selection: Selection | None = Field(default=None, description="What is replayed, fixed when the replay starts.")
     progress: Progress | None = Field(default=None, description="Progress of the replay.")
+    findings: Annotated[tuple[Finding, ...], Field(max_length=20)] = Field(
+        default=(),
+        description="With mode DryRun and envelope Original: what would differ from the topic that the records came "
+        "from, or fail, in words.",
+    )
     table: TableStatus | None = Field(
         default=None, description="Contents of the store that was read, after a run that wrote to it."
     )

@@ -13,7 +13,7 @@ from messagestore_operator.api.common import KeySecretRef, Manual, Match, Schedu
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.retentionpolicy_status import RetentionPolicyStatus
-from messagestore_operator.api.scalars import Duration, Label, Quantity, StoreUri, UniqueNames
+from messagestore_operator.api.scalars import Duration, Label, Name, Quantity, StoreUri, UniqueNames
 from messagestore_operator.api.spark import Spark
 
 
@@ -40,10 +40,27 @@ class TruncateBefore(run_document.StreamPosition, Model):
     """The messages of one stream before a position."""
 
 
+class ConsumedBy(run_document.ConsumedBy, Model):
+    """Subscriptions and consumers that have handled a message, or passed it over, all of them."""
+
+    validations = rules.CONSUMED_BY
+
+    replay_jobs: Annotated[tuple[Name, ...], Field(max_length=16)] = Field(
+        default=(),
+        description="Names of ReplayJobs with start, of the policy's namespace. While one has no cursor in the "
+        "stream's store, the rule selects nothing there.",
+    )
+    consumers: Annotated[tuple[Label, ...], Field(max_length=16)] = Field(
+        default=(),
+        description="Names of consumers that keep their cursors in the stream's store, see docs/consuming.md. The "
+        "smallest cursor of their slots counts; while there is none, the rule selects nothing there.",
+    )
+
+
 class PolicyRule(Model):
     """Selects messages that meet all of its conditions. The policy removes what any rule selects."""
 
-    validations = (rules.POLICY_RULE,)
+    validations = rules.POLICY_RULE
 
     name: Label = Field(description="Name of the rule, unique in the policy.")
     expired: Flag = Field(default=False, description="If true, selects only messages that have expired.")
@@ -59,6 +76,9 @@ class PolicyRule(Model):
         default=None, description="Selects the messages of one stream before a position."
     )
     match: Match | None = Field(default=None, description="Selects messages by their envelopes.")
+    consumed_by: ConsumedBy | None = Field(
+        default=None, description="Selects messages that subscriptions and consumers have handled, or passed over."
+    )
     erase: Flag = Field(
         default=False,
         description="If true, erases the selected messages: they are not archived, a tombstone keeps late copies out, "

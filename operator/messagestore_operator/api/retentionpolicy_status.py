@@ -15,6 +15,21 @@ from messagestore_operator.api.status import CurrentRun, FinishedRun, KnownFailu
 PolicyPhase = Literal["Pending", "Previewing", "AwaitingApproval", "Running", "Idle", "Suspended", "Failing", "Stalled"]
 
 
+class Unsent(StatusModel):
+    """A subscription or consumer of the store: what a purge leaves for it, or takes from it."""
+
+    name: Value = Field(
+        description="Name of the ReplayJob. Of another namespace: namespace, slash and name. Of consumers: consumer, "
+        "colon and name."
+    )
+    global_position: Count | None = Field(
+        default=None, description="The last global position that it has passed. If absent, it has no cursor."
+    )
+    waiting: Count = Field(default=0, description="Messages that stay until it has passed them.")
+    waiting_since: Time | None = Field(default=None, description="Since when the first of them waits.")
+    missed: Count = Field(default=0, description="Messages that leave before it has passed them.")
+
+
 class Preview(StatusModel):
     """What a purge would remove."""
 
@@ -35,6 +50,9 @@ class Preview(StatusModel):
         "under a claim check.",
     )
     dead_letters: Count = Field(default=0, description="Dead letters that would be removed.")
+    subscriptions: Annotated[tuple[Unsent, ...], Field(max_length=64), UniqueNames()] = Field(
+        default=(), description="Subscriptions and consumers that consumedBy names, and those that would miss messages."
+    )
 
 
 class LastPurge(StatusModel):
@@ -51,6 +69,9 @@ class LastPurge(StatusModel):
     dead_letters: Count = Field(default=0, description="Dead letters removed.")
     erased_at: Time | None = Field(default=None, description="When the erased or scrubbed bytes were gone.")
     erase_due_by: Time | None = Field(default=None, description="Deadline by which they must be gone.")
+    tombstones_version: Count | None = Field(
+        default=None, description="Version of table tombstones in which all that it erased has one."
+    )
     not_erased: Annotated[tuple[Value, ...], Field(max_length=8)] = Field(
         default=(), description="Places outside the store that may hold copies of erased messages."
     )

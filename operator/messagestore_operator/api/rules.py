@@ -183,6 +183,11 @@ TOPICS = ValidationRule(
     cel="(self.topics.size() > 0) != has(self.topicPattern)",
     holds=lambda kafka: (len(kafka.topics) > 0) != (kafka.topic_pattern is not None),
 )
+KEPT_GROUPS = ValidationRule(
+    message="offsets are translated by the records that are kept: with keepGroups, set keepRecord",
+    cel="self.keepGroups.size() == 0 || self.keepRecord",
+    holds=lambda kafka: len(kafka.keep_groups) == 0 or kafka.keep_record,
+)
 STREAM_TRIGGER = exactly_one("interval", "schedule", "continuous", "manual")
 DEDUPLICATION = at_least_one(window="window", remember_purged="rememberPurged")
 LIFECYCLE = (
@@ -195,6 +200,11 @@ LIFECYCLE = (
         message="status updates that were applied would be applied again: leave readAgain out",
         cel="!has(self.source.files) || !has(self.source.files.readAgain)",
         holds=lambda lifecycle: lifecycle.source.files is None or lifecycle.source.files.read_again is None,
+    ),
+    ValidationRule(
+        message="status updates are not kept: leave keepRecord out",
+        cel="!has(self.source.kafka) || !self.source.kafka.keepRecord",
+        holds=lambda lifecycle: lifecycle.source.kafka is None or not lifecycle.source.kafka.keep_record,
     ),
 )
 STREAM = (
@@ -306,16 +316,35 @@ def envelope(names: Mapping[str, str]) -> tuple[ValidationRule, ...]:
 
 
 POLICY_TRIGGER = exactly_one("schedule", "manual")
-POLICY_RULE = ValidationRule(
-    message="give at least one of expired, statuses, maxAge, maxMessagesPerStream, maxBytes, truncateBefore, match",
-    cel=(
-        "self.expired || self.statuses.size() > 0 || has(self.maxAge) || has(self.maxMessagesPerStream)"
-        " || has(self.maxBytes) || has(self.truncateBefore) || has(self.match)"
+CONSUMED_BY = (
+    ValidationRule(
+        message="give replayJobs or consumers, or both: without a name there is nobody to wait for",
+        cel="self.replayJobs.size() > 0 || self.consumers.size() > 0",
+        holds=lambda consumed: bool(consumed.replay_jobs or consumed.consumers),
     ),
-    holds=lambda rule: (
-        rule.expired
-        or len(rule.statuses) > 0
-        or _count_given(rule, ("max_age", "max_messages_per_stream", "max_bytes", "truncate_before", "match")) > 0
+)
+POLICY_RULE = (
+    ValidationRule(
+        message="give at least one of expired, statuses, maxAge, maxMessagesPerStream, maxBytes, truncateBefore, match "
+        "and consumedBy",
+        cel=(
+            "self.expired || self.statuses.size() > 0 || has(self.maxAge) || has(self.maxMessagesPerStream)"
+            " || has(self.maxBytes) || has(self.truncateBefore) || has(self.match) || has(self.consumedBy)"
+        ),
+        holds=lambda rule: (
+            rule.expired
+            or len(rule.statuses) > 0
+            or _count_given(
+                rule,
+                ("max_age", "max_messages_per_stream", "max_bytes", "truncate_before", "match", "consumed_by"),
+            )
+            > 0
+        ),
+    ),
+    ValidationRule(
+        message="erase goes without consumedBy: no subscription or consumer delays an erasure",
+        cel="!self.erase || !has(self.consumedBy)",
+        holds=lambda rule: not rule.erase or rule.consumed_by is None,
     ),
 )
 SCRUB = (
@@ -377,42 +406,209 @@ SELECT = ValidationRule(
     cel="!has(self.positions) || self.streamNames.size() > 0",
     holds=lambda select: select.positions is None or len(select.stream_names) > 0,
 )
-DESTINATION = exactly_one("files", "kafka", "stream")
+TOPIC_FROM = ValidationRule(
+    message="give exactly one of header and replyTo",
+    cel="has(self.header) != self.replyTo",
+    holds=lambda named: (named.header is not None) != named.reply_to,
+)
+KAFKA_TO = (
+    at_least_one(topic="topic", topic_from="topicFrom"),
+    at_most_one(topic="topic", topic_from="topicFrom"),
+)
+DESTINATION = (
+    exactly_one("files", "kafka", "http", "stream"),
+    ValidationRule(
+        message="an endpoint takes CloudEvents: with http leave envelope out, or set CloudEvents or CloudEventsBinary",
+        cel="!has(self.http) || self.envelope in ['Native', 'CloudEvents', 'CloudEventsBinary']",
+        holds=lambda to: to.http is None or to.envelope in ("Native", "CloudEvents", "CloudEventsBinary"),
+    ),
+    ValidationRule(
+        message="envelope CloudEventsBinary and Original go with kafka: files have no headers; set another",
+        cel="!(self.envelope in ['CloudEventsBinary', 'Original']) || !has(self.files)",
+        holds=lambda to: to.envelope not in ("CloudEventsBinary", "Original") or to.files is None,
+    ),
+    ValidationRule(
+        message="a topic is made as it was for records as they came: with kafka.create, set envelope Original",
+        cel="!has(self.kafka) || !self.kafka.create || self.envelope == 'Original'",
+        holds=lambda to: to.kafka is None or not to.kafka.create or to.envelope == "Original",
+    ),
+    ValidationRule(
+        message="a record as it came goes to the partition that it came from: with envelope Original, give kafka.topic",
+        cel="self.envelope != 'Original' || !has(self.kafka) || has(self.kafka.topic)",
+        holds=lambda to: to.envelope != "Original" or to.kafka is None or to.kafka.topic is not None,
+    ),
+    ValidationRule(
+        message="a stream takes Native records: leave envelope out",
+        cel="self.envelope == 'Native' || !has(self.stream)",
+        holds=lambda to: to.envelope == "Native" or to.stream is None,
+    ),
+)
+
+
+def _same_place(to: str, old: str) -> str:
+    """Whether a destination is the one that it was, but for a topic's key and how it is reached."""
+    return (
+        f"{to}.envelope == {old}.envelope"
+        f" && has({to}.files) == has({old}.files)"
+        f" && has({to}.kafka) == has({old}.kafka)"
+        f" && (!has({to}.files) || {to}.files.uri == {old}.files.uri && {to}.files.format == {old}.files.format)"
+        f" && (!has({to}.kafka) || has({to}.kafka.topic) == has({old}.kafka.topic)"
+        f" && (!has({to}.kafka.topic) || {to}.kafka.topic == {old}.kafka.topic))"
+        f" && has({to}.http) == has({old}.http)"
+        f" && (!has({to}.http) || {to}.http.url == {old}.http.url)"
+        f" && (!has({to}.stream) || {to}.stream == {old}.stream)"
+    )
+
+
 SENT_TO = TransitionRule(
     message="destination can't be changed: make a new resource instead; with start, only a topic's key and how it is "
     "reached",
     cel=(
-        "self.destination == oldSelf.destination || has(self.start)"
-        " && has(self.destination.files) == has(oldSelf.destination.files)"
-        " && has(self.destination.kafka) == has(oldSelf.destination.kafka)"
-        " && (!has(self.destination.files) || self.destination.files.uri == oldSelf.destination.files.uri"
-        " && self.destination.files.format == oldSelf.destination.files.format)"
-        " && (!has(self.destination.kafka) || self.destination.kafka.topic == oldSelf.destination.kafka.topic)"
-        " && (!has(self.destination.stream) || self.destination.stream == oldSelf.destination.stream)"
+        "has(self.destination) == has(oldSelf.destination) && (!has(self.destination)"
+        " || self.destination == oldSelf.destination"
+        f" || has(self.start) && {_same_place('self.destination', 'oldSelf.destination')})"
     ),
+)
+ROUTE_SENT_TO = TransitionRule(
+    message="the place of a destination can't be changed: take a new name, or change only a topic's key and how it is "
+    "reached",
+    cel=_same_place("self", "oldSelf"),
+)
+ADDED = TransitionRule(
+    message="destinations can't be changed so: one that is added needs its own start, as spec.start was the others'",
+    cel="self.destinations.all(to, has(to.start) || oldSelf.destinations.exists(old, old.name == to.name))",
+)
+ROUTE = ValidationRule(
+    message="give where or otherwise, not both: otherwise is what no other's where matches",
+    cel="self.where == '' || !self.otherwise",
+    holds=lambda to: to.where == "" or not to.otherwise,
+)
+HTTP = ValidationRule(
+    message="headerSecretRef goes with an https URL: http would send its value without TLS",
+    cel="!has(self.headerSecretRef) || self.url.startsWith('https:')",
+    holds=lambda http: http.header_secret_ref is None or http.url.startswith("https:"),
 )
 START = (
     at_least_one(at="at", global_position="globalPosition", inserted_at="insertedAt"),
     at_most_one(at="at", global_position="globalPosition", inserted_at="insertedAt"),
 )
-REPLAY_TRIGGER = exactly_one("interval", "schedule", "manual")
+_ONLY_ATTRIBUTES = (
+    "!self.select.dueForRetry && (!has(self.mark) || self.mark.headers.all(name, name.matches('^[a-z0-9]+$')))"
+)
+"""Whether nothing is marked that no attribute of an event can say; see ``_has_only_attributes``."""
+REPLAY_TRIGGER = exactly_one("interval", "schedule", "continuous", "manual")
+
+
+def _of_each(message: str, cel: Callable[[str], str], holds: Callable[[Any, Any], bool]) -> ValidationRule:
+    """A condition on each destination of a replay, by its name in CEL; Python's gets the spec and a destination."""
+    one, several = cel("self.destination"), cel("to")
+    return ValidationRule(
+        message=message,
+        cel=f"(!has(self.destination) || ({one})) && self.destinations.all(to, {several})",
+        holds=lambda spec: all(holds(spec, to) for to in _destinations_of(spec)),
+    )
+
+
+def _destinations_of(spec: Any) -> list[Any]:
+    return [*([spec.destination] if spec.destination is not None else []), *spec.destinations]
+
+
+DESTINATIONS = (
+    ValidationRule(
+        message="give exactly one of destination and destinations",
+        cel="has(self.destination) != (self.destinations.size() > 0)",
+        holds=lambda spec: (spec.destination is not None) != (len(spec.destinations) > 0),
+    ),
+    ValidationRule(
+        message="destinations needs start and trigger: each of them has a cursor; to send once, give destination",
+        cel="self.destinations.size() == 0 || has(self.start)",
+        holds=lambda spec: len(spec.destinations) == 0 or spec.start is not None,
+    ),
+    ValidationRule(
+        message="one of destinations may be a stream, as a run has the right to write one table",
+        cel="self.destinations.filter(to, has(to.stream)).size() <= 1",
+        holds=lambda spec: sum(to.stream is not None for to in spec.destinations) <= 1,
+    ),
+    ValidationRule(
+        message="one of destinations may have otherwise, and another needs where: otherwise is what none matches",
+        cel=(
+            "self.destinations.filter(to, to.otherwise).size() <= 1"
+            " && (!self.destinations.exists(to, to.otherwise) || self.destinations.exists(to, to.where != ''))"
+        ),
+        holds=lambda spec: (
+            (count := sum(to.otherwise for to in spec.destinations)) <= 1
+            and (count == 0 or any(to.where != "" for to in spec.destinations))
+        ),
+    ),
+)
 REPLAY = (
+    *DESTINATIONS,
+    _of_each(
+        message="an endpoint gets attributes of events alone: with destination.http, select.dueForRetry is left out, "
+        "and mark.headers has names of small letters and digits",
+        cel=lambda to: f"!has({to}.http) || {_ONLY_ATTRIBUTES}",
+        holds=lambda spec, to: to.http is None or _has_only_attributes(spec),
+    ),
+    _of_each(
+        message="destination.http takes events of messages: dead letters are none, so set origin Messages",
+        cel=lambda to: f"self.origin == 'Messages' || !has({to}.http)",
+        holds=lambda spec, to: spec.origin == "Messages" or to.http is None,
+    ),
     ValidationRule(
         message="select.reasons needs origin DeadLetters: messages have none",
         cel="self.origin == 'DeadLetters' || self.select.reasons.size() == 0",
         holds=lambda spec: spec.origin == "DeadLetters" or len(spec.select.reasons) == 0,
     ),
-    ValidationRule(
+    _of_each(
         message="destination.stream must be another one than streamRef, unless origin is DeadLetters",
-        cel=(
-            "self.origin == 'DeadLetters' || !has(self.destination.stream)"
-            " || self.destination.stream.name != self.streamRef.name"
+        cel=lambda to: f"self.origin == 'DeadLetters' || !has({to}.stream) || {to}.stream.name != self.streamRef.name",
+        holds=lambda spec, to: (
+            spec.origin == "DeadLetters" or to.stream is None or to.stream.name != spec.stream_ref.name
         ),
-        holds=lambda spec: (
-            spec.origin == "DeadLetters"
-            or spec.destination.stream is None
-            or spec.destination.stream.name != spec.stream_ref.name
+    ),
+    _of_each(
+        message="dead letters name no topic: with destination.kafka.topicFrom, set origin Messages",
+        cel=lambda to: f"self.origin == 'Messages' || !has({to}.kafka) || has({to}.kafka.topic)",
+        holds=lambda spec, to: spec.origin == "Messages" or to.kafka is None or to.kafka.topic is not None,
+    ),
+    _of_each(
+        message="a topic is put back once: with destination.kafka.create, leave trigger out",
+        cel=lambda to: f"!has({to}.kafka) || !{to}.kafka.create || !has(self.trigger)",
+        holds=lambda spec, to: to.kafka is None or not to.kafka.create or spec.trigger is None,
+    ),
+    ValidationRule(
+        message="select.expired needs origin Messages: dead letters don't expire",
+        cel="self.origin == 'Messages' || !has(self.select.expired)",
+        holds=lambda spec: spec.origin == "Messages" or spec.select.expired is None,
+    ),
+    _of_each(
+        message="dead letters are sent as they came: leave destination.envelope out, or set origin Messages",
+        cel=lambda to: f"self.origin == 'Messages' || {to}.envelope == 'Native'",
+        holds=lambda spec, to: spec.origin == "Messages" or to.envelope == "Native",
+    ),
+    _of_each(
+        message="a record as it came has no marks and no attempts, and comes in the order of its partition: with "
+        "destination.envelope Original leave out mark and select.dueForRetry, and set order PerStream or Global",
+        cel=lambda to: (
+            f"{to}.envelope != 'Original'"
+            " || !has(self.mark) && !self.select.dueForRetry && self.order in ['PerStream', 'Global']"
         ),
+        holds=lambda spec, to: (
+            to.envelope != "Original"
+            or (spec.mark is None and not spec.select.due_for_retry and spec.order in ("PerStream", "Global"))
+        ),
+    ),
+    _of_each(
+        message="messages without a record are passed over round by round: with destination.envelope Original, set "
+        "trigger interval, schedule or manual",
+        cel=lambda to: f"{to}.envelope != 'Original' || !has(self.trigger) || !has(self.trigger.continuous)",
+        holds=lambda spec, to: to.envelope != "Original" or spec.trigger is None or spec.trigger.continuous is None,
+    ),
+    _of_each(
+        message="events in files have no headers but attributes: with destination.envelope CloudEvents to files, "
+        "select.dueForRetry is left out, and mark.headers has names of small letters and digits",
+        cel=lambda to: f"{to}.envelope == 'Native' || !has({to}.files) || {_ONLY_ATTRIBUTES}",
+        holds=lambda spec, to: to.envelope == "Native" or to.files is None or _has_only_attributes(spec),
     ),
     ValidationRule(
         message="select.dueForRetry needs origin Messages: dead letters have no retries",
@@ -428,6 +624,18 @@ REPLAY = (
         message="give start with trigger, and leave both out for one replay; with select.dueForRetry there is no start",
         cel="has(self.start) == (has(self.trigger) && !self.select.dueForRetry)",
         holds=lambda spec: (spec.start is not None) == (spec.trigger is not None and not spec.select.due_for_retry),
+    ),
+    _of_each(
+        message="trigger.continuous goes with kafka and http: files and streams go by interval, schedule or manual",
+        cel=lambda to: f"!has(self.trigger) || !has(self.trigger.continuous) || has({to}.kafka) || has({to}.http)",
+        holds=lambda spec, to: (
+            spec.trigger is None or spec.trigger.continuous is None or to.kafka is not None or to.http is not None
+        ),
+    ),
+    ValidationRule(
+        message="trigger.continuous needs start: select.dueForRetry goes by interval, schedule or manual",
+        cel="!has(self.trigger) || !has(self.trigger.continuous) || has(self.start)",
+        holds=lambda spec: spec.trigger is None or spec.trigger.continuous is None or spec.start is not None,
     ),
     ValidationRule(
         message="start needs origin Messages: dead letters have no position",
@@ -458,6 +666,11 @@ REPLAY = (
         holds=lambda spec: spec.trigger is None or _count_given(spec, ("active_deadline", "ttl_after_finished")) == 0,
     ),
 )
+
+
+def _has_only_attributes(spec: Any) -> bool:
+    names = () if spec.mark is None else spec.mark.headers
+    return not spec.select.due_for_retry and all(re.fullmatch("[a-z0-9]+", name) for name in names)
 
 
 def _ends(select: Any) -> bool:

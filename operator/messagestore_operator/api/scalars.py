@@ -31,6 +31,13 @@ TOPIC_PATTERN = r"^[A-Za-z0-9._-]+$"
 Name = Annotated[str, Field(strict=True, max_length=MAX_NAME, pattern=NAME_PATTERN)]
 Label = Annotated[str, Field(strict=True, max_length=63, pattern=LABEL_PATTERN)]
 SecretKey = Annotated[str, Field(strict=True, max_length=MAX_NAME, pattern=r"^[-._a-zA-Z0-9]+$")]
+HeaderName = Annotated[
+    str,
+    # Not one that says where a request ends, whom it is for, or what the event in it is.
+    Field(
+        strict=True, max_length=64, pattern="^([Aa]uthorization|[Xx]-[A-Za-z0-9-]+|[A-Za-z0-9-]+-([Kk]ey|[Tt]oken))$"
+    ),
+]
 UserName = Annotated[str, Field(strict=True, min_length=1, max_length=253, pattern=r"^[^\x00-\x1f\x7f]+$")]
 OauthScope = Annotated[
     str,
@@ -93,7 +100,54 @@ class Duration(RuledText):
         return parsed
 
 
-class Quantity(CheckedText):
+class NumberOrText(CheckedText):
+    """A number that is a text where it is no whole one, as the API has no fractions."""
+
+    max_number: ClassVar[int]
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, value: Any) -> Self:
+        """Check the number; a whole one may be written without quotes."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            value = str(value)
+        return super().parse(value)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {
+            "x-kubernetes-int-or-string": True,
+            "anyOf": [{"type": "integer"}, {"type": "string"}],
+            "pattern": cls.pattern,
+            "maxLength": cls.max_length,
+            "minimum": 1,
+            "maximum": cls.max_number,
+        }
+
+
+class Factor(NumberOrText):
+    """A number by which something grows."""
+
+    pattern = r"^(([1-9]|[1-5][0-9])(\.[0-9]{1,3})?|60)$"
+    max_length = 6
+    max_number = 60
+    expected = 'a number from 1 to 60, in quotes if it has a fraction, such as 2 or "1.5"'
+
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls.parse,
+            # As people write it: a whole number without quotes.
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda factor: int(factor) if factor.isdigit() else str(factor)
+            ),
+        )
+
+
+class Quantity(NumberOrText):
     """A size in bytes as a Kubernetes quantity; a plain number is a quantity too."""
 
     pattern = (
@@ -106,13 +160,6 @@ class Quantity(CheckedText):
 
     __slots__ = ()
 
-    @classmethod
-    def parse(cls, value: Any) -> Self:
-        """Check the quantity; a whole number of bytes may be written without quotes."""
-        if isinstance(value, int) and not isinstance(value, bool):
-            value = str(value)
-        return super().parse(value)
-
     @property
     def bytes(self) -> int:
         """The size in whole bytes."""
@@ -120,17 +167,6 @@ class Quantity(CheckedText):
         number = self.rstrip("kKMGTPi")
         prefix, binary = self[len(number) : len(number) + 1].lower(), self.endswith("i")
         return int(Decimal(number) * (1024 if binary else 1000) ** " kmgtp".index(prefix or " "))
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {
-            "x-kubernetes-int-or-string": True,
-            "anyOf": [{"type": "integer"}, {"type": "string"}],
-            "pattern": cls.pattern,
-            "maxLength": cls.max_length,
-            "minimum": 1,
-            "maximum": cls.max_number,
-        }
 
 
 class Time(RuledText):
@@ -214,16 +250,35 @@ class GroupPattern(RuledText):
 
     def check_meaning(self) -> None:
         """Refuse what RE2 reads otherwise than Python, and what is no expression."""
-        if not re.fullmatch(rf"({_PART})+", self.replace("(", "(?:").replace("(?:?:", "(?:")):
-            raise PydanticCustomError(
-                "form",
-                "must have no other signs than ., [a-z], \\d, \\w, \\s, \\b, ^, $, |, (?:...), *, +, ?, and {2,3} "
-                "behind a character or a class; put a backslash before a sign that stands for itself",
-            )
-        try:
-            re.compile(self)
-        except re.error as error:
-            raise PydanticCustomError("form", f"must be a regular expression: {error}") from None
+        _check_expression(self.replace("(", "(?:").replace("(?:?:", "(?:"))
+
+
+class NamePattern(RuledText):
+    """A regular expression for a whole name, of what RE2 and Python have alike."""
+
+    pattern = r"^[^\x00-\x1f\x7f]+$"
+    max_length = 256
+    expected = "a regular expression without groups but (?:...), such as orders[.].*"
+    worded = True
+
+    __slots__ = ()
+
+    def check_meaning(self) -> None:
+        """Refuse what RE2 reads otherwise than Python, and what is no expression."""
+        _check_expression(self)
+
+
+def _check_expression(text: str) -> None:
+    if not re.fullmatch(rf"({_PART})+", text):
+        raise PydanticCustomError(
+            "form",
+            "must have no other signs than ., [a-z], \\d, \\w, \\s, \\b, ^, $, |, (?:...), *, +, ?, and {2,3} "
+            "behind a character or a class; put a backslash before a sign that stands for itself",
+        )
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise PydanticCustomError("form", f"must be a regular expression: {error}") from None
 
 
 class Glob(RuledText):
@@ -246,6 +301,18 @@ class Endpoint(CheckedText):
     expected = "an http or https address without a path, such as http://s3.storage.svc:7070"
 
     __slots__ = ()
+
+
+class HttpUrl(CheckedText):
+    """The URL of an endpoint that takes events."""
+
+    # No user name, and no fragment.
+    pattern = (
+        rf"^https?://({_HOST}|\[[0-9A-Fa-f:]+\])(:[0-9]{{1,5}})?(/[A-Za-z0-9._~%!$&'()*+,;=:@-]*)*"
+        r"(\?[A-Za-z0-9._~%!$&'()*+,;=:@/?-]*)?$"
+    )
+    max_length = 2048
+    expected = "an http or https URL without a user's name, such as https://events.example.org/orders"
 
 
 class TokenEndpoint(CheckedText):

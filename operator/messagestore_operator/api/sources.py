@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from messagestore_core.contract.base import Integer, RecordsPaths
+from messagestore_core.contract.base import Flag, Integer, RecordsPaths
 from messagestore_core.contract.records import AfterIngest, FileFormat
 from messagestore_operator.api import rules
 from messagestore_operator.api.common import KafkaSecurity, Storage
@@ -15,6 +15,7 @@ from messagestore_operator.api.scalars import BootstrapServers, Duration, Glob, 
 
 DEFAULT_FILES_PER_BATCH = 1000
 BatchSize = Annotated[Integer, Field(ge=1, le=100_000_000)]
+GroupPattern = Annotated[str, Field(strict=True, min_length=1, max_length=255)]
 Globs = Annotated[tuple[Glob, ...], Field(max_length=32)]
 
 
@@ -88,7 +89,7 @@ class FilesSource(Model):
 class KafkaSource(Model):
     """Topics of a Kafka cluster."""
 
-    validations = (rules.TOPICS,)
+    validations = (rules.TOPICS, rules.KEPT_GROUPS)
 
     bootstrap_servers: BootstrapServers = Field(description="Brokers to ask first, host:port separated by commas.")
     topics: Annotated[tuple[Topic, ...], Field(max_length=100)] = Field(default=(), description="Names of topics.")
@@ -103,6 +104,16 @@ class KafkaSource(Model):
     max_records_per_batch: BatchSize | None = Field(
         default=None,
         description="Maximum records per batch. If absent, 1000000. At most one for each 4 KiB of the heap.",
+    )
+    keep_record: Flag = Field(
+        default=False,
+        description="If true, messages keep their record as it came, to be sent with envelope Original. Not for status "
+        "updates.",
+    )
+    keep_groups: Annotated[tuple[GroupPattern, ...], Field(max_length=32)] = Field(
+        default=(),
+        description="Names of consumer groups whose committed offsets are noted in the store, so that they can go on "
+        "in a topic that is put back. * stands for any text. Only with keepRecord.",
     )
     security: KafkaSecurity | None = Field(
         default=None, description="Authentication and encryption of the connection. If absent, neither is used."

@@ -9,7 +9,7 @@ import typer
 
 from messagestore_operator.cli.messages import print_messages
 from messagestore_operator.cli.output import Output
-from messagestore_operator.cli.store import At, Store, Version, opened
+from messagestore_operator.cli.store import At, Store, Version, Where, opened
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def get(
         int | None,
         typer.Option("--consumer-group-size", metavar="N", help="Number of members that share the category."),
     ] = None,
+    where: Where = None,
     last: Annotated[bool, typer.Option("--last", help="Only the last message. With a stream.")] = False,
     type_: Annotated[
         str | None, typer.Option("--type", help="Only the last message of this type. With --last.")
@@ -66,7 +67,8 @@ def get(
     Exits 1 if the store can't be read or a message is broken, 2 if arguments are wrong.
     """
     of_category = (correlation, member, size)
-    if problem := _problem(name, last, type_, message_id, any(one is not None for one in of_category)):
+    has_group = any(one is not None for one in of_category)
+    if problem := _problem(name, last, type_, message_id, has_group, has_condition=where is not None):
         typer.echo(f"error: {problem}", err=True)
         raise typer.Exit(BAD_INPUT)
     with opened(store, version, at) as reader:
@@ -75,12 +77,16 @@ def get(
         elif last and name is not None:
             messages = _only(reader.get_last_stream_message(name, type_))
         else:
-            messages = _batch(reader, name, position, batch_size, of_category)
+            messages = _batch(reader, name, position, batch_size, of_category, where)
         print_messages(messages, output)
 
 
-def _problem(name: str | None, last: bool, type_: str | None, message_id: str | None, of_category: bool) -> str | None:
+def _problem(
+    name: str | None, last: bool, type_: str | None, message_id: str | None, of_category: bool, *, has_condition: bool
+) -> str | None:
     """The error if arguments contradict each other, else None."""
+    if has_condition and (message_id is not None or last):
+        return "--where goes with neither --id nor --last"
     if message_id is not None and (name is not None or last):
         return "--id names one message; leave NAME and --last out"
     if last and (name is None or "-" not in name):
@@ -102,9 +108,10 @@ def _batch(
     position: int | None,
     batch_size: int,
     of_category: tuple[str | None, int | None, int | None],
+    where: str | None,
 ) -> Iterator[Message]:
     if name is None:
-        return reader.get_messages(1 if position is None else position, batch_size)
+        return reader.get_messages(1 if position is None else position, batch_size, where)
     if "-" in name:
-        return reader.get_stream_messages(name, position, batch_size)
-    return reader.get_category_messages(name, position, batch_size, *of_category)
+        return reader.get_stream_messages(name, position, batch_size, where)
+    return reader.get_category_messages(name, position, batch_size, *of_category, where)

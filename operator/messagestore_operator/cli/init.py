@@ -108,5 +108,5 @@ def _show(shape: Shape, mapped: Mapped) -> None:
     columns = [Column(header) for header in ("ID", "STREAM", "TYPE", "TIME", "PAYLOAD")]
     found = list(previews(shape, mapped))
     print_table(columns, [(*message[:-1], shown_bytes(message.payload)) for message in found[:_SHOWN]], err=True)
-    for line in set_aside(shape, found):
+    for line in set_aside(shape, mapped, found):
         echo(line, err=True)

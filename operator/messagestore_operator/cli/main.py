@@ -6,16 +6,24 @@ from typing import Annotated
 
 import typer
 
+from messagestore_operator.cli.audit import audit
+from messagestore_operator.cli.consumers import consumers
 from messagestore_operator.cli.crds import crds
 from messagestore_operator.cli.dead_letters import dead_letters
+from messagestore_operator.cli.find import messages
 from messagestore_operator.cli.get import get
 from messagestore_operator.cli.init import init
+from messagestore_operator.cli.offsets import offsets
 from messagestore_operator.cli.operator import operator
+from messagestore_operator.cli.outcome import outcome
 from messagestore_operator.cli.repair import repair
+from messagestore_operator.cli.retention_for import retention_for
+from messagestore_operator.cli.retry import pause, resume, retry
 from messagestore_operator.cli.run import run
 from messagestore_operator.cli.stats import stats
 from messagestore_operator.cli.tail import tail
 from messagestore_operator.cli.validate import validate
+from messagestore_operator.cli.verify import verify
 
 app = typer.Typer(
     name="messagestore",
@@ -34,6 +42,7 @@ Examples:
 - `messagestore run -f manifests/ --at 2026-04-06T00:00:00Z`
 - `messagestore run -f stream.yaml -o json`
 - `messagestore get s3a://lake/orders order-123`
+- `messagestore messages s3a://lake/orders --status FAILED --error time-out`
 - `messagestore tail s3a://lake/orders order`
 - `messagestore crds | kubectl apply --server-side -f -`
 """,
@@ -42,9 +51,19 @@ app.command()(init)
 app.command()(validate)
 app.command()(run)
 app.command()(get)
+app.command()(messages)
+app.command()(outcome)
 app.command()(tail)
 app.command()(stats)
 app.command()(dead_letters)
+app.command()(audit)
+app.command()(retry)
+app.command()(pause)
+app.command()(resume)
+app.command()(offsets)
+app.command()(retention_for)
+app.add_typer(consumers)
+app.command()(verify)
 app.command()(repair)
 app.command()(crds)
 app.command()(operator)

@@ -25,7 +25,7 @@ def echo(line: str, *, err: bool = False) -> None:
     typer.echo(printable(line), err=err)
 
 
-def json_text(value: dict[str, Any]) -> str:
+def json_text(value: dict[str, Any] | list[dict[str, Any]]) -> str:
     """A value as JSON, indented."""
     return plain_json(json.dumps(value, indent=4, ensure_ascii=False))
 

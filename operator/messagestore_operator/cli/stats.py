@@ -2,28 +2,66 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from messagestore_operator.cli.options import moment
 from messagestore_operator.cli.output import Output, json_text, print_yaml
 from messagestore_operator.cli.store import At, Store, Version, opened
 from messagestore_operator.cli.tables import Column, print_table, shown_time
+from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
-    from messagestore.statistics import CategoryStatistics, Statistics
+    from messagestore.statistics import CategoryStatistics, Elapsed, Share, Statistics
 
 
 def stats(
     store: Store,
     version: Version = None,
     at: At = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="PARTS",
+            help="Count messages by these instead: stream, category, type, status, one or more with commas between.",
+        ),
+    ] = None,
+    between: Annotated[
+        str | None,
+        typer.Option(
+            "--between",
+            metavar="TYPE,TYPE",
+            help="Print the time from a message of one type to the next of another in its correlation instead.",
+        ),
+    ] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option(
+            "--since", metavar="TIME", parser=moment, help="With --between: what began at this time or later."
+        ),
+    ] = None,
     output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
 ) -> None:
     """Print counts of a store: messages by category and status, dead letters by reason, and records read in all.
 
     Reads a few columns of all messages.
     """
+    if between is not None:
+        first, comma, then = between.partition(",")
+        if by is not None or not (first and comma and then):
+            typer.echo("error: --between needs two types with a comma between, and no --by", err=True)
+            raise typer.Exit(BAD_INPUT)
+        with opened(store, version, at) as reader:
+            _print_elapsed(reader.elapsed(first, then, since), output)
+        return
+    if by is not None:
+        parts = [part.strip() for part in by.split(",")]
+        with opened(store, version, at) as reader:
+            _print_shares(parts, reader.summary(parts), output)
+        return
     with opened(store, version, at) as reader:
         figures = reader.statistics()
     if output is Output.JSON:
@@ -32,6 +70,32 @@ def stats(
         print_yaml(_document(figures))
     else:
         _print(figures)
+
+
+def _print_shares(parts: list[str], shares: list[Share], output: Output) -> None:
+    if output in (Output.JSON, Output.YAML):
+        rows = [
+            dict(zip(parts, one.values, strict=True)) | {"messages": one.messages, "percent": one.percent}
+            for one in shares
+        ]
+        print_yaml({"summary": rows}) if output is Output.YAML else typer.echo(json_text({"summary": rows}))
+        return
+    columns = [Column(name.upper()) for name in (*parts, "messages", "percent")]
+    print_table(columns, [(*one.values, one.messages, f"{one.percent:.2f}") for one in shares])
+
+
+def _print_elapsed(times: Elapsed, output: Output) -> None:
+    spans = ("shortest", "median", "p95", "longest")
+    seconds = {name: None if (span := getattr(times, name)) is None else span.total_seconds() for name in spans}
+    document = {"correlations": times.correlations, "open": times.open, "seconds": seconds}
+    if output is Output.JSON:
+        typer.echo(json_text(document))
+    elif output is Output.YAML:
+        print_yaml(document)
+    else:
+        columns = [Column(name.upper()) for name in ("correlations", "open", *spans)]
+        cells = ("" if one is None else f"{one:g} s" for one in seconds.values())
+        print_table(columns, [(times.correlations, times.open, *cells)])
 
 
 def _print(figures: Statistics) -> None:

@@ -35,35 +35,58 @@ Version = Annotated[
         "--version", metavar="VERSION", min=0, help="Read this version of table messages. Default: the newest."
     ),
 ]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help="Only if this is true: \"type = 'Placed' AND retries > 2\" (docs/filters.md).",
+    ),
+]
 At = Annotated[
     datetime | None,
     typer.Option("--at", metavar="TIME", parser=moment, help="Read the store as it was at this time (RFC 3339)."),
 ]
 
 
+def _missing(error: ImportError) -> typer.Exit:
+    extra = "library,kafka" if str(error.name).startswith("confluent_kafka") else "library"
+    typer.echo(f"error: {error.name} is missing: pip install 'message-store-operator[{extra}]'", err=True)
+    return typer.Exit(FAILED)
+
+
 @contextmanager
-def opened(uri: str, version: int | None = None, at: datetime | None = None) -> Iterator[Reader]:
-    """A reader of a store. Broken messages are reported as they are found, and make the exit code 1."""
+def reporting() -> Iterator[None]:
+    """Report errors of the library, and exit with their code."""
     try:
         from messagestore.errors import ArgumentError, MessageStoreError
-        from messagestore.reader import Reader
     except ImportError as error:
-        typer.echo(f"error: {error.name} is missing: pip install 'message-store-operator[library]'", err=True)
-        raise typer.Exit(FAILED) from None
-    broken: list[BrokenMessageError] = []
-
-    def report_broken(error: BrokenMessageError) -> None:
-        broken.append(error)
-        echo(f"broken: {error}", err=True)
-
+        raise _missing(error) from None
     try:
-        with Reader(uri, version=version, at=at, on_broken=report_broken) as store:
-            yield store
+        yield
+    except ImportError as error:
+        raise _missing(error) from None
     except ArgumentError as error:
         echo(f"error: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from None
     except MessageStoreError as error:
         echo(f"error: {error}", err=True)
         raise typer.Exit(FAILED) from None
+
+
+@contextmanager
+def opened(uri: str, version: int | None = None, at: datetime | None = None) -> Iterator[Reader]:
+    """A reader of a store. Broken messages are reported as they are found, and make the exit code 1."""
+    broken: list[BrokenMessageError] = []
+
+    def report_broken(error: BrokenMessageError) -> None:
+        broken.append(error)
+        echo(f"broken: {error}", err=True)
+
+    with reporting():
+        from messagestore.reader import Reader
+
+        with Reader(uri, version=version, at=at, on_broken=report_broken) as store:
+            yield store
     if broken:
         raise typer.Exit(FAILED)

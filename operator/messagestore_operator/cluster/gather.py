@@ -6,7 +6,6 @@ application doesn't exist, and that a driver's pod is gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,6 +27,7 @@ from messagestore_operator.decide.snapshot import (
     Defaults,
     ObservedRun,
     PolicySnapshot,
+    Reader,
     ReplaySnapshot,
     RunRef,
     Snapshot,
@@ -50,8 +50,10 @@ from messagestore_operator.kube.objects import (
     created_at,
     time_of,
 )
+from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.replay import has_ended
 from messagestore_operator.translate.annotations import PAUSED
+from messagestore_operator.translate.secrets import digest
 
 _NORMAL_START = timedelta(seconds=20)
 """After this time the Events of a pod that does not run are read."""
@@ -109,7 +111,7 @@ class Gatherer:
             "runs": await self._runs(resource),
             "leases": {table: await self.lease(table) for table in sorted(tables)},
             "secrets": await self._uses(resource, streams),
-            "secrets_version": await self._secrets_version(resource),
+            "secrets_version": await self._secrets_version(resource, streams),
             "missing_kind": self._cache.missing_kind,
             "status_written": self._cache.written(key),
             "can_run": not await self._cluster.namespaces.terminating(resource.metadata.namespace),
@@ -126,22 +128,30 @@ class Gatherer:
             referring = self._cache.referring_to(resource)
             return StreamSnapshot(stream=resource, sharing=sharing, replays=replays, referring=referring, **common)
         if isinstance(resource, RetentionPolicy):
-            readers = {table_key(stream): tuple(self._readers(stream)) for stream in streams}
+            readers = {table_key(stream): tuple(await self._readers(resource, stream)) for stream in streams}
             return PolicySnapshot(policy=resource, streams=streams, readers=readers, **common)
         assert isinstance(resource, ReplayJob)
-        to = resource.spec.destination.stream
+        to = resource.spec.target
         named = {stream.metadata.name: stream for stream in streams}
         target = named.get(to.name) if to else None
         stream = named.get(resource.spec.stream_ref.name)
         return ReplaySnapshot(job=resource, stream=stream, target=target, read=read, **common)
 
-    def _readers(self, stream: MessageStream) -> Iterator[str]:
+    async def _readers(self, policy: RetentionPolicy, stream: MessageStream) -> list[Reader]:
         """The runs of replays that may be reading a stream's folder."""
+        erases = any(run.kind == "erase" and run.launched_at is None for run, _ in current_runs(policy))
+        readers = []
         for job in (job for one in (stream, *self._cache.sharing(stream)) for job in self._cache.replays_of(one)):
             current = job.status.current_run if job.status else None
-            made = current is not None and not self._cache.run((job.metadata.namespace, current.name)).empty
+            key = job.metadata.namespace, current.name if current else ""
+            made = self._observed(key)
+            if erases and made is not None and made.ref.continuous:
+                # The erasure waits for what it reports.
+                await self._read_report(key)
+                made = self._observed(key)
             if run := reader(job, made):
-                yield run
+                readers.append(run)
+        return readers
 
     def _read_tables(self, resource: Resource, streams: tuple[MessageStream, ...]) -> set[TableKey]:
         """The keys of the table that a replay still reads, in each namespace with a stream that names its folder."""
@@ -157,15 +167,17 @@ class Gatherer:
             return None
         return await self._secrets.uses(resource.metadata.namespace, secrets_of(resource, streams))
 
-    async def _secrets_version(self, resource: Resource) -> str | None:
-        """The version of the Secrets of a stream whose run goes on for ever, unless the operator may read none."""
-        if (
-            not isinstance(resource, MessageStream)
-            or resource.spec.trigger.continuous is None
-            or not self._defaults.tenancy.secrets.require_label
-        ):
+    async def _secrets_version(self, resource: Resource, streams: tuple[MessageStream, ...]) -> str | None:
+        """The version of the Secrets of a run that goes on for ever, unless the operator may read none."""
+        trigger = resource.spec.trigger if isinstance(resource, MessageStream | ReplayJob) else None
+        if trigger is None or trigger.continuous is None or not self._defaults.tenancy.secrets.require_label:
             return None
-        return await self._secrets.version(resource.metadata.namespace, secrets_of(resource, ()))
+        needs = secrets_of(resource, streams)
+        version = await self._secrets.version(resource.metadata.namespace, needs)
+        if isinstance(resource, MessageStream) or (version is None and needs):
+            return version
+        # A replay's run has parts of the spec of the stream that it reads.
+        return digest(version or "", *(str(generation(stream)) for stream in streams))
 
     def _paused(self, namespace: str) -> str | None:
         if self._defaults.paused:
@@ -182,7 +194,7 @@ class Gatherer:
 
     def _read_by(self, resource: Resource) -> tuple[Resource, ...]:
         """The resources whose predicates matter for a decision: itself, and the stream that it replays to."""
-        if not isinstance(resource, ReplayJob) or (to := resource.spec.destination.stream) is None:
+        if not isinstance(resource, ReplayJob) or (to := resource.spec.target) is None:
             return (resource,)
         target = self._cache.resource(("MessageStream", resource.metadata.namespace, to.name))
         return (resource, target) if target is not None else (resource,)

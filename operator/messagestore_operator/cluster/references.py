@@ -170,7 +170,7 @@ def streams_named(resource: Resource) -> set[str] | None:
     if isinstance(resource, RetentionPolicy):
         return None if resource.spec.stream_selector is not None else {ref.name for ref in resource.spec.stream_refs}
     if isinstance(resource, ReplayJob):
-        to = resource.spec.destination.stream
+        to = resource.spec.target
         return {resource.spec.stream_ref.name, *([to.name] if to else [])}
     return {resource.metadata.name}
 

@@ -69,7 +69,7 @@ def secrets_of(resource: Resource, streams: Iterable[MessageStream]) -> frozense
         assert isinstance(resource, ReplayJob)
         named = {stream.metadata.name: stream for stream in existing}
         source = named.get(resource.spec.stream_ref.name)
-        to = resource.spec.destination.stream
+        to = resource.spec.target
         return needed(replay_access(resource, source, named.get(to.name) if to else None)) if source else frozenset()
     except NotSupportedError:
         return frozenset()
@@ -203,7 +203,7 @@ def too_many_streams(snapshot: PolicySnapshot) -> RunError | None:
 
 def stream_missing(snapshot: ReplaySnapshot) -> RunError | None:
     """A stream that the replay names doesn't exist."""
-    to, source = snapshot.job.spec.destination.stream, snapshot.job.spec.stream_ref.name
+    to, source = snapshot.job.spec.target, snapshot.job.spec.stream_ref.name
     missing = [] if snapshot.stream else [source]
     missing += [to.name] if to and snapshot.target is None and to.name not in missing else []
     words = f"there is no MessageStream {' and no MessageStream '.join(missing)}"

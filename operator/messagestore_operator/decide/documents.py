@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from messagestore_core.addresses import Reach
 from messagestore_core.contract.run_document import (
     DeleteTask,
+    Destination,
     IngestTask,
     MaintainTask,
     PurgeTask,
     ReplayTask,
+    RoutesDestination,
     RunDocument,
     StreamDestination,
 )
@@ -33,6 +36,7 @@ from messagestore_operator.translate import (
     scrub_keys,
 )
 from messagestore_operator.translate.common import holds_of, resource_of, table_of
+from messagestore_operator.translate.replay import Routes
 from messagestore_operator.translate.storage import table_access
 
 Epochs = Mapping[TableKey, int]
@@ -99,22 +103,47 @@ def policy_run(policy: RetentionPolicy, stream: MessageStream, current: CurrentR
 
 
 def replay_run(
-    job: ReplayJob, stream: MessageStream, target: MessageStream | None, current: CurrentRun, epochs: Epochs
+    job: ReplayJob,
+    stream: MessageStream,
+    target: MessageStream | None,
+    current: CurrentRun,
+    secrets_version: str | None,
+    addresses: Reach,
+    routes: Routes | None,
+    epochs: Epochs,
 ) -> CreateRun:
-    """A run of a replay.
+    """A run of a replay; ``addresses`` are those that an HTTP endpoint's name may stand for.
+
+    Args:
+        secrets_version: see ``Snapshot``.
 
     Raises:
         NotSupportedError: the job and its streams ask for something that this release can't do.
     """
-    document = replay_document(job, stream, target, current.name, None)
+    document = replay_document(job, stream, target, current.name, None, addresses, routes)
+    goes_on = job.spec.goes_on
+    if goes_on:
+        document = _continuous(document)
     return CreateRun(
-        run=run_ref(job, current),
+        run=run_ref(job, current, continuous=goes_on, secrets_version=secrets_version if goes_on else None),
         document=_with_epochs(document, epochs),
         control=DriverControl(messages_per_second=rate(job)),
         access=replay_access(job, stream, target),
         spark=job.spec.spark,
-        always_executors=_needs_executors(current, job.status.last_run if job.status else None),
+        # One that goes on has little to do at a time.
+        always_executors=(job.spec.spark is not None and job.spec.spark.executor is not None)
+        if goes_on
+        else _needs_executors(current, job.status.last_run if job.status else None),
     )
+
+
+def _continuous(document: RunDocument) -> RunDocument:
+    """The document of a run that goes on; by itself a document is of a run that ends, as on a machine."""
+    task = document.task
+    assert isinstance(task, ReplayTask)
+    assert task.subscription is not None
+    subscription = task.subscription.model_copy(update={"continuous": True})
+    return document.model_copy(update={"task": task.model_copy(update={"subscription": subscription})})
 
 
 def rate(job: ReplayJob) -> float | None:
@@ -140,10 +169,19 @@ def _upkeep(snapshot: StreamSnapshot, current: CurrentRun) -> MaintainTask | Del
 def _with_epochs(document: RunDocument, epochs: Epochs) -> RunDocument:
     """The document with the epoch of each table that it may write."""
     table, task = _granted(document.table, epochs), document.task
-    if isinstance(task, ReplayTask) and isinstance(task.destination, StreamDestination):
-        destination = task.destination.model_copy(update={"table": _granted(task.destination.table, epochs)})
-        task = task.model_copy(update={"destination": destination})
+    if isinstance(task, ReplayTask):
+        task = task.model_copy(update={"destination": _of_epochs(task.destination, epochs)})
     return document.model_copy(update={"table": table, "task": task})
+
+
+def _of_epochs(to: Destination | RoutesDestination, epochs: Epochs) -> Destination | RoutesDestination:
+    """A destination with the epoch of a stream's table, which may be one of several."""
+    if isinstance(to, StreamDestination):
+        return to.model_copy(update={"table": _granted(to.table, epochs)})
+    if isinstance(to, RoutesDestination):
+        each = [one.model_copy(update={"destination": _of_epochs(one.destination, epochs)}) for one in to.routes]
+        return to.model_copy(update={"routes": tuple(each)})
+    return to
 
 
 def _granted(table: Table, epochs: Epochs) -> Table:

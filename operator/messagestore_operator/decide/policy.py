@@ -39,9 +39,9 @@ from messagestore_operator.decide.trigger import (
     retry_at,
     scheduled,
 )
-from messagestore_operator.status.conditions import generation
+from messagestore_operator.status.conditions import condition_of, generation
 from messagestore_operator.status.facts import Outlook, StreamResult
-from messagestore_operator.status.policy import StreamView, policy_stream, with_erasure, with_view
+from messagestore_operator.status.policy import BLOCKED, StreamView, policy_stream, with_erasure, with_view
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import api_error, broke_off_as_it_is, failed, failed_as_it_is
 from messagestore_operator.status.stream import table_status
@@ -80,6 +80,14 @@ def purge_events(before: PolicyStreamStatus | None, after: PolicyStreamStatus) -
     if after.awaiting_approval and after.preview is not None and not unchanged:
         words = f"stream {after.name}: a preview waits for its approval; status.streams has its id"
         yield EmitEvent("Normal", Reason.AWAITING_APPROVAL, words)
+
+
+def _blocked_event(before: RetentionPolicyStatus, after: RetentionPolicyStatus) -> list[EmitEvent]:
+    """An Event when messages have waited for a subscription for too long."""
+    blocked = condition_of(after, BLOCKED)
+    if blocked is None or condition_of(before, BLOCKED) is not None:
+        return []
+    return [EmitEvent("Warning", Reason.RETENTION_BLOCKED, blocked.message)]
 
 
 def _with_outcome(before: PolicyStreamStatus, ended: EndedRun) -> PolicyStreamStatus:
@@ -136,7 +144,8 @@ def decide_policy(snapshot: PolicySnapshot) -> Decision:
         update={"streams": tuple(purge.entry for purge in purges), "run_number": number or before.run_number}
     )
     views = [StreamView(purge.entry, _outlook(purge)) for purge in purges]
-    status = with_view(policy, before, known, Outlook(refusal, next_run=now_round.next), views, snapshot.now)
+    outlook, blocked_after = Outlook(refusal, next_run=now_round.next), snapshot.defaults.retention_blocked_after
+    status = with_view(policy, before, known, outlook, views, snapshot.now, blocked_after)
     return _decided(snapshot, before, status, purges, now_round)
 
 
@@ -153,7 +162,7 @@ def _decided(
         old = earlier.get(purge.entry.name)
         actions += [*run_events(old.current_run if old else None, purge.stage), *purge_events(old, purge.entry)]
         actions += purge.stage.actions
-    actions += condition_events(before, status)
+    actions += [*condition_events(before, status), *_blocked_event(before, status)]
     runs_before = [entry.current_run for entry in before.streams]
     actions += cleanup(snapshot, runs_before, [purge.entry.current_run for purge in purges])
     at_once = snapshot.now if any(purge.stage.ended for purge in purges) else None
@@ -284,11 +293,18 @@ def _one(
         current = reserve(snapshot, policy, due, number + 1, attempt)
     run = current
     tables = [table_key(stream)] if writes(policy, run.kind or "") else []
-    readers = snapshot.readers.get(table_key(stream), ()) if run.kind == "erase" else ()
+    readers = _readers(snapshot, purge.entry, stream) if run.kind == "erase" else []
     make = partial(policy_run, policy, stream, run)
     stage = launch(snapshot, PlannedRun(policy, run, tables, make, [stream], readers=readers))
     entry = purge.entry.model_copy(update={"current_run": stage.current})
     return StreamPurge(entry, stage, stream, requeue_at=stage.requeue_at)
+
+
+def _readers(snapshot: PolicySnapshot, entry: PolicyStreamStatus, stream: MessageStream) -> list[str]:
+    """The runs that must end before an erasure: all replays but continuous ones that know its tombstones."""
+    tombstones = entry.last_purge.tombstones_version if entry.last_purge else None
+    every = snapshot.readers.get(table_key(stream), ())
+    return [reader.words for reader in every if not reader.lets_erase(tombstones)]
 
 
 def _due(

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from messagestore_core.bounds import LAST_MOMENT
 from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import ReplayJob, ReplayJobStatus
+from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import Action, Decision, EmitEvent, decision
 from messagestore_operator.decide.blockers import REDELIVERY, first, held_back
 from messagestore_operator.decide.documents import rate
 from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import cleanup
 from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
-from messagestore_operator.decide.replay_runs import GONE, erasure_of, sends, start
-from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, reserve
+from messagestore_operator.decide.replay_runs import GONE, erases_beside, erasure_of, sends, start
+from messagestore_operator.decide.routes import due_at, next_tries, routes_of, stalls_at
+from messagestore_operator.decide.routes import requested as asked_for
+from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, is_outdated, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.trigger import (
     answered,
     new_request,
     next_attempt,
+    next_start,
     next_time_of,
     retry_at,
     without_missed,
@@ -28,6 +33,7 @@ from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.redelivery import with_view
 from messagestore_operator.status.replay import replay_outcome, with_progress
+from messagestore_operator.status.routes import failed_before, failing, is_of_destinations, with_states
 from messagestore_operator.status.runs import broke_off_as_it_is, failed
 from messagestore_operator.translate.annotations import reset_requested
 
@@ -39,19 +45,33 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     """Decide about a replay that ends only with its resource."""
     job = snapshot.job
     erasure = erasure_of(snapshot)
-    watched = follow(snapshot, before.current_run, _desired_run(snapshot, erasure))
+    blocker, beside = first(REDELIVERY, snapshot), _beside_erasure(snapshot, before, erasure)
+    pauses = job.spec.suspend or (erasure is not None and beside is None)
+    watched = follow(snapshot, before.current_run, _desired_run(snapshot, before, blocker, pauses=pauses))
     assert job.spec.trigger is not None
     status, events = without_missed(
         job.spec.trigger.schedule, job, recorded(before, watched), snapshot.now, suspended=job.spec.suspend
     )
-    blocker = first(REDELIVERY, snapshot)
+    if _is_requested(job, status):
+        status = asked_for(status)
     stage, wait = _next(snapshot, status, watched, blocker, erasure)
     status = _reserved(snapshot, status, stage)
-    # A run that sends messages ends a failure, and so does a pause.
-    ends = job.spec.suspend or sends(stage, before)
+    # A run that sends messages ends a failure, and so does a pause, and a run that goes on and has its destination.
+    goes_on = job.spec.goes_on and (report := replay_outcome(stage.live)) is not None and report.takes
+    ends = job.spec.suspend or sends(stage, before) or goes_on
     lasts = Lasting() if ends else lasting_of_runs(snapshot, job, before, status, blocker)
     status = status.model_copy(update={"lasting_failure": lasts.failure})
-    outlook = Outlook(blocker, stage.trouble, wait, lasting=lasts.error)
+    failures = failing(job, status)
+    stalls = stalls_at(failures, snapshot.defaults)
+    outlook = Outlook(
+        blocker,
+        stage.trouble,
+        wait,
+        progressing=goes_on,
+        lasting=lasts.error,
+        stalled=frozenset(name for name, at in stalls.items() if at <= snapshot.now),
+        next_tries=next_tries(job, failures, snapshot.defaults, snapshot.now),
+    )
     status = with_view(job, before, status, outlook, snapshot.now)
     actions: list[Action] = [*watched.actions, *events, *run_events(before.current_run, watched), *_taken_up(watched)]
     actions += condition_events(before, status)
@@ -59,6 +79,9 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     actions += cleanup(snapshot, [before.current_run], [stage.current])
     at_once = snapshot.now if watched.ended else None
     requeue_at = [*watched.requeue_at, *stage.requeue_at, wait, lasts.stalls_at, at_once]
+    requeue_at += [at for at in stalls.values() if at > snapshot.now]
+    if beside is not None and beside < LAST_MOMENT:
+        requeue_at.append(beside)
     return decision(job, job.status, status, actions, requeue_at)
 
 
@@ -76,9 +99,12 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
         "recent_runs": (run, *before.recent_runs)[:MOST_RUNS],
     }
     complete = outcome is not None and outcome.complete
-    if outcome is not None and outcome.complete and (outcome.round or 0) > (before.round or 0):
+    if outcome is not None and outcome.destinations:
+        changes |= {"round": outcome.round, "redelivered": outcome.redelivered}
+        changes["destinations"] = with_states(before.destinations, outcome.destinations, run)
+    elif outcome is not None and outcome.complete and (outcome.round or 0) > (before.round or 0):
         sent = (before.redelivered or 0) + outcome.progress.replayed
-        changes |= {"round": outcome.round, "redelivered": sent}
+        changes |= {"round": outcome.round, "redelivered": sent if outcome.cursor is None else outcome.redelivered}
     # While a selection is being sent, maintenance keeps the files that it reads.
     changes["started_at"] = None if complete else before.started_at or ended.run.launched_at
     return status.model_copy(update=changes)
@@ -87,7 +113,8 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
 def _taken_up(stage: RunStage) -> list[EmitEvent]:
     """An Event about a cursor that another resource of the name has left."""
     outcome = replay_outcome(stage.ended.report) if stage.ended else None
-    if outcome is None or outcome.cursor is None or not outcome.cursor.taken_up:
+    cursors = [outcome.cursor, *(one.cursor for one in outcome.destinations)] if outcome is not None else []
+    if not any(cursor is not None and cursor.taken_up for cursor in cursors):
         return []
     words = (
         "this ReplayJob goes on behind the cursor that an earlier one of its name has left in the store; to begin "
@@ -96,11 +123,27 @@ def _taken_up(stage: RunStage) -> list[EmitEvent]:
     return [EmitEvent("Normal", Reason.CURSOR_FOUND, words)]
 
 
-def _desired_run(snapshot: ReplaySnapshot, erasure: RunError | None) -> DesiredRun:
-    job = snapshot.job
+def _desired_run(
+    snapshot: ReplaySnapshot, status: ReplayJobStatus, blocker: RunError | None, *, pauses: bool
+) -> DesiredRun:
+    """A run that ends continues to its end; a continuous one stops for a changed spec or Secret, and for a reset."""
+    job, current = snapshot.job, status.current_run
     abort = GONE if job.metadata.deletion_timestamp is not None else None
-    pauses = job.spec.suspend or erasure is not None
-    return DesiredRun(generation(job), wanted=not pauses, stop=pauses, abort=abort, messages_per_second=rate(job))
+    run, stop = snapshot.run(current.name) if current else None, pauses
+    if current is not None and run is not None and run.ref.continuous:
+        # A destination that no try helps is tried again by another run.
+        asked = _new_reset(job, status) or (new_request(job, status) is not None and bool(failing(job, status)))
+        resets = blocker is None and snapshot.paused is None and asked
+        stop = pauses or resets or is_outdated(snapshot, current, run, blocker)
+    return DesiredRun(generation(job), wanted=not pauses, stop=stop, abort=abort, messages_per_second=rate(job))
+
+
+def _beside_erasure(snapshot: ReplaySnapshot, status: ReplayJobStatus, erasure: RunError | None) -> datetime | None:
+    """Until when the run in progress goes on beside an erasure; None if there is none of both, or it has to stop."""
+    run = snapshot.run(status.current_run.name) if status.current_run else None
+    if erasure is None or run is None or not run.ref.continuous:
+        return None
+    return erases_beside(snapshot, run)
 
 
 def _next(
@@ -126,22 +169,41 @@ def _next(
         current = reserve(snapshot, job, "replay", (status.run_number or 0) + 1, attempt)
     if erasure is not None:
         return RunStage(trouble=erasure, requeue_at=(snapshot.now + snapshot.defaults.poll_interval,)), None
-    if (held := held_back(snapshot)) is not None:
+    if (held := held_back(snapshot)) is not None and not (held.until is not None and job.spec.goes_on):
         return RunStage(trouble=held.error), held.until
-    return start(snapshot, current), None
+    return start(snapshot, current, routes_of(job, status, snapshot.defaults, snapshot.now)), None
 
 
 def _due_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | None:
     """When the next run is due; None if only a change of the resource can start one."""
     job, last, now = snapshot.job, status.last_run, snapshot.now
-    requested = new_request(job, status) is not None or _new_reset(job, status)
+    requested = _is_requested(job, status)
+    # A run that broke off for another reason says nothing about destinations.
+    by_destination = not broke_off_as_it_is(last, job) or is_of_destinations(last)
+    anew = requested or _was_cancelled(last) or failed_before(job, status)
+    # A run that goes on tries them again by itself.
+    anew = anew or (job.spec.goes_on and not is_of_destinations(last))
+    if failing(job, status) and by_destination and not anew:
+        return due_at(job, status, snapshot.defaults, now)
     if last is not None and broke_off_as_it_is(last, job) and not requested:
         return retry_at(last, job, snapshot.defaults, now)
-    if requested or failed(last) or (last is not None and last.state == "Cancelled") or _is_cut_short(status):
+    if requested or failed(last) or _was_cancelled(last) or _is_cut_short(status) or failed_before(job, status):
         return now
     trigger = job.spec.trigger
     assert trigger is not None
+    if trigger.continuous is not None:
+        # A run that ends at once must not be repeated at once.
+        return next_start(last, snapshot.defaults.backoff_base, now)
     return next_time_of(trigger, job, status, now)
+
+
+def _was_cancelled(last: FinishedRun | None) -> bool:
+    return last is not None and last.state == "Cancelled"
+
+
+def _is_requested(job: ReplayJob, status: ReplayJobStatus) -> bool:
+    """Whether a run, or a reset, is asked for that no run has been made for."""
+    return new_request(job, status) is not None or _new_reset(job, status)
 
 
 def _new_reset(job: ReplayJob, status: ReplayJobStatus) -> bool:
@@ -159,8 +221,12 @@ def _reserved(snapshot: ReplaySnapshot, status: ReplayJobStatus, stage: RunStage
     """The status with its current run; a new one handles every request and scheduled time until now."""
     current, job = stage.current, snapshot.job
     changes: dict[str, object] = {"current_run": current}
+    if job.spec.goes_on:
+        # It pins no version of the table.
+        changes["started_at"] = None
     if current is not None:
-        changes["started_at"] = status.started_at or current.launched_at
+        if not job.spec.goes_on:
+            changes["started_at"] = status.started_at or current.launched_at
         if (current.number or 0) > (status.run_number or 0):
             schedule = job.spec.trigger.schedule if job.spec.trigger else None
             changes |= {"run_number": current.number, **answered(schedule, job, status, snapshot.now)}

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
 
+from messagestore_core.addresses import Reach
+from messagestore_core.bounds import LAST_MOMENT
+from messagestore_core.clock import shifted
 from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api import MessageStream, ReplayJobStatus
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.documents import replay_run
 from messagestore_operator.decide.run_lifecycle import EndedRun, PlannedRun, RunStage, launch
-from messagestore_operator.decide.snapshot import ReplaySnapshot
-from messagestore_operator.decide.tables import replay_tables
+from messagestore_operator.decide.snapshot import ObservedRun, ReplaySnapshot
+from messagestore_operator.decide.tables import replay_tables, tombstones_of
 from messagestore_operator.status.conditions import condition_of
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.replay import replay_outcome, with_progress
 from messagestore_operator.status.runs import api_error
 from messagestore_operator.status.words import clock_time
+from messagestore_operator.translate.replay import Routes
 
 GONE = RunError(reason=Reason.DELETING, message="the ReplayJob is being deleted")
 
@@ -31,6 +36,24 @@ def erasure_of(snapshot: ReplaySnapshot) -> RunError | None:
             words = f"the replay pauses for an erasure of {lease.table.uri} by {who}, and goes on afterwards"
             return RunError(reason=Reason.ERASING, message=words)
     return None
+
+
+def erases_beside(snapshot: ReplaySnapshot, run: ObservedRun) -> datetime | None:
+    """Until when a continuous run may go on though an erasure waits for its table; None: it has to stop now.
+
+    It goes on once it has reported that it knows the tombstones of what is erased.
+    """
+    until = LAST_MOMENT
+    for lease in snapshot.read:
+        request = lease.holder_request
+        if request is None or request.kind != "erase":
+            continue
+        known, needed = tombstones_of(run), request.tombstones
+        if needed is None:
+            return None
+        if known is None or known < needed:
+            until = min(until, shifted(lease.since or request.since, snapshot.defaults.erasure_after))
+    return until if until > snapshot.now else None
 
 
 def beginning_of(snapshot: ReplaySnapshot) -> RunError | None:
@@ -59,13 +82,14 @@ def _begins(stream: MessageStream) -> bool:
     return condition_of(status, "Reconciling") is not None
 
 
-def start(snapshot: ReplaySnapshot, run: CurrentRun) -> RunStage:
+def start(snapshot: ReplaySnapshot, run: CurrentRun, routes: Routes | None = None) -> RunStage:
     """Acquire the tables that a reserved run writes, and create the run; its streams exist."""
     job, stream = snapshot.job, snapshot.stream
     assert stream is not None
     named = {one.metadata.name: one for one in (stream, snapshot.target) if one is not None}
     tables = replay_tables(job, named)
-    make = partial(replay_run, job, stream, snapshot.target, run)
+    addresses: Reach = "Private" if snapshot.defaults.tenancy.http.allow_private else "Public"
+    make = partial(replay_run, job, stream, snapshot.target, run, snapshot.secrets_version, addresses, routes)
     return launch(snapshot, PlannedRun(job, run, tables, make, list(named.values())))
 
 

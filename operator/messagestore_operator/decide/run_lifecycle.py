@@ -38,6 +38,11 @@ from messagestore_operator.status.runs import api_error, ended_run
 from messagestore_operator.status.words import clock_time, few
 from messagestore_operator.translate import numbered_run_name
 
+_FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
+"""Reasons that also stop a run in progress."""
+_REFUSED = (Reason.INVALID_SPEC, Reason.FOLDERS_OVERLAP)
+"""Reasons for which a run in progress goes on with the spec that it has."""
+
 
 @dataclass(frozen=True)
 class DesiredRun:
@@ -153,6 +158,26 @@ def follow(snapshot: Snapshot, current: CurrentRun | None, desired: DesiredRun) 
         trouble = RunError(reason=Reason.WAITING_FOR_DRIVER, message=message)
         return RunStage(seen, trouble=trouble, requeue_at=_soon(snapshot))
     return _guide(snapshot, seen, run, desired)
+
+
+def is_outdated(snapshot: Snapshot, current: CurrentRun, run: ObservedRun, blocker: RunError | None) -> bool:
+    """Whether a continuous run is to stop: it is forbidden, or another can follow with a changed spec or Secret.
+
+    Args:
+        blocker: why no other run can start.
+    """
+    if blocker is not None and blocker.reason in _FORBIDS:
+        return True
+    # While the spec is refused or the operator is paused, no run could follow.
+    followed = snapshot.paused is None and (blocker is None or blocker.reason not in _REFUSED)
+    changed = current.generation != generation(snapshot.resource)
+    return followed and (changed or _has_old_secrets(run.ref, snapshot))
+
+
+def _has_old_secrets(run: RunRef, snapshot: Snapshot) -> bool:
+    """Whether a Secret has changed: pods keep the values that they started with."""
+    known, now = run.secrets_version, snapshot.secrets_version
+    return known is not None and now is not None and known != now
 
 
 def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:

@@ -16,6 +16,7 @@ from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.decide.run_queue import RunBounds, RunQueue
 from messagestore_operator.decide.schedule import Window
+from messagestore_operator.status.policy import BLOCKED_AFTER
 from messagestore_operator.tenancy.settings import Tenancy
 
 Uses = Mapping[str, frozenset[str]]
@@ -161,6 +162,22 @@ class LeaseRequest:
     """For people, such as ``MessageStream default/orders``."""
     since: datetime
     """When it was reserved: its order in the queue."""
+    tombstones: int | None = None
+    """Of an erasure: the version of table tombstones that has all that it erases; None: not known."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """The run of a replay that may be reading a table."""
+
+    words: str
+    """For people."""
+    tombstones: int | None = None
+    """Of a continuous one: it sends nothing any more that this version of table tombstones has erased."""
+
+    def lets_erase(self, tombstones: int | None) -> bool:
+        """Whether what these tombstones have may be erased while it goes on."""
+        return None not in (tombstones, self.tombstones) and (self.tombstones or 0) >= (tombstones or 0)
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -229,12 +246,16 @@ class Defaults:
     """How long a run that was asked to stop may take to end."""
     backoff_base: timedelta = timedelta(seconds=10)
     backoff_max: timedelta = timedelta(minutes=10)
+    erasure_after: timedelta = timedelta(minutes=1)
+    """How long an erasure waits for a continuous replay to say that it knows the tombstones, until that is stopped."""
     yield_after: timedelta = timedelta(minutes=1)
     """How long another run waits for a table before a continuous run on it is stopped."""
     turn_after: timedelta = timedelta(seconds=30)
     """How long a free table waits for the first in its queue before the others may take it."""
     stalled_after: timedelta = timedelta(minutes=15)
     """How long a failure that only somebody can end may last until its resource is stalled."""
+    retention_blocked_after: timedelta = BLOCKED_AFTER
+    """How long messages may wait for a subscription until their policy says so."""
     poll_interval: timedelta = timedelta(seconds=5)
     """Time between two reconciliations while a run is in progress."""
     streams_at_once: int = 2
@@ -324,8 +345,8 @@ class PolicySnapshot(Snapshot):
     policy: RetentionPolicy
     streams: tuple[MessageStream, ...] = ()
     """Existing streams of its namespace that it names or selects."""
-    readers: Mapping[TableKey, tuple[str, ...]] = field(default_factory=dict)
-    """The runs of replays, of any namespace, that may be reading a table of these streams; for people."""
+    readers: Mapping[TableKey, tuple[Reader, ...]] = field(default_factory=dict)
+    """The runs of replays, of any namespace, that may be reading a table of these streams."""
 
     @property
     def resource(self) -> RetentionPolicy:

@@ -19,8 +19,16 @@ from messagestore_operator.decide.garbage_collection import cleanup
 from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
 from messagestore_operator.decide.leases import longest_wait
 from messagestore_operator.decide.maintenance import maintenance_due, upkeep_of
-from messagestore_operator.decide.run_lifecycle import DesiredRun, PlannedRun, RunStage, follow, launch, reserve
-from messagestore_operator.decide.snapshot import RunKind, RunRef, StreamSnapshot
+from messagestore_operator.decide.run_lifecycle import (
+    DesiredRun,
+    PlannedRun,
+    RunStage,
+    follow,
+    is_outdated,
+    launch,
+    reserve,
+)
+from messagestore_operator.decide.snapshot import RunKind, StreamSnapshot
 from messagestore_operator.decide.stream_deletion import FINALIZER, decide_deletion
 from messagestore_operator.decide.stream_record import recorded
 from messagestore_operator.decide.tables import former_tables, table_key
@@ -35,14 +43,8 @@ from messagestore_operator.decide.trigger import (
 )
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook
-from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import broke_off_as_it_is, failed
 from messagestore_operator.status.stream import with_view
-
-_FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
-"""Reasons that also stop a run in progress."""
-_REFUSED = (Reason.INVALID_SPEC, Reason.FOLDERS_OVERLAP)
-"""Reasons for which a run in progress goes on with the spec that it has."""
 
 
 @dataclass(frozen=True)
@@ -109,21 +111,8 @@ def _desired_run(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker:
     run = snapshot.run(current.name) if current else None
     if current is None or run is None or not run.ref.continuous:
         return DesiredRun(generation(stream), wanted=not suspend)
-    # While the spec is refused or the operator is paused, no run could follow.
-    followed = snapshot.paused is None and (blocker is None or blocker.reason not in _REFUSED)
-    stop = (
-        suspend
-        or (blocker is not None and blocker.reason in _FORBIDS)
-        or _others_wait_long(snapshot, run.ref.holder)
-        or (followed and (current.generation != generation(stream) or _has_old_secrets(run.ref, snapshot)))
-    )
+    stop = suspend or is_outdated(snapshot, current, run, blocker) or _others_wait_long(snapshot, run.ref.holder)
     return DesiredRun(generation(stream), wanted=not suspend, stop=stop, maintain=upkeep_of(snapshot, status, run))
-
-
-def _has_old_secrets(run: RunRef, snapshot: StreamSnapshot) -> bool:
-    """Whether a Secret has changed: pods keep the values that they started with."""
-    known, now = run.secrets_version, snapshot.secrets_version
-    return known is not None and now is not None and known != now
 
 
 def _others_wait_long(snapshot: StreamSnapshot, holder: str) -> bool:

@@ -43,7 +43,7 @@ def _after_others(snapshot: StreamSnapshot) -> Iterator[TableStatus]:
 def _after_replays_into(snapshot: StreamSnapshot) -> Iterator[TableStatus]:
     for job in snapshot.referring:
         if isinstance(job, ReplayJob) and job.status is not None and job.status.target_table is not None:
-            to = job.spec.destination.stream
+            to = job.spec.target
             if to is not None and to.name == snapshot.stream.metadata.name:
                 yield job.status.target_table
 

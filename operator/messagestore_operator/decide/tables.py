@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.run_queue import RunSlot
-from messagestore_operator.decide.snapshot import Defaults, LeaseRequest, RunKind, TableKey
+from messagestore_operator.decide.snapshot import Defaults, LeaseRequest, ObservedRun, Reader, RunKind, TableKey
 from messagestore_operator.tenancy.adoption import givers
 from messagestore_operator.translate.storage import endpoint_key, job_uri
 
@@ -45,7 +46,7 @@ def replay_tables(job: ReplayJob, streams: Mapping[str, MessageStream]) -> list[
     A replay to files writes none; a redrive into a stream marks its dead letters as sent, a redelivery its messages as
     being retried.
     """
-    to = job.spec.destination.stream
+    to = job.spec.target
     if job.spec.mode == "DryRun":
         return []
     notes = job.spec.select.due_for_retry or (to is not None and job.spec.origin == "DeadLetters")
@@ -79,7 +80,15 @@ def lease_request_of(resource: Resource, run: CurrentRun) -> LeaseRequest:
         kind=_kind(run),
         resource=f"{kind} {namespace}/{name}",
         since=run.requested_at.datetime,
+        tombstones=_erased_by(resource, run),
     )
+
+
+def _erased_by(resource: Resource, run: CurrentRun) -> int | None:
+    """The version of table tombstones with all that a policy's erasure erases."""
+    entries = resource.status.streams if isinstance(resource, RetentionPolicy) and resource.status else ()
+    purges = [one.last_purge for one in entries if one.current_run is not None and one.current_run.name == run.name]
+    return purges[0].tombstones_version if purges and purges[0] is not None and run.kind == "erase" else None
 
 
 def slots_of(resource: Resource, streams: Iterable[MessageStream]) -> Iterator[RunSlot]:
@@ -102,16 +111,23 @@ def slot_of(resource: Resource, run: CurrentRun, on: Iterable[MessageStream]) ->
     )
 
 
-def reader(job: ReplayJob, made: bool) -> str | None:
-    """The run of a replay that may be reading its stream's table, for people; None if there is none.
+def reader(job: ReplayJob, made: ObservedRun | None) -> Reader | None:
+    """The run of a replay that may be reading its stream's table; None if there is none.
 
     Args:
-        made: whether its current run has objects, though the status doesn't say yet that it was launched.
+        made: its current run, if that has objects, though the status may not say yet that it was launched.
     """
     run = job.status.current_run if job.status else None
     if run is None or not (made or run.launched_at):
         return None
-    return f"replay run {run.name} of ReplayJob {job.metadata.namespace}/{job.metadata.name}"
+    words = f"replay run {run.name} of ReplayJob {job.metadata.namespace}/{job.metadata.name}"
+    return Reader(words, tombstones_of(made))
+
+
+def tombstones_of(run: ObservedRun | None) -> int | None:
+    """The tombstones that a continuous replay has reported to know; None for any other run."""
+    outcome = run.report.outcome if run is not None and run.report is not None else None
+    return outcome.tombstones if isinstance(outcome, ReplayOutcome) else None
 
 
 def writes(resource: Resource, kind: str) -> bool:

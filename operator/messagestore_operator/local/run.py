@@ -29,11 +29,11 @@ from messagestore_core.store.offsets import ReadOffsets
 from messagestore_jobs.driver.execute import check_for_work, execute
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.local.secrets import (
+    certificate_files,
+    connection_problems,
+    credentials,
     environment,
-    kafka_credentials,
-    kafka_files,
-    kafka_problems,
-    key_problem,
+    key_problems,
     keys,
     with_local_files,
 )
@@ -75,9 +75,8 @@ def local_problems(result: LoadResult) -> list[Problem]:
         problems += item.unsupported()
         words = f"must be {LOCAL}… in a local run, which can't reach object storage"
         problems += [item.problem(one.path, words) for one in folders(resource) if not one.uri.startswith(LOCAL)]
-        if (problem := key_problem(resource, result.secrets)) is not None:
-            problems.append(item.problem(*problem))
-        problems += [item.problem(*problem) for problem in kafka_problems(resource, result.secrets)]
+        problems += [item.problem(*problem) for problem in key_problems(resource, result.secrets)]
+        problems += [item.problem(*problem) for problem in connection_problems(resource, result.secrets)]
     return problems
 
 
@@ -140,7 +139,7 @@ class LocalRun:
     def run(self) -> list[LocalResult]:
         """Run all resources, in order."""
         given = self.result.resources, self.result.secrets
-        with environment(keys(*given) | kafka_credentials(*given)), kafka_files(*given) as self.files:
+        with environment(keys(*given) | credentials(*given)), certificate_files(*given) as self.files:
             return self._run()
 
     def _run(self) -> list[LocalResult]:
@@ -194,7 +193,7 @@ class LocalRun:
         if job.spec.suspend:
             return
         stream = self._stream(job, job.spec.stream_ref.name)
-        to = job.spec.destination.stream
+        to = job.spec.target
         target = self._stream(job, to.name) if to else None
         for needed in (stream, target):
             if needed is not None and (error := self._in_the_way(needed)) is not None:

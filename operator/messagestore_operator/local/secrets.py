@@ -17,16 +17,22 @@ from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStream, Resource, RetentionPolicy
 from messagestore_operator.manifests import Secret
 from messagestore_operator.translate import CertificateMount, SecretVariable, scrub_keys, seal_keys
-from messagestore_operator.translate.kafka import USERNAME, accesses_of
+from messagestore_operator.translate.http import endpoints_of, http_needs
+from messagestore_operator.translate.kafka import USERNAME, Needs, accesses_of
 
-_Problem = tuple[tuple[str, ...], str]
+_Problem = tuple[tuple[str | int, ...], str]
 
 
-def key_problem(resource: Resource, secrets: Sequence[Secret]) -> _Problem | None:
+def key_problems(resource: Resource, secrets: Sequence[Secret]) -> Iterator[_Problem]:
     """The fields whose Secret has no key that the resource's runs need, and why."""
-    path, key = _key(resource)
-    if key is None:
-        return None
+    for path, key in _keys(resource):
+        if (problem := _key_problem(resource, path, key, secrets)) is not None:
+            yield problem
+
+
+def _key_problem(
+    resource: Resource, path: tuple[str, ...], key: SecretVariable, secrets: Sequence[Secret]
+) -> _Problem | None:
     secret = secret_of(resource, key.secret, secrets)
     if secret is None:
         return (*path, "name"), f"there is no Secret {key.secret} of this namespace in the files"
@@ -42,8 +48,8 @@ def key_problem(resource: Resource, secrets: Sequence[Secret]) -> _Problem | Non
 
 def keys(resources: Sequence[Resource], secrets: Sequence[Secret]) -> dict[str, str]:
     """The keys that runs of the resources need, by environment variable."""
-    needed = [(resource, _key(resource)[1]) for resource in resources]
-    return {key.variable: value(resource, key, secrets) for resource, key in needed if key is not None}
+    needed = [(resource, key) for resource in resources for _, key in _keys(resource)]
+    return {key.variable: value(resource, key, secrets) for resource, key in needed}
 
 
 def value(resource: Resource, wanted: SecretVariable, secrets: Sequence[Secret]) -> str:
@@ -72,20 +78,28 @@ def secret_of(like: Resource, name: str, secrets: Sequence[Secret]) -> Secret | 
     return next((secret for secret in secrets if (secret.namespace, secret.name) == wanted), None)
 
 
-def _key(resource: Resource) -> tuple[tuple[str, ...], SecretVariable | None]:
-    """The field that names the key that the resource's runs need, and the key."""
+def _keys(resource: Resource) -> Iterator[tuple[tuple[str, ...], SecretVariable]]:
+    """The fields that name keys that the resource's runs need, and the keys."""
     if isinstance(resource, MessageStream):
-        return ("spec", "integrity", "hmacSecretRef"), next(seal_keys(resource), None)
+        for number, key in enumerate(seal_keys(resource)):
+            field = ("previousSecretRefs", str(number - 1)) if number else ("hmacSecretRef",)
+            yield ("spec", "integrity", *field), key
     if isinstance(resource, RetentionPolicy):
-        return ("spec", "scrub", "keySecretRef"), next(scrub_keys(resource), None)
-    return (), None
+        yield from ((("spec", "scrub", "keySecretRef"), key) for key in scrub_keys(resource))
 
 
-def kafka_problems(resource: Resource, secrets: Sequence[Secret]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """The fields whose Secret has no value, and why."""
+def _needs(resource: Resource) -> Iterator[tuple[tuple[str | int, ...], Needs]]:
+    """What a resource needs for each Kafka cluster and HTTP endpoint, by the field that is above their references."""
     for path, access in accesses_of(resource):
-        security = (*path, "security")
-        for under, need in access.needs:
+        yield (*path, "security"), access.needs
+    for path, http in endpoints_of(resource):
+        yield path, http_needs(resource.metadata.namespace, http).named
+
+
+def connection_problems(resource: Resource, secrets: Sequence[Secret]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """The fields whose Secret has no value, and why."""
+    for security, needs in _needs(resource):
+        for under, need in needs:
             field = (*security, *under.split("."))
             secret = secret_of(resource, need.secret, secrets)
             if secret is None:
@@ -104,25 +118,26 @@ def _otherwise(need: SecretVariable | CertificateMount) -> str:
     return "; name the user in security.username" if need.key == USERNAME else ""
 
 
-def kafka_credentials(resources: Sequence[Resource], secrets: Sequence[Secret]) -> dict[str, str]:
-    """The credentials for all Kafka clusters, by environment variable."""
+def credentials(resources: Sequence[Resource], secrets: Sequence[Secret]) -> dict[str, str]:
+    """The credentials for all Kafka clusters and HTTP endpoints, by environment variable."""
     return {
         variable.variable: found
         for resource in resources
-        for _, access in accesses_of(resource)
-        for variable in access.variables
+        for _, needs in _needs(resource)
+        for _, variable in needs
+        if isinstance(variable, SecretVariable)
         if (found := value(resource, variable, secrets)) or not variable.optional
     }
 
 
 @contextmanager
-def kafka_files(resources: Sequence[Resource], secrets: Sequence[Secret]) -> Iterator[Mapping[str, str]]:
+def certificate_files(resources: Sequence[Resource], secrets: Sequence[Secret]) -> Iterator[Mapping[str, str]]:
     """Write certificates and keys to files while the block lasts; gives each file, by its path in a pod."""
     with tempfile.TemporaryDirectory(prefix="messagestore-ca-") as folder:
         files: dict[str, str] = {}
         for resource in resources:
-            for _, access in accesses_of(resource):
-                for mount in access.certificates:
+            for _, needs in _needs(resource):
+                for mount in (need for _, need in needs if isinstance(need, CertificateMount)):
                     file = Path(folder) / f"{len(files)}.pem"
                     secret = secret_of(resource, mount.secret, secrets)
                     file.write_bytes(secret.data.get(mount.key, b"") if secret else b"")

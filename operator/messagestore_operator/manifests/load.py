@@ -110,9 +110,9 @@ def _of_policy(item: Loaded, policy: RetentionPolicy, streams: Sequence[MessageS
 def _of_replay(item: Loaded, replay: ReplayJob, streams: Sequence[MessageStream]) -> Iterator[Problem]:
     if not _is_known(replay.spec.stream_ref.name, replay, streams):
         yield item.problem(("spec", "streamRef", "name"), _missing(replay.spec.stream_ref.name))
-    destination = replay.spec.destination.stream
-    if destination is not None and not _is_known(destination.name, replay, streams):
-        yield item.problem(("spec", "destination", "stream", "name"), _missing(destination.name))
+    for path, to in replay.spec.places:
+        if to.stream is not None and not _is_known(to.stream.name, replay, streams):
+            yield item.problem((*path, "stream", "name"), _missing(to.stream.name))
 
 
 def _is_known(name: str, referrer: Resource, streams: Sequence[MessageStream]) -> bool:

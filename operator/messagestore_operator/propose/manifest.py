@@ -13,7 +13,8 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.objects import is_local, local_path
 from messagestore_operator.api import API_VERSION
-from messagestore_operator.propose.mapping import Mapped, step
+from messagestore_operator.propose.mapping import Mapped
+from messagestore_operator.propose.paths import step
 from messagestore_operator.propose.shapes import Shape
 
 _SECRET = "lake-access"
@@ -41,7 +42,7 @@ def manifest(uri: str, name: str, shape: Shape, mapped: Mapped, storage: Storage
         spec.yaml_set_comment_before_after_key("storage", _SECRET_IS_MADE, indent=2)
     spec["source"] = CommentedMap(files=_files(uri, shape))
     spec["trigger"] = CommentedMap(interval="PT5M")
-    if mapped.format != "Native":
+    if mapped.format != "Native" or mapped.unwrap:
         spec["envelope"] = _envelope(mapped)
     document = CommentedMap(apiVersion=API_VERSION, kind="MessageStream", metadata=CommentedMap(name=name), spec=spec)
     document.yaml_set_start_comment(head)
@@ -104,6 +105,9 @@ def _files(uri: str, shape: Shape) -> CommentedMap:
 def _envelope(mapped: Mapped) -> CommentedMap:
     envelope = CommentedMap(format=mapped.format)
     envelope.yaml_add_eol_comment(mapped.reason, "format")
+    if mapped.unwrap:
+        envelope["unwrap"] = CommentedSeq(_flow(step._asdict()) for step in mapped.unwrap)
+        envelope.yaml_add_eol_comment("strings that hold JSON objects: these are the records", "unwrap")
     if mapped.choices:
         fields = CommentedMap({choice.field: _flow(choice.source) for choice in mapped.choices})
         for choice in mapped.choices:

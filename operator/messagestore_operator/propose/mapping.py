@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from messagestore_core.bounds import LONGEST_TEXT
+from messagestore_operator.propose.paths import Values, columns_of, name_of, plain
 from messagestore_operator.propose.shapes import Shape
+from messagestore_operator.propose.within import Step, find_steps, unwrapped
 
-_DEEPEST = 3
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _UNITS = {"Seconds": 1, "Milliseconds": 10**3, "Microseconds": 10**6, "Nanoseconds": 10**9}
 _FIRST, _LAST = 10**8, 10**10
 """Seconds since 1970 that are times of messages: from 1973 to 2286."""
@@ -23,8 +22,6 @@ _ORDER = ("messageId", "category", "streamId", "type", "correlationId", "time", 
 _STREAMS = ("streamid", "aggregateid", "entityid")
 _OF_OTHERS = ("traceid", "spanid", "parentid", "txid", "transactionid", "accountid")
 """Ids of what many messages have in common."""
-
-Values = list[Any]
 
 
 @dataclass(frozen=True)
@@ -88,17 +85,25 @@ class Choice:
     """A field of the envelope, where it comes from, and why."""
 
     field: str
-    source: Mapping[str, str]
+    source: Mapping[str, str | int]
     reason: str
+    known: bool = False
+    """Whether by the form that records have, and not guessed."""
+
+    @property
+    def outward(self) -> int:
+        """How many steps around the record its value is."""
+        return int(self.source.get("level", 1)) if "in" in self.source else 0
 
 
 @dataclass(frozen=True)
 class Mapped:
-    """How records are read: their format, and with Custom the fields."""
+    """How records are read: the steps to the record within, its format, and with Custom the fields."""
 
     format: Literal["Native", "CloudEvents", "Custom"]
     reason: str
     choices: tuple[Choice, ...] = ()
+    unwrap: tuple[Step, ...] = ()
 
 
 def map_fields(shape: Shape, category: str) -> Mapped:
@@ -112,12 +117,32 @@ def map_fields(shape: Shape, category: str) -> Mapped:
     known = _format_of(shape.records)
     if known is not None:
         return known
-    columns, count = _columns(shape.records), len(shape.records)
-    known_fields = {one.field: one for one in _known(shape.records, columns)}
-    guessed = {one.field: one for one in _guesses(columns, count, category)}
-    choices = {"messageId": _place(count), **guessed, **known_fields}
+    steps = find_steps(shape.records)
+    chains = [chain for record in shape.records if (chain := unwrapped(record, steps)) is not None]
+    *around, inner = zip(*chains, strict=True)
+    known = _format_of(inner)
+    if known is not None:
+        return replace(known, unwrap=steps)
+    choices = {"category": _constant(category), "messageId": _place(len(inner)), **_fields(inner, category)}
+    for level, outer in enumerate(reversed(around), 1):
+        for choice in _fields(outer, category).values():
+            own = choices.get(choice.field)
+            if own is None or "path" not in own.source or (choice.field == "messageId" and choice.known):
+                choices[choice.field] = _from_around(choice, level)
     order = [name for name in _ORDER if name in choices]
-    return Mapped("Custom", "fields are mapped", tuple(choices[name] for name in order))
+    return Mapped("Custom", "fields are mapped", tuple(choices[name] for name in order), steps)
+
+
+def _fields(records: Sequence[Any], category: str) -> dict[str, Choice]:
+    """The fields that records have themselves: those of a known form, and guesses."""
+    columns = columns_of(records)
+    guessed = {one.field: one for one in _guesses(columns, len(records), category)}
+    return guessed | {one.field: one for one in _known(records, columns)}
+
+
+def _from_around(choice: Choice, level: int) -> Choice:
+    around: dict[str, str | int] = {"in": "Outer"} | ({"level": level} if level > 1 else {})
+    return replace(choice, source={**choice.source, **around}, reason=f"around it: {choice.reason}")
 
 
 def _known(records: Sequence[Any], columns: Mapping[str, Values]) -> Iterator[Choice]:
@@ -127,12 +152,12 @@ def _known(records: Sequence[Any], columns: Mapping[str, Values]) -> Iterator[Ch
             for field, path in form.paths.items():
                 if _is_common(columns.get(path, []), len(records)) or field == "payload":
                     why = f"as {form.name} has it"
-                    yield _time(path, columns[path], why) if field == "time" else Choice(field, {"path": path}, why)
+                    choice = Choice(field, {"path": path}, why, known=True)
+                    yield _time(path, columns[path], why) if field == "time" else choice
             return
 
 
 def _guesses(columns: Mapping[str, Values], count: int, category: str) -> Iterator[Choice]:
-    yield _constant(category)
     yield Choice("payload", {"path": "$"}, "the whole record")
     message_id = _best(columns, _IDS, lambda values: _identifies(values, count), others=_ends_like_id)
     if message_id is not None:
@@ -147,25 +172,10 @@ def _guesses(columns: Mapping[str, Values], count: int, category: str) -> Iterat
     if correlation_id is not None:
         yield Choice("correlationId", {"path": correlation_id}, "by its name")
     left = {path: values for path, values in columns.items() if path not in (message_id, type_, time)}
-    names = (*_STREAMS, f"{_plain(category).removesuffix('s')}id")
+    names = (*_STREAMS, f"{plain(category).removesuffix('s')}id")
     stream_id = _best(left, names, lambda values: _repeats(values, count), others=_ends_like_id)
     if stream_id is not None:
         yield Choice("streamId", {"path": stream_id}, _counted(columns[stream_id], "values"))
-
-
-def step(path: str, name: str) -> str:
-    """The path of a member of what is at a path."""
-    if _PLAIN.fullmatch(name):
-        return f"{path}.{name}"
-    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
-    return f"{path}['{escaped}']"
-
-
-def value_at(record: Any, path: str) -> Any:
-    """The value at a path that this module has made; None where there is none."""
-    for name, quoted in re.findall(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\['((?:[^'\\]|\\['\\])*)'\]", path):
-        record = record.get(name or re.sub(r"\\(.)", r"\1", quoted)) if isinstance(record, dict) else None
-    return record
 
 
 def time_of(value: Any, unit: str | None) -> datetime | None:
@@ -190,25 +200,6 @@ def _format_of(records: Sequence[Any]) -> Mapped | None:
     return None
 
 
-def _columns(records: Sequence[Any]) -> dict[str, Values]:
-    """The values of each path in the records, without nulls."""
-    columns: dict[str, Values] = {}
-    for record in records:
-        for path, value in _leaves(record, "$", 1):
-            columns.setdefault(path, []).append(value)
-    return columns
-
-
-def _leaves(document: Mapping[str, Any], below: str, depth: int) -> Iterator[tuple[str, Any]]:
-    for name, value in document.items():
-        path = step(below, name)
-        if isinstance(value, dict):
-            if depth < _DEEPEST:
-                yield from _leaves(value, path, depth + 1)
-        elif value is not None:
-            yield path, value
-
-
 def _best(
     columns: Mapping[str, Values],
     names: Sequence[str],
@@ -218,23 +209,15 @@ def _best(
     """The path that fits with the best name: the first of ``names``, then ``others``; of these the one nearest to $."""
 
     def rank(path: str) -> tuple[int, int]:
-        name = _name(path)
+        name = name_of(path)
         return (names.index(name) if name in names else len(names), path.count(".") + path.count("["))
 
     candidates = [
         path
         for path in columns
-        if (_name(path) in names or others(_name(path))) and _name(path) not in _OF_OTHERS and fits(columns[path])
+        if (name_of(path) in names or others(name_of(path))) and name_of(path) not in _OF_OTHERS and fits(columns[path])
     ]
     return min(candidates, key=rank, default=None)
-
-
-def _name(path: str) -> str:
-    return _plain(re.split(r"\.|\['", path)[-1])
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def _ends_like_id(name: str) -> bool:

@@ -22,6 +22,7 @@ TERMINAL = frozenset(
     {
         Reason.ARCHIVE_TAKEN,
         Reason.CURSOR_AHEAD,
+        Reason.CURSOR_UNKNOWN,
         Reason.DESTINATION_NOT_EMPTY,
         Reason.FOLDERS_OVERLAP,
         Reason.INVALID_SPEC,
@@ -33,7 +34,9 @@ TERMINAL = frozenset(
         Reason.OBJECTS_MISSING,
         Reason.PREDICATE_REFUSED,
         Reason.REPLAY_CHANGED,
+        Reason.ROUTE_UNDECIDED,
         Reason.TABLE_REFUSED,
+        Reason.TOPIC_REFUSED,
         Reason.TOPIC_REPLACED,
     }
 )
@@ -41,6 +44,9 @@ TERMINAL = frozenset(
 
 LASTING = frozenset(
     {
+        Reason.HTTP_ADDRESS_FORBIDDEN,
+        Reason.HTTP_DENIED,
+        Reason.HTTP_REFUSED,
         Reason.KAFKA_DENIED,
         Reason.SECRET_MISSING,
         Reason.STORAGE_DENIED,
@@ -50,8 +56,29 @@ LASTING = frozenset(
 )
 """Retries go on, because the remedy is outside of the resource. After ``runs.stalledAfter`` it is Stalled."""
 
-OUTAGES = frozenset({Reason.KAFKA_UNREACHABLE, Reason.STORAGE_UNREACHABLE})
+OUTAGES = frozenset({Reason.HTTP_UNREACHABLE, Reason.KAFKA_UNREACHABLE, Reason.STORAGE_UNREACHABLE})
 """The other side doesn't answer; nobody need change anything."""
+
+OF_DESTINATION = frozenset(
+    {
+        Reason.CURSOR_AHEAD,
+        Reason.CURSOR_UNKNOWN,
+        Reason.DESTINATION_NOT_EMPTY,
+        Reason.HTTP_ADDRESS_FORBIDDEN,
+        Reason.HTTP_DENIED,
+        Reason.HTTP_REFUSED,
+        Reason.HTTP_UNREACHABLE,
+        Reason.KAFKA_DENIED,
+        Reason.KAFKA_UNREACHABLE,
+        Reason.OBJECTS_MISSING,
+        Reason.RECORD_TOO_LARGE,
+        Reason.TOPIC_MISSING,
+        Reason.TOPIC_REFUSED,
+        Reason.TOPIC_REPLACED,
+        Reason.TOPIC_UNFIT,
+    }
+)
+"""What a replay's destination refuses or lacks, so that it may concern that one alone."""
 
 LOST = frozenset({Reason.DRIVER_LOST, Reason.EVICTED, Reason.RUN_LOST})
 """A run's pods or its application were taken away, which says nothing about the run after it."""
@@ -159,16 +186,16 @@ def with_conditions(
     """The status with conditions, for the resource's present generation."""
     changes = {
         "observed_generation": generation(resource),
-        "conditions": conditions(resource, before, values, now),
+        "conditions": conditions(resource, before.conditions, values, now),
     }
     return status.model_copy(update=changes)
 
 
 def conditions(
-    resource: Resource, previous: BaseStatus | None, values: Iterable[ConditionValue], now: datetime
+    resource: Resource, previous: Iterable[Condition], values: Iterable[ConditionValue], now: datetime
 ) -> tuple[Condition, ...]:
     """The conditions of a status; those whose status did not change keep the time of their last change."""
-    before = {condition.type: condition for condition in previous.conditions} if previous else {}
+    before = {condition.type: condition for condition in previous}
     return tuple(_condition(resource, before.get(value.type), value, now) for value in values)
 
 

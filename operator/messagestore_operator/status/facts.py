@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, RunError, RunReport, TableState
@@ -38,7 +39,9 @@ class Outlook:
 
     ``blocker`` is why none can start, ``trouble`` why the current one is stuck, ``next_run`` when the next is due,
     ``lasting`` a failure that has lasted for so long that the resource is stalled. For a stream, ``paused`` is why the
-    operator starts none, and ``progressing`` whether the current run has committed a batch.
+    operator starts none. ``progressing`` is whether a stream's current run has committed a batch, or a continuous
+    replay's has reached its destination. Of several destinations, ``stalled`` names those that only a change by
+    somebody helps, and ``next_tries`` says when others that fail are tried again.
     """
 
     blocker: RunError | None = None
@@ -47,6 +50,8 @@ class Outlook:
     paused: str | None = None
     progressing: bool = False
     lasting: RunError | None = None
+    stalled: frozenset[str] = frozenset()
+    next_tries: Mapping[str, datetime] = field(default_factory=dict)
 
 
 def facts_of(report: RunReport | None) -> StoreFacts | None:

@@ -18,9 +18,11 @@ from messagestore_operator.status import policy as policy_view
 from messagestore_operator.status import redelivery as redelivery_view
 from messagestore_operator.status import replay as replay_view
 from messagestore_operator.status import stream as stream_view
+from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.facts import Outlook, StoreFacts, StreamResult, error_of
 from messagestore_operator.status.policy import StreamView, policy_stream
 from messagestore_operator.status.replay import ReplayOutlook, replay_outcome, with_progress
+from messagestore_operator.status.routes import with_states
 from messagestore_operator.status.runs import api_error, finished_run, with_counts
 from messagestore_operator.status.stream import with_store
 from messagestore_operator.status.words import clock_time
@@ -88,6 +90,9 @@ def replay_status(
         }
     if outcome is not None:
         changes |= {"round": outcome.round, "redelivered": outcome.redelivered}
+        if report is not None and outcome.destinations:
+            run = finished_run(report, "replay").model_copy(update={"generation": generation(job)})
+            changes["destinations"] = with_states(before.destinations, outcome.destinations, run)
     status = with_progress(before, report).model_copy(update=changes)
     if job.spec.trigger is not None:
         return redelivery_view.with_view(job, before, status, Outlook(failure), now)

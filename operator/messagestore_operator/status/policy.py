@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from messagestore_core.contract import run_report as contract
 from messagestore_core.contract.run_report import EraseOutcome, PurgeOutcome, RunError, RunReport
 from messagestore_operator.api import RetentionPolicy, RetentionPolicyStatus
-from messagestore_operator.api.retentionpolicy_status import LastPurge, PolicyPhase, PolicyStreamStatus, Preview
+from messagestore_operator.api.retentionpolicy_status import LastPurge, PolicyPhase, PolicyStreamStatus, Preview, Unsent
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.status.conditions import (
     TERMINAL,
@@ -32,6 +33,10 @@ from messagestore_operator.status.words import clock_time, count, few, in_status
 from messagestore_operator.translate import APPROVED_PREVIEW, approved_preview
 from messagestore_operator.translate.annotations import RUN_REQUESTED
 
+BLOCKED = "RetentionBlocked"
+"""The condition of a policy whose rules have waited for subscriptions for too long."""
+BLOCKED_AFTER = timedelta(days=7)
+_MOST_SUBSCRIPTIONS = 64
 _WAITS_FOR_TIME = (Reason.PAUSED, Reason.WAITING_FOR_WINDOW)
 _WAITS_FOR_TURN = (Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM)
 
@@ -72,7 +77,9 @@ def with_erasure(purge: LastPurge, outcome: EraseOutcome, ended_at: datetime) ->
 
 
 def _preview(preview: contract.Preview) -> Preview:
-    return in_status(Preview, preview, oldest=message_time(preview.oldest), newest=message_time(preview.newest))
+    subscriptions = tuple(in_status(Unsent, one) for one in preview.subscriptions[:_MOST_SUBSCRIPTIONS])
+    oldest, newest = message_time(preview.oldest), message_time(preview.newest)
+    return in_status(Preview, preview, oldest=oldest, newest=newest, subscriptions=subscriptions)
 
 
 def over_all(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatus]) -> dict[str, Any]:
@@ -109,6 +116,7 @@ def with_view(
     outlook: Outlook,
     streams: Sequence[StreamView],
     now: datetime,
+    blocked_after: timedelta = BLOCKED_AFTER,
 ) -> RetentionPolicyStatus:
     """The status with its phase, conditions and sums.
 
@@ -116,6 +124,7 @@ def with_view(
         status: the status with all other fields.
         outlook: of the policy itself; its next run is the next round.
         streams: in the policy's order.
+        blocked_after: how long messages may wait for a subscription.
     """
     entries = [_with_error(stream) for stream in streams]
     times = [one.next_run for one in (outlook, *(stream.outlook for stream in streams)) if one.next_run]
@@ -125,7 +134,7 @@ def with_view(
         "next_run_time": clock_time(min(times, default=None)),
         **over_all(policy, entries),
     }
-    values = _condition_values(policy, streams, outlook)
+    values = [*_condition_values(policy, streams, outlook), *_blocked(entries, blocked_after)]
     return with_conditions(policy, before, status.model_copy(update=changes), values, now)
 
 
@@ -147,6 +156,30 @@ def _condition_values(policy: RetentionPolicy, streams: Sequence[StreamView], ou
     if any(stream.entry.preview for stream in streams):
         return well(*_summary(policy, [stream.entry for stream in streams]))
     return _of_beginning(policy, streams, current, outlook.next_run)
+
+
+def _blocked(streams: Sequence[PolicyStreamStatus], blocked_after: timedelta) -> list[ConditionValue]:
+    """The condition if, at the last preview of a stream, messages had waited for a subscription for too long."""
+    found = [
+        f"stream {stream.name}: {count(one.waiting, 'message')} wait for {_whom(one)}, the first since "
+        f"{one.waiting_since}; {_state_of(one)}"
+        for stream in streams
+        if stream.preview is not None and stream.preview.as_of is not None
+        for one in stream.preview.subscriptions
+        if one.waiting_since is not None and stream.preview.as_of.datetime - one.waiting_since.datetime >= blocked_after
+    ]
+    return [ConditionValue(BLOCKED, "True", Reason.RETENTION_BLOCKED, few(found))] if found else []
+
+
+def _whom(one: Unsent) -> str:
+    kind, colon, name = one.name.partition(":")
+    return f"{kind} {name}" if colon else f"ReplayJob {one.name}"
+
+
+def _state_of(one: Unsent) -> str:
+    if one.global_position is None:
+        return "it has no cursor in the stream's store"
+    return f"its cursor is at {one.global_position}"
 
 
 def _is_stalled(streams: Sequence[StreamView], problems: Sequence[tuple[str, RunError, bool]]) -> bool:
@@ -267,6 +300,7 @@ def _summary(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatus]) -> 
     held = sum(preview.held for preview in previews)
     undecided = sum(preview.undecided for preview in previews)
     kept = (f", {held} held" if held else "") + (f", {undecided} stay undecided" if undecided else "")
+    kept += _unsent([one for preview in previews for one in preview.subscriptions])
     waiting = [stream.preview.id for stream in streams if stream.preview and stream.awaiting_approval]
     if waiting:
         return Reason.AWAITING_APPROVAL, (
@@ -277,6 +311,17 @@ def _summary(policy: RetentionPolicy, streams: Sequence[PolicyStreamStatus]) -> 
     if policy.spec.mode == "DryRun":
         return Reason.PREVIEWED, f"{count(selected, 'message')} would {verb}{kept}; mode is DryRun"
     return _summary_of_purges([stream.last_purge for stream in streams if stream.last_purge], kept)
+
+
+def _unsent(subscriptions: Sequence[Unsent]) -> str:
+    """How many messages wait for whom, and who misses how many."""
+    waiting, missed = Counter[str](), Counter[str]()
+    for one in subscriptions:
+        waiting[one.name] += one.waiting
+        missed[one.name] += one.missed
+    waits = few([f"{number} wait for {name}" for name, number in waiting.items() if number], ", ")
+    misses = few([f"{name} misses {number}" for name, number in missed.items() if number], ", ")
+    return "".join(f", {words}" for words in (waits, misses) if words)
 
 
 def _summary_of_purges(purges: list[LastPurge], kept: str) -> tuple[Reason, str]:

@@ -43,6 +43,12 @@ class Reason(StrEnum):
         "A subscription was made again under its name, and goes on behind the cursor of before.",
         "Nothing, if this is intended. Else set annotation `messagestore.dev/reset-to`.",
     )
+    RETENTION_BLOCKED = (
+        "RetentionBlocked",
+        "Messages that [`consumedBy`](retention.md#consumed-by-all-then-gone) keeps have waited for a subscription for "
+        "longer than `runs.retentionBlockedAfter`. The message names it. All other messages leave as the rules say.",
+        "See why that ReplayJob doesn't send; if nobody needs it any more, take it out of `consumedBy`.",
+    )
     REPLAYED = ("Replayed", "The whole selection was sent.")
     SUSPENDED = ("Suspended", "`spec.suspend` is true.", "Set it to false to continue.")
     SOURCE_NOT_FOUND = (
@@ -259,6 +265,27 @@ class Reason(StrEnum):
         "belongs to a newer release. No run starts; a run in progress continues.",
         "Change what the message names.",
     )
+    HTTP_ADDRESS_FORBIDDEN = (
+        "HttpAddressForbidden",
+        "The name of an HTTP endpoint stands for an address that runs may not reach.",
+        "Name another endpoint; for one in a private network, such as a Service, ask who runs the operator to set "
+        "`tenancy.http.allowPrivate`.",
+    )
+    HTTP_DENIED = (
+        "HttpDenied",
+        "An HTTP endpoint refuses all messages: it answers 401, 403, 404, 410 or with a redirect.",
+        "Correct `destination.http.url`, the Secret of its header, or what the endpoint allows.",
+    )
+    HTTP_REFUSED = (
+        "HttpRefused",
+        "An HTTP endpoint refuses a message, whose global position the message names, and there is no `deadLetter`.",
+        "Make the endpoint take it, give `destination.http.delivery.deadLetter`, or move the cursor past it.",
+    )
+    HTTP_UNREACHABLE = (
+        "HttpUnreachable",
+        "An HTTP endpoint can't be reached, doesn't answer, or answers 408, 425, 429 or 5xx.",
+        "Nothing at first: it is retried. If it stays, check the endpoint, its certificate and the network.",
+    )
     KAFKA_DENIED = (
         "KafkaDenied",
         "Kafka's brokers refuse the user.",
@@ -323,6 +350,26 @@ class Reason(StrEnum):
         "A selected record is too large for the topic.",
         "Raise the topic's `max.message.bytes`, or exclude the message from the selection.",
     )
+    CURSOR_UNKNOWN = (
+        "CursorUnknown",
+        "A continuous replay broke off, and the cluster has forgotten how much of its last round has arrived: "
+        "`offsets.retention.minutes` had passed before the next run. Nothing is sent.",
+        "Look which message the topic has last, and set annotation `messagestore.dev/reset-to` to the first position "
+        "that is to be sent ([replay.md](replay.md#subscriptions)).",
+    )
+    DESTINATIONS_FAILED = (
+        "DestinationsFailed",
+        "One or several of a replay's `destinations` don't take what is sent; the message says which, and why. Others "
+        "go on. If all fail, so does the run.",
+        "See the reason of each in `status.destinations`. They are tried again, unless only a change helps.",
+    )
+    ROUTE_UNDECIDED = (
+        "RouteUndecided",
+        "The `where` of one of several destinations can't be computed for a message, whose global position the message "
+        "names, and no destination has `otherwise`. This destination has all before it; others go on.",
+        "Change `where`, give another destination `otherwise: true`, or move the cursor past the message "
+        "([replay.md](replay.md#routes)).",
+    )
     CURSOR_AHEAD = (
         "CursorAhead",
         "A subscription has sent messages at positions that its store has not reached, as the store was laid back from "
@@ -383,6 +430,21 @@ class Reason(StrEnum):
         "TopicMissing",
         "A topic that the resource names doesn't exist, or the user may not see it.",
         "Create it, or correct its name.",
+    )
+    TOPIC_REFUSED = (
+        "TopicRefused",
+        "Messages name the topics that a replay sends to, and one, whose global position is told, names none, or one "
+        "that `topicFrom.pattern` does not match. No destination has `otherwise`, or that has passed the message. This "
+        "destination has all before it; others go on.",
+        "Change `topicFrom`, give another destination `otherwise: true`, or move the cursor past the message "
+        "([kafka.md](kafka.md#topics-that-messages-name)).",
+    )
+    TOPIC_UNFIT = (
+        "TopicUnfit",
+        "The topic of a replay with `envelope: Original` lacks partitions of the records, these came from several "
+        "topics, or it can't be made as it was.",
+        "Do what the message says: give the topic as many partitions, select the records of one topic, or make the "
+        "topic yourself.",
     )
     TOPIC_REPLACED = (
         "TopicReplaced",

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from messagestore_core.contract.run_report import CursorState, ReplayOutcome, RunError, RunReport
 from messagestore_operator.api import ReplayJob, ReplayJobStatus
-from messagestore_operator.api.replayjob import Destination
+from messagestore_operator.api.destinations import Destination
+from messagestore_operator.api.replayjob import ReplayJobSpec
 from messagestore_operator.api.replayjob_status import (
     CursorStatus,
     DestinationStatus,
@@ -28,9 +29,13 @@ from messagestore_operator.status.conditions import (
 )
 from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.reasons import Reason
+from messagestore_operator.status.routes import with_states
 from messagestore_operator.status.stream import table_status
-from messagestore_operator.status.words import clock_time, count
+from messagestore_operator.status.words import clock_time, count, in_status
+from messagestore_operator.translate.http import host_of
 
+_LONGEST, _MOST = 1024, 20
+"""Of findings in the status."""
 ENDED = ("Succeeded", "Failed", "Cancelled")
 
 
@@ -42,27 +47,28 @@ def with_progress(before: ReplayJobStatus, report: RunReport | None) -> ReplayJo
     changes: dict[str, object] = {
         "selection": Selection(**outcome.selection.model_dump()),
         "progress": Progress(**outcome.progress.model_dump()),
+        "findings": tuple(found[:_LONGEST] for found in outcome.findings[:_MOST]),
     }
     if outcome.table is not None:
         changes["table"] = table_status(outcome.table)
     if outcome.target_table is not None:
         changes["target_table"] = table_status(outcome.target_table)
     if outcome.cursor is not None:
-        changes |= {"destinations": (_destination(outcome.cursor),), "last_reset": outcome.cursor.reset}
+        changes |= {"destinations": (_destination(outcome.cursor, before),), "last_reset": outcome.cursor.reset}
+        if report is not None and report.state == "Running":
+            changes |= {"round": outcome.round, "redelivered": outcome.redelivered}
+    if outcome.destinations:
+        changes["destinations"] = with_states(before.destinations, outcome.destinations, current=before.current_run)
+        if any(one.going_on is not None for one in outcome.destinations):
+            changes |= {"round": outcome.round, "redelivered": outcome.redelivered}
     return before.model_copy(update=changes)
 
 
-def _destination(cursor: CursorState) -> DestinationStatus:
-    lag = cursor.lag
+def _destination(cursor: CursorState, before: ReplayJobStatus) -> DestinationStatus:
     return DestinationStatus(
-        cursor=CursorStatus(
-            global_position=cursor.global_position, resets=cursor.resets, missed=cursor.missed, erased=cursor.erased
-        ),
-        lag=SubscriptionLag(
-            as_of=clock_time(lag.as_of),
-            records=lag.records,
-            oldest_pending_time=clock_time(lag.oldest_pending_time) if lag.oldest_pending_time else None,
-        ),
+        conditions=before.destinations[0].conditions if before.destinations else (),
+        cursor=in_status(CursorStatus, cursor),
+        lag=in_status(SubscriptionLag, cursor.lag),
     )
 
 
@@ -71,12 +77,19 @@ def replay_outcome(report: RunReport | None) -> ReplayOutcome | None:
     return report.outcome if report is not None and isinstance(report.outcome, ReplayOutcome) else None
 
 
-def short_destination(destination: Destination) -> str:
+def short_destination(spec: ReplayJobSpec) -> str:
+    """The destination in short, or how many there are."""
+    return _short(spec.destination) if spec.destination is not None else count(len(spec.destinations), "destination")
+
+
+def _short(destination: Destination) -> str:
     """A destination in short: its kind and the last part of its name."""
     if destination.stream is not None:
         return f"stream/{destination.stream.name}"
     if destination.kafka is not None:
-        return f"kafka/{destination.kafka.topic}"
+        return f"kafka/{destination.kafka.topic or 'topicFrom'}"
+    if destination.http is not None:
+        return f"http/{host_of(destination.http.url)}"
     assert destination.files is not None
     return f"files/{destination.files.uri.rstrip('/').rpartition('/')[2]}"
 
@@ -107,7 +120,7 @@ def with_view(
     ended = clock_time(now) if phase in ENDED else None
     changes = {
         "phase": phase,
-        "destination": short_destination(job.spec.destination),
+        "destination": short_destination(job.spec),
         "finished_at": status.finished_at or ended,
     }
     values = _condition_values(job, status, outlook, phase)
@@ -133,7 +146,7 @@ def _condition_values(
     job: ReplayJob, status: ReplayJobStatus, outlook: ReplayOutlook, phase: ReplayPhase
 ) -> list[ConditionValue]:
     if phase == "Succeeded":
-        return _complete(job, status.selection, status.progress)
+        return _complete(job, status)
     if outlook.given_up is not None:
         error = outlook.given_up
         return [*stuck(error.reason, error.message), ConditionValue("Failed", "True", error.reason, error.message)]
@@ -175,10 +188,12 @@ def _of_work(
     return under_way(Reason.PENDING, "no run has started yet")
 
 
-def _complete(job: ReplayJob, selection: Selection | None, progress: Progress | None) -> list[ConditionValue]:
+def _complete(job: ReplayJob, status: ReplayJobStatus) -> list[ConditionValue]:
     """The conditions of a complete replay."""
-    reason, message = _summary(job, selection, progress)
-    return [*well(reason, message), ConditionValue("Complete", "True", reason, message), *degraded(progress)]
+    reason, message = _summary(job, status.selection, status.progress)
+    if status.findings:
+        message += f"; {count(len(status.findings), 'finding')} in status.findings, the first: {status.findings[0]}"
+    return [*well(reason, message), ConditionValue("Complete", "True", reason, message), *degraded(status.progress)]
 
 
 def degraded(progress: Progress | None) -> list[ConditionValue]:
@@ -199,9 +214,13 @@ def _summary(job: ReplayJob, selection: Selection | None, progress: Progress | N
         selected = selection.messages if selection else 0
         return Reason.PREVIEWED, f"{count(selected, what)} would be replayed; mode is DryRun"
     sent, failed = (progress.replayed, progress.failed) if progress else (0, 0)
-    replayed = f"{count(sent, what)} replayed to {short_destination(job.spec.destination)}{_taken(progress)}"
+    replayed = f"{count(sent, what)} replayed to {short_destination(job.spec)}{_taken(progress)}"
     if progress and progress.erased:
         replayed += f", {progress.erased} erased since they were selected"
+    if progress and progress.expired:
+        replayed += f", {progress.expired} skipped as they have expired"
+    if progress and progress.set_aside:
+        replayed += f", {progress.set_aside} refused and set aside"
     if failed:
         return Reason.MESSAGES_BROKEN, f"{replayed}, {failed} not sent"
     return Reason.REPLAYED, replayed

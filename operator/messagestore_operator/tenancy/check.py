@@ -8,9 +8,10 @@ from typing import Any
 from messagestore_operator.api import Resource
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.tenancy.endpoints import endpoints_not_allowed
-from messagestore_operator.tenancy.settings import KafkaBounds, Tenancy
+from messagestore_operator.tenancy.settings import HttpBounds, KafkaBounds, Tenancy
 from messagestore_operator.tenancy.sizes import sizes_not_allowed
 from messagestore_operator.tenancy.storage import folders_not_allowed
+from messagestore_operator.translate.http import endpoints_of, host_of
 from messagestore_operator.translate.kafka import accesses_of
 from messagestore_operator.translate.refusal import RefusedField
 
@@ -24,6 +25,7 @@ def not_allowed(resource: Resource, tenancy: Tenancy) -> tuple[RefusedField, ...
         *folders_not_allowed(resource, tenancy.storage),
         *endpoints_not_allowed(resource),
         *refused_protocols(resource, tenancy.kafka),
+        *hosts_not_allowed(resource, tenancy.http),
     )
 
 
@@ -54,6 +56,15 @@ def conf_not_allowed(spark: Spark, allowed: Collection[str] | None) -> Iterator[
         if allowed is not None and name not in allowed:
             words = "is none of the Spark settings that the operator's settings allow (tenancy.conf)"
             yield RefusedField(("spec", "spark", "conf", name), words)
+
+
+def hosts_not_allowed(resource: Resource, bounds: HttpBounds) -> Iterator[RefusedField]:
+    """The URLs of a replay whose hosts are not allowed."""
+    for path, http in endpoints_of(resource):
+        host = host_of(http.url).lower()
+        if not any(host.endswith(one[1:]) if one.startswith("*") else host == one for one in bounds.hosts):
+            words = f"{host} is none of the hosts that the operator's settings allow (tenancy.http.hosts)"
+            yield RefusedField((*path, "url"), words)
 
 
 def refused_protocols(resource: Resource, bounds: KafkaBounds) -> Iterator[RefusedField]:

@@ -85,7 +85,10 @@ def predicates_of(document: Mapping[str, Any]) -> Iterator[tuple[Path, Predicate
             *((path, "MESSAGE_COLUMNS") for path in _matches(document, "holds")),
         ],
         "RetentionPolicy": [(path, "MESSAGE_COLUMNS") for path in _matches(document, "rules")],
-        "ReplayJob": [(("spec", "select"), replayed)],
+        "ReplayJob": [
+            (("spec", "select"), replayed),
+            *((path, "SUBSCRIPTION_COLUMNS") for path in _items(document, "destinations")),
+        ],
     }
     for path, columns in fields.get(str(document.get("kind")), []):
         text = _at(document, (*path, "where"))
@@ -94,8 +97,12 @@ def predicates_of(document: Mapping[str, Any]) -> Iterator[tuple[Path, Predicate
 
 
 def _matches(document: Mapping[str, Any], field: str) -> list[Path]:
+    return [(*path, "match") for path in _items(document, field)]
+
+
+def _items(document: Mapping[str, Any], field: str) -> list[Path]:
     items = _at(document, ("spec", field))
-    return [("spec", field, index, "match") for index in range(len(items))] if isinstance(items, list) else []
+    return [("spec", field, index) for index in range(len(items))] if isinstance(items, list) else []
 
 
 def _at(value: Any, path: Path) -> Any:

@@ -49,6 +49,26 @@ class KafkaBounds(Model):
     )
 
 
+AllowedHost = Annotated[
+    str, Field(strict=True, max_length=253, pattern=r"^(\*\.)?[a-z0-9:\[\]]([a-z0-9.:\[\]-]*[a-z0-9\]])?$")
+]
+"""A host in small letters, or ``*.`` and the end of hosts."""
+
+
+class HttpBounds(Model):
+    """Limits for HTTP endpoints."""
+
+    hosts: Annotated[tuple[AllowedHost, ...], Field(max_length=256)] = Field(
+        default=(),
+        description="Hosts that replays may send to. *.example.org is for all below example.org. If empty, none.",
+    )
+    allow_private: bool = Field(
+        default=False,
+        description="Let their names stand for addresses of private networks, such as Services of the cluster. "
+        "Loopback and link-local addresses and metadata services are always refused.",
+    )
+
+
 class Tenancy(Model):
     """What resources may ask for; by default, only what stays within their own namespace."""
 
@@ -69,5 +89,6 @@ class Tenancy(Model):
     )
     sizes: SizeBounds = Field(default=SizeBounds(), description="The largest run that a resource may ask for.")
     secrets: SecretBounds = Field(default=SecretBounds(), description="Which Secrets runs may use.")
+    http: HttpBounds = Field(default=HttpBounds(), description="Which HTTP endpoints replays may send to.")
     kafka: KafkaBounds = Field(default=KafkaBounds(), description="How runs may connect to Kafka.")
     storage: StorageBounds = Field(default=StorageBounds(), description="Which folders resources may name.")

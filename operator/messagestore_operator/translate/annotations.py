@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from messagestore_core.contract.run_document import Reset, StartPoint
@@ -16,6 +17,8 @@ PAUSED = f"{GROUP}/paused"
 """Annotation of a namespace."""
 RELEASE_TABLE_TO = f"{GROUP}/release-table-to"
 RESET_TO = f"{GROUP}/reset-to"
+_LONGEST = 1024
+"""Of a value that the status repeats; nested as deep as this allows, JSON is still read."""
 RUN_REQUESTED = f"{GROUP}/run-requested"
 
 
@@ -41,14 +44,38 @@ def reset_requested(job: ReplayJob) -> str | None:
 
 
 def reset_to(job: ReplayJob) -> Reset | None:
-    """Where a subscription's cursor is to be moved: Beginning, Now, a global position, or a time of RFC 3339 in UTC.
+    """Where a subscription's cursors are to be moved: Beginning, Now, a global position, or a time of RFC 3339 in UTC.
 
     Raises:
-        ValueError: the value is none of these.
+        ValueError: the value is none of these, and no JSON object.
     """
     text = reset_requested(job)
-    if text is None:
-        return None
+    return None if text is None or _is_by_name(text) else _reset(text)
+
+
+def resets_by_name(job: ReplayJob) -> dict[str, Reset]:
+    """Where the cursors of some of several destinations are to be moved, from a JSON object by their names.
+
+    Raises:
+        ValueError: the value is no such object, or names no destination.
+    """
+    text = reset_requested(job)
+    if text is None or not _is_by_name(text):
+        return {}
+    if len(text) > _LONGEST:
+        raise ValueError("too long")
+    by_name = json.loads(text)
+    names = {to.name for to in job.spec.destinations}
+    if unknown := by_name.keys() - names:
+        raise ValueError(f"names no destination: {', '.join(sorted(unknown))}")
+    return {name: _reset(str(to)) for name, to in by_name.items()}
+
+
+def _is_by_name(text: str) -> bool:
+    return text.lstrip().startswith("{")
+
+
+def _reset(text: str) -> Reset:
     if text == "Beginning":
         return Reset(value=text, to=StartPoint(at="Beginning"))
     if text == "Now":

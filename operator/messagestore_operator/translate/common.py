@@ -49,10 +49,11 @@ def table_of(stream: MessageStream, adopt_from: tuple[store_contract.FormerOwner
 
 def integrity_of(stream: MessageStream) -> record_contract.Integrity | None:
     """How the stream's messages are sealed."""
-    integrity, key = stream.spec.integrity, next(seal_keys(stream), None)
-    if integrity is None or key is None:
+    if stream.spec.integrity is None:
         return None
-    return as_document(record_contract.Integrity, integrity, key_environment=key.variable)
+    current, *previous = (key.variable for key in seal_keys(stream))
+    keys: dict[str, Any] = {"key_environment": current, "previous_environments": tuple(previous)}
+    return as_document(record_contract.Integrity, stream.spec.integrity, **keys)
 
 
 def translators_of(stream: MessageStream) -> tuple[record_contract.Translator, ...]:

@@ -13,11 +13,11 @@ from typing import NamedTuple, TypeAlias
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.common import Storage
-from messagestore_operator.api.replayjob import FilesDestination
+from messagestore_operator.api.destinations import DeadLetterFolder, FilesDestination
 from messagestore_operator.api.retentionpolicy import Archive
 from messagestore_operator.api.sources import FilesSource
 from messagestore_operator.translate.refusal import RefusedField
-from messagestore_operator.translate.storage import endpoint_key, files_sources
+from messagestore_operator.translate.storage import endpoint_key, files_sources, written_folders
 
 Field: TypeAlias = tuple[str | int, ...]
 """A field, by its path in the manifest."""
@@ -75,8 +75,9 @@ def folders(resource: Resource) -> Iterator[Folder]:
                 yield Folder((*path, "archiveUri"), files.archive_uri, (*path, "storage"), files.storage, Role.DONE)
     elif isinstance(resource, RetentionPolicy) and resource.spec.archive is not None:
         yield _folder(("spec", "archive"), resource.spec.archive, Role.ARCHIVE)
-    elif isinstance(resource, ReplayJob) and resource.spec.destination.files is not None:
-        yield _folder(("spec", "destination", "files"), resource.spec.destination.files, Role.DESTINATION)
+    elif isinstance(resource, ReplayJob):
+        for path, written in written_folders(resource):
+            yield _folder(path, written, Role.DESTINATION if path[-2] != "deadLetter" else Role.ARCHIVE)
 
 
 def beyond_pods(resource: Resource) -> tuple[RefusedField, ...]:
@@ -177,5 +178,7 @@ def _share_a_table(one: Resource, other: Resource) -> bool:
     return len(tables) == 2 and tables[0] == tables[1]
 
 
-def _folder(path: Field, named: FilesSource | Archive | FilesDestination, role: Role, removes: bool = False) -> Folder:
+def _folder(
+    path: Field, named: FilesSource | Archive | FilesDestination | DeadLetterFolder, role: Role, removes: bool = False
+) -> Folder:
     return Folder((*path, "uri"), named.uri, (*path, "storage"), named.storage, role, removes)

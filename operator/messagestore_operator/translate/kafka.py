@@ -11,10 +11,12 @@ from dataclasses import dataclass, replace
 from messagestore_core.contract import records as record_contract
 from messagestore_operator.api import MessageStream, ReplayJob, Resource
 from messagestore_operator.api.common import CaSecretRef, ClientCertificateSecretRef, KafkaSecurity
-from messagestore_operator.api.replayjob import KafkaDestination
+from messagestore_operator.api.destinations import KafkaDestination
+from messagestore_operator.api.replayjob import Path
 from messagestore_operator.api.sources import KafkaSource
 from messagestore_operator.translate import storage
 from messagestore_operator.translate.common import as_document
+from messagestore_operator.translate.http import endpoints_of, http_needs
 from messagestore_operator.translate.secrets import SecretVariable, Use, digest
 from messagestore_operator.translate.storage import CA_FOLDER, CertificateMount, StorageAccess
 
@@ -106,15 +108,15 @@ def _client_certificate(
     return files, tuple(("clientCertificateSecretRef", mount) for mount in dict.fromkeys((certificate, key)))
 
 
-def accesses_of(resource: Resource) -> list[tuple[tuple[str, ...], KafkaAccess]]:
+def accesses_of(resource: Resource) -> list[tuple[Path, KafkaAccess]]:
     """The access to each cluster that a resource names, by field."""
-    named: list[tuple[tuple[str, ...], KafkaSource | KafkaDestination | None]] = []
+    named: list[tuple[Path, KafkaSource | KafkaDestination | None]] = []
     if isinstance(resource, MessageStream):
         named.append((("spec", "source", "kafka"), resource.spec.source.kafka))
         if resource.spec.lifecycle is not None:
             named.append((("spec", "lifecycle", "source", "kafka"), resource.spec.lifecycle.source.kafka))
     elif isinstance(resource, ReplayJob):
-        named.append((("spec", "destination", "kafka"), resource.spec.destination.kafka))
+        named += [((*path, "kafka"), to.kafka) for path, to in resource.spec.places]
     namespace = resource.metadata.namespace
     return [(path, kafka_access(namespace, kafka.bootstrap_servers, kafka.security)) for path, kafka in named if kafka]
 
@@ -122,11 +124,6 @@ def accesses_of(resource: Resource) -> list[tuple[tuple[str, ...], KafkaAccess]]
 def source_accesses(stream: MessageStream) -> tuple[KafkaAccess, ...]:
     """The access that an ingest of the stream needs for messages and status updates from Kafka."""
     return tuple(access for _, access in accesses_of(stream))
-
-
-def destination_access(job: ReplayJob) -> KafkaAccess | None:
-    """The access that a replay needs, if it sends to Kafka."""
-    return next((access for _, access in accesses_of(job)), None)
 
 
 def kafka_source(namespace: str, kafka: KafkaSource) -> record_contract.KafkaSource:
@@ -150,8 +147,13 @@ def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream |
     Raises:
         NotSupportedError: a folder is not on a supported object store, or storages contradict each other.
     """
-    kafka = destination_access(job)
-    return _with(storage.replay_access(job, stream, target), *([kafka] if kafka else []))
+    access = _with(storage.replay_access(job, stream, target), *(kafka for _, kafka in accesses_of(job)))
+    endpoints = [http_needs(job.metadata.namespace, http) for _, http in endpoints_of(job)]
+    return replace(
+        access,
+        variables=(*access.variables, *dict.fromkeys(one.header for one in endpoints if one.header)),
+        certificates=(*access.certificates, *dict.fromkeys(one.authority for one in endpoints if one.authority)),
+    )
 
 
 def _with(access: StorageAccess, *clusters: KafkaAccess) -> StorageAccess:

@@ -56,9 +56,12 @@ def request_digest(job: ReplayJob) -> str | None:
     if job.metadata.uid:
         return None
     spec = job.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=_SENT)
-    for destination in spec["destination"].values():
-        for access in ("storage", "security"):
-            destination.pop(access, None)
+    if (destination := spec.get("destination")) is not None:
+        for place in ("files", "kafka"):
+            for access in ("storage", "security"):
+                destination.get(place, {}).pop(access, None)
+        if job.spec.destination is not None and (http := job.spec.destination.http) is not None:
+            destination["http"] = http.url
     return _digest([json.dumps(spec, sort_keys=True)])
 
 

@@ -20,6 +20,7 @@ class Use(StrEnum):
 
     STORAGE = "storage"
     KAFKA = "kafka"
+    HTTP = "http"
     SEAL = "seal"
     """A key for sealing messages or hashing values."""
     CA = "ca"
@@ -38,10 +39,11 @@ class SecretVariable:
 
 
 def seal_keys(*streams: MessageStream) -> Iterator[SecretVariable]:
-    """The keys of the streams that seal their messages."""
+    """The keys of the streams that seal their messages, of each the current one first."""
     for stream in streams:
         if (integrity := stream.spec.integrity) is not None:
-            yield _of(stream.metadata.namespace, integrity.hmac_secret_ref)
+            for reference in (integrity.hmac_secret_ref, *integrity.previous_secret_refs):
+                yield _of(stream.metadata.namespace, reference)
 
 
 def scrub_keys(policy: RetentionPolicy) -> Iterator[SecretVariable]:

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 from messagestore_core.contract import stores as store_contract
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.api.common import CaSecretRef, Storage
+from messagestore_operator.api.destinations import DeadLetterFolder, FilesDestination
+from messagestore_operator.api.replayjob import Path
 from messagestore_operator.api.sources import FilesSource
 from messagestore_operator.translate.refusal import NotSupportedError, RefusedField
 from messagestore_operator.translate.secrets import SecretVariable, Use, seal_keys
@@ -107,10 +109,19 @@ def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream |
     locations = [_table(stream)]
     if target is not None:
         locations.append(_table(target))
-    if (files := job.spec.destination.files) is not None:
-        path = ("spec", "destination", "files", "uri")
-        locations.append(StorageLocation(path, files.uri, files.storage or stream.spec.storage, _name(job)))
+    for path, folder in written_folders(job):
+        storage = folder.storage or stream.spec.storage
+        locations.append(StorageLocation((*path, "uri"), folder.uri, storage, _name(job)))
     return _with_keys(access(locations), stream, *([target] if target is not None else []))
+
+
+def written_folders(job: ReplayJob) -> Iterator[tuple[Path, FilesDestination | DeadLetterFolder]]:
+    """The folders of files that a replay writes to, and of messages that an endpoint refuses, each with its field."""
+    for path, to in job.spec.places:
+        if to.files is not None:
+            yield (*path, "files"), to.files
+        if to.http is not None and to.http.delivery.dead_letter is not None:
+            yield (*path, "http", "delivery", "deadLetter", "files"), to.http.delivery.dead_letter.files
 
 
 def stream_locations(stream: MessageStream) -> list[StorageLocation]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from messagestore_core.paths import steps
 from messagestore_operator.api import MessageStream, ReplayJob, Resource
-from messagestore_operator.translate.annotations import RESET_TO, reset_to
+from messagestore_operator.api.envelope import FieldMapping
+from messagestore_operator.api.sources import FilesSource
+from messagestore_operator.translate.annotations import RESET_TO, reset_to, resets_by_name
 from messagestore_operator.translate.folders import folders, own_overlaps
 from messagestore_operator.translate.refusal import NotSupportedError, RefusedField
 from messagestore_operator.translate.storage import out_of_reach, refused_locations, stream_locations
@@ -34,14 +37,19 @@ def _of_reset(resource: Resource) -> Iterator[RefusedField]:
     if isinstance(resource, ReplayJob):
         try:
             reset_to(resource)
+            resets_by_name(resource)
         except ValueError:
-            words = "must be Beginning, Now, a global position, or a time in UTC such as 2026-01-05T08:00:00Z"
+            words = (
+                "must be Beginning, Now, a global position, or a time in UTC such as 2026-01-05T08:00:00Z; or a JSON "
+                'object of these by names of spec.destinations, such as {"eu": "Beginning"}'
+            )
             yield RefusedField(("metadata", "annotations", RESET_TO), words)
 
 
 def _of_envelope(stream: MessageStream) -> Iterator[RefusedField]:
     """Mappings that can find nothing, or only values that the field can't have."""
-    envelope, of_kafka = stream.spec.envelope, stream.spec.source.kafka is not None
+    envelope, files = stream.spec.envelope, stream.spec.source.files
+    of_kafka = files is None
     fields = envelope.fields.given() if envelope.fields else {}
     mapped = {("fields", name): mapping for name, mapping in fields.items()}
     mapped |= {("addHeaders", name): mapping for name, mapping in envelope.add_headers.items()}
@@ -49,6 +57,8 @@ def _of_envelope(stream: MessageStream) -> Iterator[RefusedField]:
         path = ("spec", "envelope", part, name)
         if mapping.outer > len(envelope.unwrap):
             yield RefusedField(path, f"there is no record around it: add steps to unwrap, {mapping.outer} in all")
+        if words := _of_document(mapping, name if part == "fields" else "", mapped.values(), files):
+            yield RefusedField(path, words)
         if mapping.path is not None or mapping.value is not None:
             continue
         if mapping.of_file and of_kafka:
@@ -57,3 +67,29 @@ def _of_envelope(stream: MessageStream) -> Iterator[RefusedField]:
             yield RefusedField(path, "only records of Kafka have a header or record: give a path, a file or a value")
         elif part == "fields" and name in _DOCUMENTS:
             yield RefusedField(path, f"{name} is a JSON document: give a path to it in the record's value")
+
+
+def _of_document(
+    mapping: FieldMapping, name: str, others: Iterable[FieldMapping], files: FilesSource | None
+) -> str | None:
+    """Why a value of the document around a record can't be found, or not be that of the field; None: it can."""
+    if mapping.path is None or not mapping.of_document:
+        return None
+    if files is None or not any(map(steps, files.records_path)):
+        return "there is no document around a record: set source.files.recordsPath to an array in one"
+    own = steps(mapping.path)
+    if not own or not all(isinstance(step, str) for step in own):
+        return "a path in a document has names alone, at least one, such as $.region"
+    if name in (*_DOCUMENTS, "payload"):
+        return f"{name} is no text: give a path to it in the record"
+    arrays = [path for one in files.records_path if (path := steps(one))]
+    beside = [steps(other.path) for other in others if other.path is not None and other.of_document]
+    if own in arrays or any(_leads(own, other) for other in (*arrays, *beside)):
+        return "the path leads to a path of recordsPath or of another field, or from there: give one beside them"
+    return None
+
+
+def _leads(one: Sequence[str | int], other: Sequence[str | int]) -> bool:
+    """Whether one of two paths is a part of the other."""
+    shorter, longer = sorted((one, other), key=len)
+    return len(shorter) < len(longer) and list(longer[: len(shorter)]) == list(shorter)

@@ -16,6 +16,7 @@ from messagestore_core.contract.run_document import (
     PurgeTask,
     ReplayTask,
     RunDocument,
+    Subscription,
 )
 from messagestore_core.contract.run_report import Outcome, RunError, RunReport, Usage
 from messagestore_core.progress import ProgressListener, never
@@ -24,11 +25,12 @@ from messagestore_core.store.ended import Ended
 from messagestore_core.store.errors import RunFailedError, end_if_stopped
 from messagestore_core.store.fence import HeldStore, holding
 from messagestore_core.store.folder import check_folder, open_folder
+from messagestore_core.store.objects import check_reachable
 from messagestore_core.store.storage import reaching
 from messagestore_jobs.delete import check_deletion, run_delete
 from messagestore_jobs.driver.control import Maintenance, RunControl, Steps
 from messagestore_jobs.driver.failures import error_of, is_panic
-from messagestore_jobs.driver.folders import check_reachable, granted_tables, storage_uris, written_tables
+from messagestore_jobs.driver.folders import granted_tables, needed_uris, written_tables
 from messagestore_jobs.driver.idle_check import PendingWork, find_work, is_little
 from messagestore_jobs.driver.usage import Meter
 from messagestore_jobs.lock import erasing, replaying, subscribing, writing
@@ -131,6 +133,9 @@ def _report(
 def _find_work(document: RunDocument) -> PendingWork:
     with reaching(document.storage) as storage:
         match document.task:
+            case ReplayTask(subscription=Subscription(continuous=True)):
+                # It reads little at a time.
+                return PendingWork(bytes=0)
             case PurgeTask() | ReplayTask():
                 from messagestore_jobs.driver.reads import bytes_to_read
 
@@ -141,7 +146,7 @@ def _find_work(document: RunDocument) -> PendingWork:
 
 def _check_reachable(document: RunDocument) -> None:
     with reaching(document.storage) as storage:
-        check_reachable(storage_uris(document), storage)
+        check_reachable(needed_uris(document), storage)
 
 
 def _delete(
@@ -208,7 +213,7 @@ def _result(run: "Run", control: RunControl | None) -> Outcome:
         case EraseTask():
             return run_erase(run)
         case ReplayTask():
-            return run_replay(run, control)
+            return run_replay(run, control, error_of)
         case MaintainTask():
             return run_maintain(run)
         case DeleteTask():

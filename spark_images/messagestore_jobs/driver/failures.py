@@ -15,8 +15,9 @@ STORAGE_DENIED = "StorageDenied"
 STORAGE_MISSING = "StorageMissing"
 STORAGE_UNREACHABLE = "StorageUnreachable"
 KAFKA_UNREACHABLE = "KafkaUnreachable"
+HTTP_UNREACHABLE = "HttpUnreachable"
 OUT_OF_MEMORY = "OutOfMemory"
-AS_OF_ENDING_PODS = frozenset({RUN_FAILED, STORAGE_UNREACHABLE, KAFKA_UNREACHABLE, OUT_OF_MEMORY})
+AS_OF_ENDING_PODS = frozenset({RUN_FAILED, STORAGE_UNREACHABLE, KAFKA_UNREACHABLE, HTTP_UNREACHABLE, OUT_OF_MEMORY})
 """Reasons that also a run has whose executors, session or network end with its pod."""
 
 _S3_ANSWER = re.compile(r"<Code>([^<]+)</Code>\s*<Message>([^<]*)</Message>")

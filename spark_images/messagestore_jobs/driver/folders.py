@@ -1,23 +1,15 @@
-"""The folders that a run reads and writes, and whether their buckets can be reached."""
-
-from collections.abc import Sequence
-
-from deltalake import DeltaTable
+"""The folders that a run reads and writes."""
 
 from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import (
-    FilesDestination,
     IngestTask,
     PurgeTask,
     ReplayTask,
+    RoutesDestination,
     RunDocument,
-    StreamDestination,
 )
 from messagestore_core.contract.stores import Table
-from messagestore_core.store.objects import delta_uri, is_local
-from messagestore_core.store.storage import Storage
-
-_AT_ONCE = {"max_retries": "4", "retry_timeout": "20s", "connect_timeout": "5s"}
+from messagestore_core.store.objects import is_local
 
 
 def uris(document: RunDocument) -> list[str]:
@@ -28,11 +20,17 @@ def uris(document: RunDocument) -> list[str]:
         named += [source.uri for source in sources if not isinstance(source, KafkaSource)]
     elif isinstance(task, PurgeTask) and task.archive is not None:
         named.append(task.archive.uri)
-    elif isinstance(task, ReplayTask) and isinstance(task.destination, FilesDestination):
-        named.append(task.destination.uri)
-    elif isinstance(task, ReplayTask) and isinstance(task.destination, StreamDestination):
-        named.append(task.destination.table.uri)
+    elif isinstance(task, ReplayTask):
+        named += [uri for to in task.destinations for uri in to.folders]
     return list(dict.fromkeys(named))
+
+
+def needed_uris(document: RunDocument) -> list[str]:
+    """The folders that all of a run needs: one of several destinations may be away."""
+    task = document.task
+    if not (isinstance(task, ReplayTask) and isinstance(task.destination, RoutesDestination)):
+        return uris(document)
+    return [document.table.uri, *(task.target.folders if task.target else ())]
 
 
 def storage_uris(document: RunDocument) -> list[str]:
@@ -54,19 +52,7 @@ def granted_tables(document: RunDocument) -> list[Table]:
         return []
     if not isinstance(task, ReplayTask):
         return [document.table]
-    to = [task.destination.table] if isinstance(task.destination, StreamDestination) else []
+    to = [task.target.table] if task.target is not None else []
     # A redrive marks dead letters as redriven, and a redelivery marks messages as PROCESSING.
     notes = (task.origin == "DeadLetters" and to) or task.select.due_for_retry
     return [*([document.table] if notes else []), *to]
-
-
-def check_reachable(uris: Sequence[str], storage: Storage) -> None:
-    """List each of the folders on object storage, without the long retries of a job.
-
-    pyarrow lists a missing bucket as an empty one, so that a job would find nothing to do.
-
-    Raises:
-        OSError: a bucket is missing, refuses, or can't be reached.
-    """
-    for uri in uris:
-        DeltaTable.is_deltatable(delta_uri(uri), storage.delta_options(uri) | _AT_ONCE)

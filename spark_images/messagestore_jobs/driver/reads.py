@@ -15,12 +15,12 @@ from messagestore_core.contract.run_document import (
     PurgeTask,
     ReplayTask,
     RunDocument,
-    StreamDestination,
     TimeWindow,
 )
 from messagestore_core.store.delta_log import FIRST_OPEN, count_rows, files_of
 from messagestore_core.store.folder import exists
 from messagestore_core.store.handle import Store
+from messagestore_core.store.id_index import read_manifest
 from messagestore_core.store.layout import INDEX
 from messagestore_core.store.scan import may_match
 from messagestore_core.store.schemas import REMEMBERED, UTC
@@ -28,7 +28,7 @@ from messagestore_core.store.statistics import complete
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.frozen.purges import find_plans
 from messagestore_jobs.index.changes import changes_between
-from messagestore_jobs.index.manifest import read_manifest, usable
+from messagestore_jobs.index.manifest import usable
 from messagestore_jobs.purge.rules import says_nothing
 from messagestore_jobs.purge.whole_days import TIMES, whole_days
 from messagestore_jobs.rows.matching import LISTS
@@ -56,8 +56,7 @@ def bytes_to_read(document: RunDocument, storage: Storage) -> int | None:
         payloads = task.archive is not None or task.action == "Scrub"
         files = may_match(store.table("messages"), _purged(store, task, now(document)))
         return None if find_plans(store) else _bytes_of(store, files, payloads=payloads)
-    to = task.destination
-    if isinstance(to, StreamDestination) and not _index_is_near(Store.of(to.table, storage)):
+    if task.target is not None and not _index_is_near(Store.of(task.target.table, storage)):
         return None
     payloads = task.origin == "Messages"
     files = may_match(store.table("messages" if payloads else "dead_letters"), _replayed(task))

@@ -19,7 +19,7 @@ from urllib.request import HTTPSHandler, ProxyHandler
 
 from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import IngestTask, ReplayTask, RunDocument
-from messagestore_core.contract.run_report import PurgeOutcome, RunProgress, RunReport
+from messagestore_core.contract.run_report import PurgeOutcome, ReplayOutcome, RunProgress, RunReport
 from messagestore_core.text import clipped, printable
 from messagestore_jobs.driver.control import Commands, read_commands
 from messagestore_jobs.driver.secrets import scrubbed
@@ -31,6 +31,7 @@ REPORT_BYTES = 64 << 10
 TERMINATION_BYTES = 4 << 10
 """How many bytes of a termination message Kubernetes keeps."""
 _TEXT = 300
+_FEW_WORDS = 100
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 REPORT = "report.json"
@@ -125,7 +126,20 @@ def _clean(report: RunReport, secrets: Collection[str]) -> RunReport:
     if report.progress is not None and report.progress.text is not None:
         text = clipped(printable(scrubbed(report.progress.text, secrets)), _TEXT)
         changes["progress"] = report.progress.model_copy(update={"text": text})
+    if isinstance(report.outcome, ReplayOutcome):
+        changes["outcome"] = _saying(report.outcome, lambda said: clipped(printable(scrubbed(said, secrets))))
     return report.model_copy(update=changes)
+
+
+def _saying(outcome: ReplayOutcome, words: Callable[[str], str]) -> ReplayOutcome:
+    """The outcome, with other words about the destinations that failed."""
+    states = [
+        one.model_copy(update={"error": one.error.model_copy(update={"message": words(one.error.message)})})
+        if one.error is not None
+        else one
+        for one in outcome.destinations
+    ]
+    return outcome.model_copy(update={"destinations": tuple(states)})
 
 
 def _shortened(report: RunReport) -> Iterator[RunReport]:
@@ -135,6 +149,8 @@ def _shortened(report: RunReport) -> Iterator[RunReport]:
     if isinstance(report.outcome, PurgeOutcome):
         preview = report.outcome.preview.model_copy(update={"by_rule": {}})
         yield report.model_copy(update={"outcome": report.outcome.model_copy(update={"preview": preview})})
+    if isinstance(report.outcome, ReplayOutcome):
+        yield report.model_copy(update={"outcome": _saying(report.outcome, lambda said: clipped(said, _FEW_WORDS))})
     yield report.model_copy(update={"outcome": None})
 
 

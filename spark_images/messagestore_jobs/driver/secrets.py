@@ -8,12 +8,12 @@ from functools import cache
 
 from messagestore_core.contract.records import Integrity, KafkaCluster, KafkaSource
 from messagestore_core.contract.run_document import (
+    HttpDestination,
     IngestTask,
     KafkaDestination,
     PurgeTask,
     ReplayTask,
     RunDocument,
-    StreamDestination,
 )
 
 _IN_ITS_PLACE = "…"
@@ -90,6 +90,9 @@ def _variables(document: RunDocument) -> Iterator[str]:
             yield cluster.environment.password
     if isinstance(document.task, PurgeTask) and document.task.scrub and document.task.scrub.key_environment:
         yield document.task.scrub.key_environment
+    for to in document.task.destinations if isinstance(document.task, ReplayTask) else ():
+        if isinstance(to, HttpDestination) and to.header is not None:
+            yield to.header.environment
 
 
 def _of_seals(task: object) -> Iterator[str]:
@@ -97,9 +100,10 @@ def _of_seals(task: object) -> Iterator[str]:
     seals: list[Integrity | None] = []
     if isinstance(task, IngestTask | PurgeTask | ReplayTask):
         seals.append(task.integrity)
-    if isinstance(task, ReplayTask) and isinstance(task.destination, StreamDestination):
-        seals.append(task.destination.ingest.integrity)
-    yield from (integrity.key_environment for integrity in seals if integrity is not None)
+    if isinstance(task, ReplayTask) and task.target is not None:
+        seals.append(task.target.ingest.integrity)
+    for integrity in filter(None, seals):
+        yield from (integrity.key_environment, *integrity.previous_environments)
 
 
 def _clusters(document: RunDocument) -> Iterator[KafkaCluster]:
@@ -107,5 +111,5 @@ def _clusters(document: RunDocument) -> Iterator[KafkaCluster]:
     if isinstance(task, IngestTask):
         sources = [task.source, *([task.lifecycle.source] if task.lifecycle else [])]
         yield from (source.cluster for source in sources if isinstance(source, KafkaSource))
-    elif isinstance(task, ReplayTask) and isinstance(task.destination, KafkaDestination):
-        yield task.destination.cluster
+    elif isinstance(task, ReplayTask):
+        yield from (to.cluster for to in task.destinations if isinstance(to, KafkaDestination))

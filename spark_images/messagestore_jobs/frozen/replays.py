@@ -15,6 +15,7 @@ from pydantic import Field
 from messagestore_core.contract.base import ContractModel
 from messagestore_core.contract.run_document import (
     FilesDestination,
+    HttpDestination,
     KafkaDestination,
     ReplayTask,
     StreamDestination,
@@ -71,10 +72,15 @@ class Frozen(ContractModel):
     end: Key | None
     """The key where the limit ends the selection; None: no limit applies."""
     splits: tuple[Split, ...] = Field(validation_alias="grains", serialization_alias="grains")
+    withheld: int = 0
+    """Messages that match and are not selected, as they have no record as it came, or were scrubbed since."""
     missed: int = 0
     """Of a round of a subscription: messages of its range that a purge had removed."""
     erased: int = 0
-    """Of a round of a subscription: messages of its range that had been erased."""
+    """Messages that had been erased: of a round of a subscription those of its range, of a topic that is put back with
+    no selection all."""
+    restores: bool = False
+    """Whether it puts a topic back: records as they came, in a topic that never had any."""
 
 
 class Part(ContractModel):
@@ -98,6 +104,7 @@ class Chunk(ContractModel):
     failed: int
     first_failed: FailedPositions = ()
     erased: int = 0
+    expired: int = 0
     lost: int = 0
     first_lost: tuple[int, ...] = ()
     bytes: int
@@ -269,19 +276,32 @@ def request_digest_of(task: ReplayTask, store: str | None) -> str | None:
 def digest(task: ReplayTask, table: str) -> str:
     """A digest of what is sent where, without rate limit, mode and all else that may change."""
     changing = dict.fromkeys(
-        ("messages_per_second", "mode", "on_failed", "destination", "rounds", "subscription", "request_digest"), True
+        (
+            *("messages_per_second", "mode", "on_failed", "destination", "rounds", "subscription", "request_digest"),
+            "skip_expired",
+        ),
+        True,
     )
     # The stream's spec says how groups are held back, and may change.
-    request = task.model_dump(mode="json", exclude={**changing, "select": {"held_back"}})
+    request = task.model_dump(mode="json", exclude={**changing, "select": {"held_back", "grouped_by"}})
     text = json.dumps([request, _shape(task), table], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _shape(task: ReplayTask) -> str:
-    match task.destination:
+    match task.to:
         case FilesDestination():
-            return task.destination.format
+            return task.to.format + _as(task.to)
         case KafkaDestination():
-            return f"kafka:{task.destination.topic}:{task.destination.key}"
+            named = task.to.topic_from
+            topic = task.to.topic if named is None else f"from {named.header or ''}"
+            return f"kafka:{topic}:{task.to.key}{_as(task.to)}"
+        case HttpDestination():
+            return f"http:{task.to.url}:{task.to.envelope}"
         case StreamDestination():
             return "stream"
+
+
+def _as(destination: FilesDestination | KafkaDestination) -> str:
+    """The envelope, where it is another one than that of earlier releases."""
+    return "" if destination.envelope == "Native" else f":{destination.envelope}"

@@ -18,13 +18,14 @@ from pyspark.sql import functions as F
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
+from messagestore_core.store.id_index import SortedRunInfo
 from messagestore_core.store.layout import INDEX
 from messagestore_core.store.objects import Objects, join
 from messagestore_core.store.schemas import PURGED_IDS, REMEMBERED
 from messagestore_jobs.index.changes import Batch, Changes
 from messagestore_jobs.index.entries import ENTRY, Entries, entries_of
 from messagestore_jobs.index.keys import HASH_BYTES, Keys, hash_here, words
-from messagestore_jobs.index.sorted_runs import SortedRunInfo, write_sorted_run
+from messagestore_jobs.index.sorted_runs import write_sorted_run
 
 _ROWS_A_PART = 2_000_000
 _BUCKETS = 1 << 16

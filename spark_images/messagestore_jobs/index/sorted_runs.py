@@ -11,21 +11,19 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
+from messagestore_core.store.id_index import BLOCK, SortedRunInfo
 from messagestore_core.store.objects import Objects
 from messagestore_jobs.index import filters
 from messagestore_jobs.index.entries import ENTRY, Entries, Lookup, SortedRun, cut, matches, spread, together
 from messagestore_jobs.index.keys import Keys, Order, Words
 
-BLOCK = 128
-"""Entries of a block, which is read and checked as a whole."""
 _BLOCKS_AT_ONCE = 8192
 _GAP = 64 << 10
 """On object storage, gaps of so many bytes are read too, rather than asked around."""
@@ -36,40 +34,6 @@ _WHOLE = 4
 
 class TornIndexError(Exception):
     """An object of the index is not what was written, or is gone."""
-
-
-SortedRunName = Annotated[str, Field(pattern=r"^(ids|streams|purged)-[0-9a-f]{32}$")]
-"""The name of an object of the index; no name leads elsewhere."""
-
-
-class SortedRunInfo(BaseModel):
-    """What the manifest says of a sorted run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: SortedRunName
-    count: int = Field(gt=0, lt=1 << 40)
-    filter_blocks: int = Field(gt=0, lt=1 << 32)
-    digest: str
-    """SHA-256 of all after the entries."""
-    newest: int
-    """For ids, when the newest message was inserted, even if it is gone; for streams, the largest position.
-    For purged ids, when the last was purged."""
-
-    @property
-    def blocks(self) -> int:
-        """How many blocks of entries there are."""
-        return -(-self.count // BLOCK)
-
-    @property
-    def entry_bytes(self) -> int:
-        """The length of all entries in bytes."""
-        return self.count * ENTRY.itemsize
-
-    @property
-    def bytes(self) -> int:
-        """The object's length in bytes."""
-        return self.entry_bytes + self.blocks * 12 + self.filter_blocks * filters.WORDS * filters.WORD.itemsize
 
 
 class _Parts(NamedTuple):

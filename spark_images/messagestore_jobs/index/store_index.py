@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from messagestore_core.store.delta_log import next_global_position
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.heads import read_hidden_heads, read_named_heads
+from messagestore_core.store.id_index import KINDS, IndexManifest, Kind, SortedRunInfo, read_manifest
 from messagestore_core.store.layout import INDEX, INDEX_MANIFEST
 from messagestore_core.store.schemas import REMEMBERED
 from messagestore_core.store.tombstones import remembered_since
@@ -33,7 +34,7 @@ from messagestore_jobs.index.changes import (
 )
 from messagestore_jobs.index.entries import ENTRY, Entries, Lookup, MemoryRun, SortedRun, entries_of, merged, together
 from messagestore_jobs.index.keys import Flags, Hasher, Keys
-from messagestore_jobs.index.manifest import KINDS, IndexManifest, Kind, names_in, read_manifest, usable
+from messagestore_jobs.index.manifest import names_in, usable
 from messagestore_jobs.index.merge import keep_largest, less_what_left, merge_ids, merge_purged, to_merge
 from messagestore_jobs.index.read import (
     Added,
@@ -49,7 +50,7 @@ from messagestore_jobs.index.read import (
     streams_by_spark,
     write_by_spark,
 )
-from messagestore_jobs.index.sorted_runs import SortedRunInfo, StoredRun, TornIndexError, write_sorted_run
+from messagestore_jobs.index.sorted_runs import StoredRun, TornIndexError, write_sorted_run
 from messagestore_jobs.rows.messages import read_messages
 
 SAVE_KEYS = 250_000
@@ -267,7 +268,7 @@ class StoreIndex:
         Raises:
             TornIndexError: a stored run is torn.
         """
-        version = self._store.table("heads").version()
+        version = self._store.version("heads")
         if version != self._heads:
             self._heads = version
             for rows in read_named_heads(self._store):

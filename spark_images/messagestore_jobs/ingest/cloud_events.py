@@ -29,7 +29,7 @@ _VERSION = "1.0"
 _LONGEST_SHOWN = 100
 _UNKNOWN_BYTES = "application/octet-stream"
 _OF_DATA = "data"
-_UNPRINTABLE = (
+UNPRINTABLE = (
     r"[\x00-\x1f\x7f-\x9f\ufdd0-\ufdef"
     + "".join(rf"\x{{{plane + 0xFFFE:x}}}\x{{{plane + 0xFFFF:x}}}" for plane in range(0, 0x110000, 0x10000))
     + "]"
@@ -58,7 +58,7 @@ def event_columns(columns: dict[str, Column]) -> dict[str, Column]:
         "specversion": headers.getItem("specversion"),
         "dataschema": headers.getItem("dataschema"),
         "misnamed": F.get(F.filter(names, lambda name: ~name.rlike(r"^[a-z0-9]+\z") | (name == _OF_DATA)), F.lit(0)),
-        "unprintable": F.when(F.concat_ws("", *texts, F.map_values(headers)).rlike(_UNPRINTABLE), F.lit("yes")),
+        "unprintable": F.when(F.concat_ws("", *texts, F.map_values(headers)).rlike(UNPRINTABLE), F.lit("yes")),
         "contentType": _content_type(columns["contentType"]),
         "messageId": message_id(source, event_id),
         "category": F.translate(source, "-", "_"),

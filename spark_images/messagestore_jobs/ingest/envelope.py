@@ -16,6 +16,7 @@ from messagestore_core.contract.records import Envelope, FieldMapping, FileForma
 from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.envelope import MAPPED
 from messagestore_core.paths import steps
+from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_jobs import native
 from messagestore_jobs.ingest import cloud_events
@@ -30,6 +31,7 @@ from messagestore_jobs.source.columns import (
     true_or_false,
     whole_number,
 )
+from messagestore_jobs.source.document_envelope import of_document, paths_of, problem
 from messagestore_jobs.source.file_envelope import names_of, of_file, place
 from messagestore_jobs.source.kafka_envelope import binary_event, is_binary_event, of_record, with_record_headers
 
@@ -90,13 +92,13 @@ def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: b
         added = {name: _added(name, m, file_format, of_kafka) for name, m in envelope.add_headers.items()}
         columns["headers"] = _with_added(columns["headers"], added)
     columns["unknown"] = F.col("envelope.unknown") if tells_unknown(envelope, file_format) else _absent("unknown")
-    columns |= {name: F.col(f"envelope.{name}") for name in ("reason", "detail")}
+    columns |= _with_problems(envelope)
     return (read.alias("envelope"),), tuple(column.alias(wire(name)) for name, column in columns.items())
 
 
 def says_more(envelope: Envelope, *, of_kafka: bool) -> bool:
     """Whether records say more than their bytes: column record_says, which dead letters keep as their headers."""
-    return of_kafka or bool(names_of(envelope.mappings()))
+    return of_kafka or bool(names_of(envelope.mappings()) or paths_of(envelope.mappings()))
 
 
 def record_says(*, of_kafka: bool) -> Column:
@@ -233,11 +235,28 @@ def _outer_paths(envelope: Envelope) -> dict[int, dict[str, str]]:
 
 
 def _paths_in(mappings: Mapping[str, ValueMapping], level: int) -> dict[str, str]:
-    return {name: m.path for name, m in mappings.items() if m.path is not None and m.outer == level}
+    paths = {name: m.path for name, m in mappings.items() if m.path is not None}
+    return {name: path for name, path in paths.items() if _is_at(mappings[name], level)}
+
+
+def _is_at(mapping: ValueMapping, level: int) -> bool:
+    return mapping.outer == level and not mapping.of_document
 
 
 def _added_texts(envelope: Envelope) -> dict[str, ValueMapping]:
-    return {_header_text(name): m for name, m in envelope.add_headers.items() if m.path is not None}
+    mapped = {name: m for name, m in envelope.add_headers.items() if m.path is not None and not m.of_document}
+    return {_header_text(name): m for name, m in mapped.items()}
+
+
+def _with_problems(envelope: Envelope) -> dict[str, Column]:
+    """Columns reason and detail of the envelope, or of a value of the document."""
+    mapped = {**envelope.fields, **{_header_text(name): m for name, m in envelope.add_headers.items()}}
+    words = [F.concat(F.lit(f"{name} "), problem(m)) for name, m in mapped.items() if m.of_document]
+    reason, detail = F.col("envelope.reason"), F.col("envelope.detail")
+    if words:
+        detail = F.when(reason.isNull(), F.coalesce(*words)).otherwise(detail)
+        reason = F.coalesce(reason, F.when(detail.isNotNull(), str(DeadLetterReason.INVALID_FIELD)))
+    return {"reason": reason, "detail": detail}
 
 
 def _header_text(name: str) -> str:
@@ -247,11 +266,13 @@ def _header_text(name: str) -> str:
 
 def _is_outside(mapping: ValueMapping, of_kafka: bool) -> bool:
     """Whether a value is outside of the record's bytes, or all of them."""
-    return mapping.of_file or bool(of_kafka and (mapping.header or mapping.record))
+    return mapping.of_file or mapping.of_document or bool(of_kafka and (mapping.header or mapping.record))
 
 
 def _outside(mapping: ValueMapping, name: str) -> Column:
     """The canonical field ``name``, from outside of the record's bytes."""
+    if mapping.of_document:
+        return of_document(mapping)
     value = of_file(mapping) if mapping.of_file else of_record(mapping, name)
     return value.cast("binary") if name == "payload" else value
 

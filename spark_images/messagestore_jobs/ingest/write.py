@@ -8,8 +8,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import IngestTask, Retry
-from messagestore_core.envelope import COLUMNS
+from messagestore_core.envelope import COLUMNS, RECORD
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_core.store.schemas import SOURCE
@@ -127,8 +128,11 @@ def row_columns(task: IngestTask, folder: str, suffix: str) -> tuple[Column, ...
         "payload_uri": F.when(has_claim_check, claim_check_uri(folder, _claim_check_name(suffix))),
         "payload": F.when(~has_claim_check, F.col("payload")),
     }
+    record = _record() if _keeps_record(task) else F.lit(None)
+    columns["record"] = record.cast(RECORD)
     if task.integrity is not None:
-        columns["hmac"] = seal(key_of(task.integrity), {**own_columns(), "inserted_at": at})
+        own = {**own_columns(), "inserted_at": at, "record": columns["record"]}
+        columns["hmac"] = seal(key_of(task.integrity), own)
     absent = _absent(task)
     types = {field.column: field.type for field in COLUMNS if field.column not in absent}
     return tuple(columns.get(name, F.col(name)).cast(kind).alias(name) for name, kind in types.items())
@@ -137,11 +141,28 @@ def row_columns(task: IngestTask, folder: str, suffix: str) -> tuple[Column, ...
 def _absent(task: IngestTask) -> set[str]:
     omitted = [field for field in COLUMNS if field.omitted]
     absent = {field.column for field in omitted if not can_carry(task.envelope, task.source.format, field.name)}
+    if _keeps_record(task):
+        absent.remove("record")
     if task.integrity is None:
         absent.add("hmac")
     if task.claim_check_bytes is None:
         absent.add("payload_uri")
     return absent
+
+
+def _keeps_record(task: IngestTask) -> bool:
+    return isinstance(task.source, KafkaSource) and task.source.keep_record
+
+
+def _record() -> Column:
+    """The record as it came; its value once, if it is the payload."""
+    is_payload, kept = F.col("value").eqNullSafe(F.col("payload")), F.col("kept")
+    return F.struct(
+        F.col("key"),
+        F.when(~is_payload, F.col("value")).alias("value"),
+        is_payload.alias("value_is_payload"),
+        *(kept[name].alias(name) for name in ("headers", "timestamp", "timestamp_type")),
+    )
 
 
 def with_dead_letters(positions: Numbers, unfit: Numbers, portion: Numbers) -> Numbers:

@@ -206,8 +206,8 @@ def commit(
     """Make the changes, once, in a commit that ends a step; return its note."""
     if context.retry.set_aside and what.exhausted:
         set_exhausted_aside(context, what.exhausted, at, f"{step[0]}/{step[1]}")
-    if what.retried:
-        _audit_retries(context, what, at, f"{step[0]}/{step[1]}")
+    if what.acts:
+        _audit_acts(context, what, at, f"{step[0]}/{step[1]}")
     rows = change_rows(what.changes, updates, at)
     commit_changes(context.spark, context.store, what.changes, rows, step, note)
     return note
@@ -327,11 +327,18 @@ def _commit_nothing(store: HeldStore, step: tuple[str, int], note: CommitNote) -
     store.known.committed("messages", table.version() + 1)
 
 
-def _audit_retries(context: LifecycleRun, what: Folded, at: datetime, batch: str) -> None:
-    """Note retries in the audit, before the commit, so that none is missing. Each run of a repeated batch has a row."""
+_ACTIONS = {"RETRY": ("Retry", "retried"), "PAUSE": ("Pause", "paused"), "RESUME": ("Resume", "resumed")}
+
+
+def _audit_acts(context: LifecycleRun, what: Folded, at: datetime, batch: str) -> None:
+    """Note who was acted on in the audit, before the commit, so that none is missing.
+
+    Each run of a repeated batch has rows.
+    """
     version = context.store.table("messages").version()
-    counts = {"retried": what.retried}
-    add_audit(
-        context.store,
-        AuditEntry(at, "Retry", context.run, context.resource, {"batch": batch}, version, version + 1, counts),
-    )
+    for act, count in sorted(what.acts.items()):
+        action, name = _ACTIONS[act]
+        rules, counts = {"batch": batch}, {name: count}
+        add_audit(
+            context.store, AuditEntry(at, action, context.run, context.resource, rules, version, version + 1, counts)
+        )

@@ -7,20 +7,25 @@ Attempts count from 1: a message that has failed n times is in attempt n + 1, or
 is stale once that attempt has failed, and implies that all attempts before it failed. So each failure counts once,
 however often and in whatever order it is reported.
 
-RETRY is an update and no status: it gives a message without retries left one more try, at once.
+RETRY, PAUSE and RESUME are updates and no statuses, for messages that have failed. RETRY makes one due at its time, and
+gives it one more try if no retry is left; PAUSE makes one that is to be retried wait, until RESUME makes it due.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 
+from messagestore_core.bounds import LAST_MOMENT
 from messagestore_core.clock import shifted
 from messagestore_core.contract.run_document import Retry
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 ENDED = ("COMPLETED", "EXPIRED")
-RETRY = "RETRY"
-UPDATES = (*STATUSES, RETRY)
+ACTS = ("RETRY", "PAUSE", "RESUME")
+UPDATES = (*STATUSES, *ACTS)
+PAUSED = LAST_MOMENT
+"""When a paused message is due again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +46,7 @@ class LifecycleState:
 
     @property
     def terminal(self) -> bool:
-        """Whether no update but RETRY changes it any more."""
+        """Whether no update but RETRY changes it."""
         return self.status in ENDED or (self.status == "FAILED" and self.next_retry_at is None)
 
     def expired(self, moment: datetime) -> bool:
@@ -51,7 +56,10 @@ class LifecycleState:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One of UPDATES, its time (None: when it is applied), and its attempt (None: the current one)."""
+    """One of UPDATES, its time (None: when it is applied), and its attempt (None: the current one).
+
+    The time of RETRY may be one to come.
+    """
 
     status: str
     time: datetime | None = None
@@ -60,8 +68,10 @@ class Update:
 
 def after(state: LifecycleState, update: Update, retry: Retry, now: datetime) -> LifecycleState | None:
     """The state after an update that is applied at ``now``; None if the update is stale."""
-    if update.status == RETRY:
-        return _again(state, update, now)
+    if update.status in ACTS:
+        takes = state.status == "FAILED" and not state.expired(now) and update.attempt in (None, state.retries)
+        again = _due(state, update, now) if takes else None
+        return None if again is None else replace(state, next_retry_at=again)
     if state.terminal:
         return None
     moment = min(update.time or now, now)
@@ -135,8 +145,13 @@ class Folded:
     applied: int
     stale: int
     unknown: tuple[int, ...]
-    retried: int = 0
-    """Of those applied: the ones that gave a message one more try."""
+    acts: Mapping[str, int] = field(default_factory=dict)
+    """Of those applied: how many by each of ACTS."""
+
+    @property
+    def retried(self) -> int:
+        """How many made a message due."""
+        return self.acts.get("RETRY", 0)
 
     @property
     def exhausted(self) -> tuple[StoredMessage, ...]:
@@ -151,7 +166,8 @@ def fold(
     """Apply updates in order of arrival; their rows count from 0."""
     changes: dict[str, Change] = {}
     unknown: list[int] = []
-    applied = stale = retried = 0
+    applied = stale = 0
+    acts: Counter[str] = Counter()
     for row, (message_id, update) in enumerate(updates):
         message = messages.get(message_id)
         if message is None:
@@ -163,13 +179,21 @@ def fold(
             stale += 1
             continue
         applied += 1
-        retried += update.status == RETRY
+        if update.status in ACTS:
+            acts[update.status] += 1
         has_outcome = update.status in ("COMPLETED", "FAILED")
         changes[message_id] = replace(change, state=state, outcome=row if has_outcome else change.outcome)
-    return Folded(changes, applied, stale, tuple(unknown), retried)
+    return Folded(changes, applied, stale, tuple(unknown), acts)
 
 
-def _again(state: LifecycleState, update: Update, now: datetime) -> LifecycleState | None:
-    """One more try, due now, of a message that failed for good; a given attempt must be the last failed one."""
-    over = state.status == "FAILED" and state.terminal and not state.expired(now)
-    return replace(state, next_retry_at=now) if over and update.attempt in (None, state.retries) else None
+def _due(state: LifecycleState, update: Update, now: datetime) -> datetime | None:
+    """When a message that has failed is due after one of ACTS; None if that changes nothing."""
+    before = state.next_retry_at
+    match update.status:
+        case "RETRY":
+            due = max(update.time or now, now)
+            return None if before is not None and due == max(before, now) else due
+        case "RESUME":
+            return now if before == PAUSED else None
+        case _:
+            return None if before in (None, PAUSED) else PAUSED

@@ -28,6 +28,7 @@ from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.lifecycle.waiting import waiting_for_erased
 from messagestore_jobs.purge.archive import archive
 from messagestore_jobs.purge.claim_checks import delete_claim_checks
+from messagestore_jobs.purge.consumers import awaited
 from messagestore_jobs.purge.dead_letters import dead_letters_naming, delete_dead_letters, forget_copies
 from messagestore_jobs.purge.erase import DUE_BY
 from messagestore_jobs.purge.hidden import hidden
@@ -244,6 +245,10 @@ def _audit(context: PurgeRun, plan: Plan, result: PurgeResult) -> None:
     task = plan.task
     detail: dict[str, Any] = {"preview": plan.preview.id, "asOf": plan.preview.as_of.isoformat()}
     detail |= task.model_dump(mode="json", by_alias=True, include={"rules", "holds", "action", "scrub", "archive"})
+    names = {name for rule in task.rules for name in awaited(rule)}
+    if names:
+        cursors = plan.preview.subscriptions
+        detail["cursors"] = {one.name: one.global_position for one in cursors if one.name in names}
     if plan.erased:
         detail = hidden(detail, tombstone_key(context.store) or b"")
     if result.erase_due_by is not None:

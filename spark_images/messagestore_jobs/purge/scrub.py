@@ -15,7 +15,7 @@ from messagestore_core.contract.run_document import Scrub
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.context import PurgeRun
 from messagestore_jobs.frozen.purges import Plan, frozen_rows
-from messagestore_jobs.integrity import held, key_of, own_columns, seal
+from messagestore_jobs.integrity import held, key_of, keys_of, matches, own_columns, seal
 from messagestore_jobs.purge.claim_checks import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.dead_letters import by_id, forget_copies
 from messagestore_jobs.rows.matching import instant
@@ -94,6 +94,33 @@ def scrubbed_headers(headers: Column, what: Scrub, given: str, applied: Column) 
     )
 
 
+def scrubbed_record(record: Column, what: Scrub, given: str, applied: Column) -> Column:
+    """A record as it came without its key, a value of its own, and the named headers that it still has."""
+    names = _left(what, "header", _names_of(what)["header"], applied)
+
+    def named(header: Column) -> Column:
+        return F.array_contains(names, F.lower(header["name"]))
+
+    def masked(header: Column) -> Column:
+        value = header["value"]
+        return F.struct(
+            header["name"].alias("name"),
+            F.when(named(header), _masked(value, what, given).cast("binary")).otherwise(value).alias("value"),
+        )
+
+    headers = F.filter(record["headers"], lambda header: ~named(header))
+    if what.method != "Drop":
+        headers = F.transform(record["headers"], masked)
+    new = F.struct(
+        F.lit(None).cast("binary").alias("key"),
+        F.lit(None).cast("binary").alias("value"),
+        record["value_is_payload"].alias("value_is_payload"),
+        headers.alias("headers"),
+        *(record[name].alias(name) for name in ("timestamp", "timestamp_type")),
+    )
+    return F.when(record.isNotNull(), new)
+
+
 def _said(prefix: str = "") -> Column:
     """Column ``scrubs`` of a row; empty for null."""
     return F.coalesce(F.col(f"{prefix}scrubs"), F.array().cast("array<string>"))
@@ -168,6 +195,7 @@ def _changes(plan: Plan, what: Scrub, given: str) -> dict[str, str | Column]:
     changes: dict[str, str | Column] = {"scrubbed_at": instant(plan.decided_at), "scrubs": scrubs}
     if what.headers:
         changes["headers"] = scrubbed_headers(F.col("m.headers"), what, given, applied)
+    changes["record"] = scrubbed_record(F.col("m.record"), what, given, applied)
     if what.metadata_paths:
         metadata = F.col("m.metadata").cast("binary")
         changes["metadata"] = scrubbed(metadata, what, given, "metadata", applied).cast("string")
@@ -190,10 +218,10 @@ def _changes(plan: Plan, what: Scrub, given: str) -> dict[str, str | Column]:
 
 def _sealed_anew(integrity: Integrity, changes: dict[str, str | Column]) -> Column:
     """The seal of the scrubbed row; a row that did not match its seal keeps it, and stays broken."""
-    key = key_of(integrity)
     before = own_columns("m.")
     news = {name: column for name, column in changes.items() if name in before and isinstance(column, Column)}
-    return F.when(F.col("m.hmac") == seal(key, before), seal(key, {**before, **news})).otherwise(F.col("m.hmac"))
+    was_whole = matches(keys_of(integrity), F.col("m.hmac"), before)
+    return F.when(was_whole, seal(key_of(integrity), {**before, **news})).otherwise(F.col("m.hmac"))
 
 
 def _say_what_left_whole(context: PurgeRun, what: Scrub, rows: DataFrame) -> None:

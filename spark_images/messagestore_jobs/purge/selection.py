@@ -17,6 +17,7 @@ from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.folder import store_id
 from messagestore_core.store.statistics import complete
 from messagestore_jobs.context import PurgeRun
+from messagestore_jobs.purge.consumers import Consumers, consumers_of
 from messagestore_jobs.purge.rules import any_of, bytes_edge, cap_floors, held, own_conditions, says_nothing, unknown
 from messagestore_jobs.purge.scrub import is_due
 from messagestore_jobs.purge.whole_days import TIMES, count_days, whole_days
@@ -41,13 +42,15 @@ _NEWER = {"metadata_paths", "result_paths", "error", "dead_letters"}
 class PurgeSelection:
     """Days that leave whole, and one row for each selected message of other days; None: there can't be any.
 
-    Rows have NARROW with ``rules`` (names), ``erase``, ``held`` and ``untold`` (``where`` could not be evaluated). Rows
-    that are untold and selected by no rule are only counted.
+    Rows have NARROW with ``rules`` (names), ``erase``, ``held``, ``untold`` (``where`` could not be evaluated) and the
+    columns of messages that wait for subscriptions. Rows that are untold, or wait, and are selected by no rule are only
+    counted.
     """
 
     version: int
     days: tuple[date, ...]
     rows: DataFrame | None
+    consumers: Consumers
 
     def going(self) -> DataFrame | None:
         """The rows that would leave, besides whole days."""
@@ -61,16 +64,18 @@ class PurgeSelection:
 
 def select(context: PurgeRun) -> PurgeSelection:
     """Judge all messages of the current version, once; except for whole days this happens lazily."""
+    consumers = consumers_of(context)
     table = context.store.table("messages")
     version = table.version()
     files = complete(context.store, "messages", files_of(table), *TIMES)
     whole = whole_days(context.task, files, context.as_of)
     if not whole.others:
-        return PurgeSelection(version, whole.days, None)
+        return PurgeSelection(version, whole.days, None, consumers)
     messages = read_messages(context.spark, context.store, version)
     if whole.days:
         messages = messages.where(~F.col("inserted_date").isin(*whole.days))
-    return PurgeSelection(version, whole.days, _candidates(context, messages).persist(StorageLevel.MEMORY_AND_DISK))
+    rows = _candidates(context, messages, consumers).persist(StorageLevel.MEMORY_AND_DISK)
+    return PurgeSelection(version, whole.days, rows, consumers)
 
 
 @dataclass(frozen=True)
@@ -101,9 +106,12 @@ def summarize(context: PurgeRun, selection: PurgeSelection) -> Summary:
     """Count a selection in one pass, and report what could not be evaluated."""
     rules = context.task.rules
     names = [rule.name for rule in rules]
-    days = count_days(context.store, selection.version, selection.days, rules, context.as_of)
+    consumers = selection.consumers
+    cursors = tuple(consumers.cursors.values())
+    days = count_days(context.store, selection.version, selection.days, rules, context.as_of, cursors)
     if selection.rows is not None:
-        days += [row.asDict() for row in _by_day(selection.rows, names).collect()]
+        removes = context.task.action == "Delete"
+        days += [row.asDict() for row in _by_day(selection.rows, names, consumers, removes=removes).collect()]
     total = {name: sum(day[name] or 0 for day in days) for name in ("messages", "bytes", "held", "untold", "erased")}
     by_rule = {name: sum(day["by_rule"][index] for day in days) for index, name in enumerate(names)}
     if total["untold"]:
@@ -119,6 +127,7 @@ def summarize(context: PurgeRun, selection: PurgeSelection) -> Summary:
         by_rule=by_rule,
         held=total["held"],
         undecided=total["untold"],
+        subscriptions=consumers.unsent(days),
     )
     by_day = {day["inserted_date"]: day["messages"] for day in days if day["messages"]}
     return Summary(preview, total["erased"], by_day)
@@ -131,25 +140,28 @@ def preview_id(context: PurgeRun, store: str, version: int, days: list[dict[str,
     return _digest([context.uri, store, spec_digest(task), holds_digest(task), version, rows])[:32]
 
 
-def _candidates(context: PurgeRun, messages: DataFrame) -> DataFrame:
+def _candidates(context: PurgeRun, messages: DataFrame, consumers: Consumers) -> DataFrame:
     keeps = held(context.task.holds, context.as_of)
     rules = [rule for rule in context.task.rules if not says_nothing(rule)]
-    rows, conditions = messages, []
+    rows, conditions, wanted = messages, [], []
     for number, rule in enumerate(rules):
-        rows, condition = _condition(rows, messages, rule, number, keeps, context)
+        rows, condition, wants = _condition(rows, messages, rule, number, keeps, context, consumers)
         conditions.append(condition)
-    fails = any_of([unknown(rule, context.as_of) for rule in rules])
+        wanted.append(wants)
+    fails = any_of([unknown(rule, context.as_of) & consumers.passed(rule) for rule in rules])
     if context.task.action == "Scrub" and context.task.scrub is not None:
         # A preview doesn't upgrade the store, so the column may be missing.
         rows = rows.where(is_due(context.task.scrub) if "scrubs" in rows.columns else F.lit(True))
-    selected = rows.where(any_of([*conditions, fails]))
+    selected = rows.where(any_of([*wanted, fails]))
     flags = [F.coalesce(condition, F.lit(False)) for condition in conditions]
+    free = ~any_of(flags) & ~keeps
     return selected.select(
         *NARROW,
         _names(rules, flags).alias("rules"),
         any_of([flag for rule, flag in zip(rules, flags, strict=True) if rule.erase]).alias("erase"),
         keeps.alias("held"),
         fails.alias("untold"),
+        *consumers.waits(rules, wanted, free, context.as_of),
     )
 
 
@@ -159,9 +171,15 @@ def _names(rules: list[Rule], flags: list[Column]) -> Column:
 
 
 def _condition(
-    rows: DataFrame, messages: DataFrame, rule: Rule, number: int, keeps: Column, context: PurgeRun
-) -> tuple[DataFrame, Column]:
-    """A whole rule as one condition, and the rows with the columns that it needs.
+    rows: DataFrame,
+    messages: DataFrame,
+    rule: Rule,
+    number: int,
+    keeps: Column,
+    context: PurgeRun,
+    consumers: Consumers,
+) -> tuple[DataFrame, Column, Column]:
+    """A whole rule as one condition, the same but for its subscriptions, and the rows with the columns that both need.
 
     A cap keeps the newest of the whole stream. A limit of bytes removes the oldest that match all else in the rule.
     """
@@ -169,11 +187,16 @@ def _condition(
     if rule.max_messages_per_stream is not None:
         rows, past = _past_cap(rows, messages, rule.max_messages_per_stream, f"floor_{number}")
         conditions.append(past)
-    if rule.max_bytes is not None:
-        candidates = rows if rule.max_messages_per_stream is not None else messages
+    candidates = rows if rule.max_messages_per_stream is not None else messages
+
+    def whole(conditions: list[Column]) -> Column:
+        if rule.max_bytes is None:
+            return all_of(conditions)
         edge = bytes_edge(candidates, all_of(conditions), keeps, rule.max_bytes)
-        conditions.append(F.lit(False) if edge is None else edge.reaches())
-    return rows, all_of(conditions)
+        return all_of([*conditions, F.lit(False) if edge is None else edge.reaches()])
+
+    wanted = whole(conditions)
+    return rows, whole([*conditions, consumers.passed(rule)]) if rule.consumed_by else wanted, wanted
 
 
 def _past_cap(rows: DataFrame, messages: DataFrame, newest: int, name: str) -> tuple[DataFrame, Column]:
@@ -181,7 +204,7 @@ def _past_cap(rows: DataFrame, messages: DataFrame, newest: int, name: str) -> t
     return rows.join(floors, "stream_name", "left"), F.col("position") <= F.col(name)
 
 
-def _by_day(rows: DataFrame, names: list[str]) -> DataFrame:
+def _by_day(rows: DataFrame, names: list[str], consumers: Consumers, *, removes: bool) -> DataFrame:
     selected = F.size("rules") > 0
     goes = selected & ~F.col("held")
     digest = F.when(goes, F.xxhash64("global_position", "status", "rules"))
@@ -197,6 +220,7 @@ def _by_day(rows: DataFrame, names: list[str]) -> DataFrame:
         # Two sums that don't depend on the order of rows; both together hardly collide.
         F.bit_xor(digest).alias("xor"),
         F.sum(digest.cast("decimal(20,0)")).alias("sum"),
+        *consumers.counts(goes & ~F.col("erase") & F.lit(removes)),
     )
 
 

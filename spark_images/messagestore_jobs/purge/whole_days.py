@@ -51,27 +51,37 @@ def whole_days(task: PurgeTask, files: pa.Table, as_of: datetime) -> WholeDays:
 
 
 def count_days(
-    store: Store, version: int, days: Sequence[date], rules: Sequence[Rule], as_of: datetime
+    store: Store,
+    version: int,
+    days: Sequence[date],
+    rules: Sequence[Rule],
+    as_of: datetime,
+    cursors: Sequence[int] = (),
 ) -> list[dict[str, Any]]:
-    """The counts of days that leave whole, by their names in a preview."""
+    """The counts of days that leave whole, by their names in a preview.
+
+    Args:
+        cursors: of subscriptions; ``missed`` counts the messages behind each.
+    """
     if not days:
         return []
     edges = [None if rule.max_age is None else shifted(as_of, -rule.max_age) for rule in rules]
     table = store.table("messages", version)
     files = files_of(table)
-    return [_count_day(table, day, edges) | _digest(of_day(files, day)) for day in days]
+    return [_count_day(table, day, edges, cursors) | _digest(of_day(files, day)) for day in days]
 
 
-def _count_day(table: DeltaTable, day: date, edges: list[datetime | None]) -> dict[str, Any]:
-    messages, size, by_rule = 0, 0, [0] * len(edges)
+def _count_day(table: DeltaTable, day: date, edges: list[datetime | None], cursors: Sequence[int]) -> dict[str, Any]:
+    messages, size, by_rule, missed = 0, 0, [0] * len(edges), [0] * len(cursors)
     oldest, newest = [], []
-    for batch in _batches(table, day, _COUNTED):
+    for batch in _batches(table, day, (*_COUNTED, "global_position") if cursors else _COUNTED):
         messages += batch.num_rows
         size += pc.sum(batch["payload_size"]).as_py() or 0
         span = pc.min_max(batch["time"].cast(pa.int64()))
         oldest.append(span["min"].as_py())
         newest.append(span["max"].as_py())
         by_rule = [count + _older(batch, edge) for count, edge in zip(by_rule, edges, strict=True)]
+        missed = [count + _behind(batch, cursor) for count, cursor in zip(missed, cursors, strict=True)]
     nothing = dict.fromkeys(("held", "untold", "erased"), 0)
     return nothing | {
         "inserted_date": day,
@@ -80,6 +90,10 @@ def _count_day(table: DeltaTable, day: date, edges: list[datetime | None]) -> di
         "oldest": min(oldest, default=None),
         "newest": max(newest, default=None),
         "by_rule": by_rule,
+        # Only rules by age alone take whole days.
+        "waiting": [],
+        "since": [],
+        "missed": missed,
     }
 
 
@@ -114,3 +128,8 @@ def _older(batch: pa.RecordBatch, edge: datetime | None) -> int:
         return 0
     older = [pc.less(batch[name], pa.scalar(edge, batch[name].type)) for name in TIMES]
     return int(pc.sum(pc.or_kleene(*older)).as_py() or 0)
+
+
+def _behind(batch: pa.RecordBatch, cursor: int) -> int:
+    """How many messages of a batch are behind a cursor."""
+    return int(pc.sum(pc.greater(batch["global_position"], cursor)).as_py() or 0)

@@ -1,13 +1,18 @@
 """Begin a replay: where it sends, what it reads, its frozen selection; and the note of its end in the audit."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from messagestore_core.clock import now
+from messagestore_core.contract.base import MAX_COUNT
 from messagestore_core.contract.run_document import (
     FilesDestination,
+    HttpDestination,
     KafkaDestination,
     ReplayTask,
     RunDocument,
@@ -17,6 +22,7 @@ from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_core.store.audit import note
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import exists
 from messagestore_core.store.tombstones import erased_positions
 from messagestore_jobs.context import Run
@@ -24,6 +30,7 @@ from messagestore_jobs.frozen.replays import Frozen, digest
 from messagestore_jobs.replay.chunks import Delivery
 from messagestore_jobs.replay.files import FilesDelivery
 from messagestore_jobs.replay.freeze import freeze, nothing_selected
+from messagestore_jobs.replay.http.delivery import HttpDelivery
 from messagestore_jobs.replay.kafka import KafkaDelivery
 from messagestore_jobs.replay.selection import check
 from messagestore_jobs.replay.sending import freeze_order
@@ -55,11 +62,13 @@ def nothing() -> ReplayOutcome:
 def delivery_of(run: Run) -> Delivery:
     """The delivery to the task's destination."""
     task = task_of(run)
-    if isinstance(task.destination, FilesDestination):
-        return FilesDelivery(run, task.job_id, task.destination)
-    if isinstance(task.destination, KafkaDestination):
-        return KafkaDelivery(run, task, task.destination)
-    return StreamDelivery(run, task, task.destination)
+    if isinstance(task.to, FilesDestination):
+        return FilesDelivery(run, task.job_id, task.to)
+    if isinstance(task.to, KafkaDestination):
+        return KafkaDelivery(run, task, task.to)
+    if isinstance(task.to, HttpDestination):
+        return HttpDelivery(run, task, task.to)
+    return StreamDelivery(run, task, task.to)
 
 
 def begin(run: Run, delivery: Delivery) -> tuple[Source, Frozen]:
@@ -70,7 +79,7 @@ def begin(run: Run, delivery: Delivery) -> tuple[Source, Frozen]:
     check(task_of(run).select, task_of(run).origin)
     destination_id, source = delivery.check(), source_of(run, None)
     run.progress.step("select")
-    frozen = _frozen(source, run, delivery).model_copy(update={"destination_id": destination_id})
+    frozen = _frozen(source, run, delivery, destination_id)
     if task_of(run).subscription is not None:
         frozen = with_missed(source, frozen)
     delivery.state.freeze(frozen)
@@ -91,12 +100,13 @@ def _again(run: Run, frozen: Frozen, delivery: Delivery) -> Source:
     return source
 
 
-def _frozen(source: Source, run: Run, delivery: Delivery) -> Frozen:
+def _frozen(source: Source, run: Run, delivery: Delivery, destination_id: str | None) -> Frozen:
     task_digest = digest(task_of(run), run.store.uri)
     if not exists(run.store):
         return Frozen(
             task=task_digest,
             request_digest=task_of(run).request_digest,
+            destination_id=destination_id,
             run=run.run,
             at=source.now,
             selection=nothing_selected(),
@@ -106,7 +116,11 @@ def _frozen(source: Source, run: Run, delivery: Delivery) -> Frozen:
         )
     if source.listed:
         source.list_selected(delivery.state)
-    return freeze_order(source, freeze(source, run.run, task_digest), delivery.state)
+    found = {"destination_id": destination_id, "withheld": source.withheld()}
+    frozen = delivery.fit(source, freeze(source, run.run, task_digest).model_copy(update=found))
+    if frozen.restores and source.task.select == Selection():
+        frozen = frozen.model_copy(update={"erased": _erased(source, source.frozen_table(), 0, MAX_COUNT)})
+    return freeze_order(source, frozen, delivery.state)
 
 
 def with_missed(source: Source, frozen: Frozen) -> Frozen:
@@ -122,40 +136,35 @@ def with_missed(source: Source, frozen: Frozen) -> Frozen:
             raise
         # An erasure has removed the version, and with it what was missing in it.
         return frozen.model_copy(update={"missed": 0, "erased": 0})
+    gone = _erased(source, rows, first, last)
+    return frozen.model_copy(update={"missed": last - first + 1 - present - gone, "erased": gone})
+
+
+def _erased(source: Source, rows: DataFrame, first: int, last: int) -> int:
+    """How many messages of a range of positions were erased, and are not among the rows."""
     erased = erased_positions(source.store)
     erased = erased[(erased >= first) & (erased <= last)]
-    gone = len(erased)
-    if gone:
-        tombstones = source.spark.createDataFrame(pa.table({"global_position": erased}))
-        gone -= rows.join(F.broadcast(tombstones), "global_position", "left_semi").count()
-    return frozen.model_copy(update={"missed": last - first + 1 - present - gone, "erased": gone})
+    if not len(erased):
+        return 0
+    tombstones = source.spark.createDataFrame(pa.table({"global_position": erased}))
+    return len(erased) - rows.join(F.broadcast(tombstones), "global_position", "left_semi").count()
 
 
 def source_of(run: Run, frozen: Frozen | None) -> Source:
     """What a frozen selection reads; None: the newest version."""
-    task = task_of(run)
+    task, clock = task_of(run), partial(now, run.document)
     if frozen is not None:
-        return Source(run.spark, run.store, task, frozen.selection.table_version, frozen.at)
+        return Source(run.spark, run.store, task, frozen.selection.table_version, frozen.at, clock)
     name = "dead_letters" if task.origin == "DeadLetters" else "messages"
     version = run.store.table(name).version() if exists(run.store) else 0
-    return Source(run.spark, run.store, task, version, run.as_of)
+    return Source(run.spark, run.store, task, version, run.as_of, clock)
 
 
 def note_replay(run: Run, outcome: ReplayOutcome) -> ReplayOutcome:
     """Note an ended replay once in the audit of the store that was read; return the outcome unchanged."""
     document, store, task = run.document, run.store, task_of(run)
     if outcome.complete and exists(store):
-        state, sent = table_state(store), outcome.progress
-        counts = {
-            "selected": outcome.selection.messages,
-            "replayed": sent.replayed,
-            "failed": sent.failed,
-            "erased": sent.erased,
-            "lost": sent.lost,
-            **({"missed": sent.missed} if sent.missed else {}),
-            "messagesAfter": state.messages,
-            "deadLettersAfter": state.dead_letters,
-        }
+        counts = counts_of(store, outcome.selection.messages, outcome.progress)
         fields = {"counts": counts, "bytes": outcome.selection.bytes, "once": True}
         if task.origin == "Messages":
             fields["version_before"] = outcome.selection.table_version
@@ -163,9 +172,27 @@ def note_replay(run: Run, outcome: ReplayOutcome) -> ReplayOutcome:
     return outcome
 
 
+def counts_of(store: HeldStore, selected: int, sent: ReplayProgress) -> dict[str, int]:
+    """The counts of a row in the audit."""
+    state = table_state(store)
+    return {
+        "selected": selected,
+        "replayed": sent.replayed,
+        "failed": sent.failed,
+        "erased": sent.erased,
+        "lost": sent.lost,
+        **({"missed": sent.missed} if sent.missed else {}),
+        **({"expired": sent.expired} if sent.expired else {}),
+        **({"setAside": sent.set_aside} if sent.set_aside else {}),
+        **({"withheld": sent.withheld} if sent.withheld else {}),
+        "messagesAfter": state.messages,
+        "deadLettersAfter": state.dead_letters,
+    }
+
+
 def detail_of(document: RunDocument, task: ReplayTask) -> dict[str, Any]:
     """The names of selecting fields, and a digest of the task, as values may name what is erased one day."""
-    given = Selection.model_dump(task.select, by_alias=True, exclude_defaults=True, exclude={"held_back"})
+    given = Selection.model_dump(task.select, by_alias=True, exclude_defaults=True, exclude={"held_back", "grouped_by"})
     return {
         "job": task.job_id,
         "origin": task.origin,
@@ -176,7 +203,9 @@ def detail_of(document: RunDocument, task: ReplayTask) -> dict[str, Any]:
 
 
 def _destination(task: ReplayTask) -> str:
-    to = task.destination
+    to = task.to
     if isinstance(to, FilesDestination):
         return to.uri
-    return f"kafka:{to.topic}" if isinstance(to, KafkaDestination) else to.table.uri
+    if isinstance(to, HttpDestination):
+        return to.url
+    return f"kafka:{to.topic or 'topicFrom'}" if isinstance(to, KafkaDestination) else to.table.uri

@@ -24,13 +24,15 @@ from messagestore_core.store.objects import Objects, write_document
 from messagestore_jobs.frozen.orders import Order
 from messagestore_jobs.frozen.replays import Chunk, Ended, Format, Frozen, Key, Part, ReplayState, Split, read_ended
 from messagestore_jobs.native import LineBreaks
+from messagestore_jobs.replay.source import Source
 
 _CHUNK_ROWS = 1_000_000
 _CHUNK_BYTES = 2 << 30
 _CHUNK_CLAIM_CHECKS = 10_000
 _OBJECT_ROWS = 250_000
 _OBJECT_BYTES = 128 << 20
-_PACED_SECONDS = 2
+PACED_SECONDS = 2
+"""With a rate limit, what is sent at once lasts so long."""
 SHOWN = 10
 """How many positions of messages that were not sent a report names."""
 _FIRST_ROW_MASK = (1 << 33) - 1
@@ -69,7 +71,16 @@ def chunk_size(messages_per_second: float | None, cores: int) -> Size:
     """The limits for large chunks, or with a rate limit for one chunk every few seconds."""
     if messages_per_second is None:
         return Size(_CHUNK_ROWS * cores, _CHUNK_BYTES * cores, _CHUNK_CLAIM_CHECKS)
-    return Size(max(1, messages_per_second * _PACED_SECONDS), _CHUNK_BYTES)
+    return Size(max(1, messages_per_second * PACED_SECONDS), _CHUNK_BYTES)
+
+
+def smaller(size: Size, bound: Size | None) -> Size:
+    """A size within a bound."""
+    if bound is None:
+        return size
+    return Size(
+        min(size.messages, bound.messages), min(size.bytes, bound.bytes), min(size.claim_checks, bound.claim_checks)
+    )
 
 
 def next_range(frozen: Frozen, first: int, size: Size, cores: int) -> ChunkRange:
@@ -92,10 +103,11 @@ def next_range(frozen: Frozen, first: int, size: Size, cores: int) -> ChunkRange
 
 @dataclass(frozen=True)
 class Staged:
-    """What was staged: messages by object number, how many failed, and the first positions of failed ones."""
+    """What was staged: messages by object number, how many failed and expired, the first positions of failed ones."""
 
     messages: dict[int, int]
     failed: int
+    expired: int
     first_failed: tuple[int, ...] = ()
 
 
@@ -103,16 +115,19 @@ def stage(
     records: DataFrame, order: Order, chunk_range: ChunkRange, form: Format, state: ReplayState, *, sort: bool
 ) -> Staged:
     """Write records (key and ``value``, null if it can't be sent); Spark's file names have the objects' numbers."""
+    if "_expired" not in records.columns:
+        records = records.withColumn("_expired", F.lit(False))
     # Rows with claim checks lie in many small partitions.
     if sort or form == "JSON" or chunk_range.claim_checks:
         ordered, objects = _by_object(records, order, chunk_range, form), len(chunk_range.cuts)
     else:
         ordered, objects = _as_they_lie(records)
     counted = Observation("replay")
-    failed = F.col("value").isNull() & ~F.col("_end")
+    failed = F.col("value").isNull() & ~F.col("_end") & ~F.col("_expired")
     rows = ordered.observe(
         counted,
         F.count_if(failed).alias("failed"),
+        F.count_if(F.col("_expired") & ~F.col("_end")).alias("expired"),
         *(F.count_if(F.col("value").isNotNull() & (F.col("_object") == i)).alias(f"n{i}") for i in range(objects)),
     ).where(F.col("value").isNotNull() | F.col("_end"))
     if form == "JSON":
@@ -120,12 +135,12 @@ def stage(
     elif sort:
         rows = rows.sortWithinPartitions(*order.columns)
     with state.held.step("replay-staging"):
-        _save(rows.drop("_object", "_end", *order.columns), form, state.staging_uri)
+        _save(rows.drop("_object", "_end", "_expired", *order.columns), form, state.staging_uri)
     # Spark observes nothing if it plans that there are no rows.
     counts = counted.get
     messages = {i: counts.get(f"n{i}", 0) for i in range(objects)}
     count = counts.get("failed", 0)
-    return Staged(messages, count, _first_failed(records, order) if count else ())
+    return Staged(messages, count, counts.get("expired", 0), _first_failed(records, order) if count else ())
 
 
 class StagedObjects(Objects):
@@ -164,6 +179,8 @@ class Delivery(Protocol):
     line_breaks: LineBreaks
     takes_back: bool
     """Whether objects that were delivered can still be changed until the replay ends."""
+    largest_chunk: Size | None = None
+    """The limits of a chunk, as a replay can only pause after one; None: those of all replays."""
 
     def ended(self) -> ReplayOutcome | None:
         """The outcome of a replay that has ended; None before."""
@@ -177,6 +194,14 @@ class Delivery(Protocol):
         Returns:
             The id by which a destination that is made again under its name is told apart, if it has one.
         """
+
+    def fit(self, source: Source, frozen: Frozen) -> Frozen:
+        """Refuse a selection that the destination can't take, before anything is staged; most take any.
+
+        Returns:
+            The selection, with what was found out about the destination.
+        """
+        return frozen
 
     def part_name(self, number: int) -> str:
         """The final name of the replay's n-th object."""
@@ -197,6 +222,10 @@ class Delivery(Protocol):
             first: how many were sent before its first one.
             unchanged: whether the tombstones are those that the chunk was held against; asked before anything is sent.
         """
+
+    def set_aside(self) -> int:
+        """How many of the replay's messages the destination refused; they count as sent."""
+        return 0
 
     def close(self) -> None:
         """Close what is open; this run delivers no more chunks."""
@@ -279,7 +308,7 @@ def _first_failed(records: DataFrame, order: Order) -> tuple[int, ...]:
     if order.parts[-1] != ("global_position", "bigint"):
         return ()
     position = order.columns[-1]
-    failed = records.where("value IS NULL").select(position).orderBy(position).limit(SHOWN)
+    failed = records.where("value IS NULL AND NOT _expired").select(position).orderBy(position).limit(SHOWN)
     return tuple(row[0] for row in failed.collect())
 
 
@@ -292,7 +321,9 @@ def _by_object(records: DataFrame, order: Order, chunk_range: ChunkRange, form: 
     rows = records.select("*", number.alias("_object"), F.lit(False).alias("_end"))
     if form == "JSON":
         ids = records.sparkSession.range(objects)
-        ends = ids.select(F.col("id").cast("int").alias("_object"), F.lit(True).alias("_end"))
+        ends = ids.select(
+            F.col("id").cast("int").alias("_object"), F.lit(True).alias("_end"), F.lit(False).alias("_expired")
+        )
         rows = rows.unionByName(ends, allowMissingColumns=True)
     return rows.repartitionById(objects, "_object")
 

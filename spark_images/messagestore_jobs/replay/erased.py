@@ -1,14 +1,17 @@
-"""Take what was erased meanwhile out of a replay's own chunks: see ``frozen.staged``."""
+"""Take what was erased or has expired meanwhile out of a replay's own chunks: see ``frozen.staged``."""
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from messagestore_core.clock import in_utc
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import join
@@ -17,6 +20,7 @@ from messagestore_jobs.frozen.replays import Chunk, Format, Part
 from messagestore_jobs.frozen.staged import NO_RECORD, names_erased, replace, without_rows
 from messagestore_jobs.index.changes import digest_of
 from messagestore_jobs.replay.chunks import Delivery
+from messagestore_jobs.replay.cloud_events import BEGINNING, identities
 
 _ID = '{"messageId":'
 _DEAD_LETTER = '{"reason":'
@@ -60,15 +64,51 @@ def without_erased_since(chunk: Chunk, sent_before: int, delivery: Delivery, tom
     """
     # First, so that what comes while tombstones are read is looked at again.
     held_against, erased = tombstones.digest(), open_erased(tombstones.store)
+    left = _checked_parts(
+        chunk, sent_before, delivery, lambda part, name, sent: _checked(part, name, sent, delivery, erased)
+    )
+    gone = chunk.sent - left.sent
+    return left.model_copy(update={"erased": chunk.erased + gone, "tombstones": held_against})
+
+
+def without_expired(chunk: Chunk, sent_before: int, delivery: Delivery, now: datetime) -> Chunk:
+    """The chunk of messages without those that have expired, as far as it can be changed; see the above."""
+
+    def checked(part: Part, name: str, sent: int) -> Part:
+        content = delivery.objects.read(name) or b""
+        records = _records(content.decode(), delivery.form)
+        gone = np.array([_has_expired(record, now) for record in records], dtype=np.bool_)
+        return _without(part, name, sent, records, gone, delivery)
+
+    left = _checked_parts(chunk, sent_before, delivery, checked)
+    return left.model_copy(update={"expired": chunk.expired + chunk.sent - left.sent})
+
+
+def _checked_parts(
+    chunk: Chunk, sent_before: int, delivery: Delivery, checked: Callable[[Part, str, int], Part]
+) -> Chunk:
+    """The chunk with checked objects, as far as they can be changed."""
     parts: list[Part] = []
     for part in chunk.parts:
         first = sent_before + sum(earlier.messages for earlier in parts)
         pending = delivery.undelivered(part, first)
-        parts.append(part if pending is None else _checked(part, *pending, delivery, erased))
-    sent = sum(part.messages for part in parts)
-    news = {"parts": tuple(parts), "sent": sent, "erased": chunk.erased + chunk.sent - sent}
-    news |= {"bytes": sum(part.bytes for part in parts), "tombstones": held_against}
-    return chunk.model_copy(update=news)
+        parts.append(part if pending is None else checked(part, *pending))
+    return chunk.model_copy(
+        update={
+            "parts": tuple(parts),
+            "sent": sum(part.messages for part in parts),
+            "bytes": sum(part.bytes for part in parts),
+        }
+    )
+
+
+def _has_expired(record: str, now: datetime) -> bool:
+    """Whether a message's record says that it has expired."""
+    name = "expirytime" if record.startswith(BEGINNING) else "expiresAt"
+    if f'"{name}"' not in record:
+        return False
+    expires_at = json.loads(record).get(name)
+    return expires_at is not None and in_utc(expires_at) <= now
 
 
 def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erased) -> Part:
@@ -82,20 +122,28 @@ def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erase
         return part.model_copy(update={"messages": rows, "bytes": len(left)})
     records = _records(content.decode(), delivery.form)
     try:
-        ids, positions = zip(*map(_identity_of, records), strict=True) if records else ((), ())
+        ids, others, positions = zip(*map(_identities_of, records), strict=True) if records else ((), (), ())
     except ValueError:
         raise TableRefusedError(
             f"{join(delivery.objects.uri, name)} is not what a replay writes there; find out who wrote it, and make a "
             "new replay"
         ) from None
     gone = erased.contains_messages(pa.array(ids, pa.string()), pa.array(positions, pa.int64()))
+    gone |= erased.contains_messages(pa.array(others, pa.string()), pa.array(positions, pa.int64()))
     gone |= np.array([record == NO_RECORD or _is_dead_letter_of(record, erased) for record in records], dtype=np.bool_)
+    return _without(part, name, sent, records, gone, delivery)
+
+
+def _without(
+    part: Part, name: str, sent: int, records: list[str], gone: npt.NDArray[np.bool_], delivery: Delivery
+) -> Part:
+    """Remove some records from an object, but none of the first ``sent`` ones, which have been sent."""
     gone[:sent] = False
+    left = [record for record, is_gone in zip(records, gone, strict=True) if not is_gone]
+    content = _content(left, delivery.form)
     if gone.any():
-        records = [record for record, is_gone in zip(records, gone, strict=True) if not is_gone]
-        content = _content(records, delivery.form)
         _replace(delivery, name, content)
-    return part.model_copy(update={"messages": len(records), "bytes": len(content)})
+    return part.model_copy(update={"messages": len(left), "bytes": len(content)})
 
 
 def _replace(delivery: Delivery, name: str, content: bytes) -> None:
@@ -108,13 +156,18 @@ def _is_dead_letter_of(record: str, erased: Erased) -> bool:
     return record.startswith(_DEAD_LETTER) and names_erased(record.encode(), erased, own=False, strict=False)
 
 
-def _identity_of(record: str) -> tuple[str | None, int | None]:
-    """Id and global position of a message's record; None for a dead letter, and for a record without an id."""
+def _identities_of(record: str) -> tuple[str | None, str | None, int | None]:
+    """Id and global position of a message's record; None for a dead letter, and for a record without an id.
+
+    The message of an event has one of two ids.
+    """
     if record.startswith(_DEAD_LETTER):
-        return None, None
+        return None, None, None
+    if record.startswith(BEGINNING):
+        return identities(json.loads(record))
     message_id, end = json.JSONDecoder().raw_decode(record, len(_ID))
     position = _POSITION.match(record, end)
-    return message_id, int(position[1]) if position else None
+    return message_id, None, int(position[1]) if position else None
 
 
 def _records(text: str, form: Format) -> list[str]:

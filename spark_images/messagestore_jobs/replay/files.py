@@ -35,6 +35,7 @@ class FilesDelivery(Delivery):
         self.state = ReplayState(run.store, self.objects.below(self._own))
         self.staging = f"{self._own}/staging"
         self.form: Format = destination.format
+        self._envelope = destination.envelope
         self.line_breaks: LineBreaks = "Space" if destination.format == "JSONLines" else "Keep"
         # Without a manifest nobody may rely on the objects.
         self.takes_back = True
@@ -138,6 +139,7 @@ class FilesDelivery(Delivery):
             "frozenAt": frozen.at.isoformat().replace("+00:00", "Z"),
             "task": _sent(self._task),
             "format": self.form,
+            **({} if self._envelope == "Native" else {"envelope": self._envelope}),
             "objects": [
                 {"name": part.name, "messages": part.messages, "bytes": part.bytes}
                 for chunk in chunks

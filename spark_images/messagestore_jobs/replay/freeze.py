@@ -64,10 +64,10 @@ def _sums() -> list[Column]:
 
 def _splits_by_position(source: Source, measured: DataFrame) -> list[Split]:
     """Ranges of positions of equal width, counted in one pass without a sort."""
-    bounds = source.rows().agg(F.min("global_position"), F.max("global_position")).first()
-    if bounds is None or bounds[0] is None:
+    ends = source.ends()
+    if ends is None:
         return []
-    low, high = bounds
+    low, high = ends
     width = (high - low) // SPLITS + 1
     cell = F.floor((F.col("place") - low) / width)
     rows = measured.groupBy(cell.alias("cell")).agg(*_sums()).collect()

@@ -13,13 +13,14 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import (
     FilesDestination,
+    KafkaDestination,
     ReplayTask,
+    RoutesDestination,
     StreamDestination,
 )
 from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
 from messagestore_core.store.audit import note, rows_of
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
-from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import exists, store_id
 from messagestore_core.store.handle import Store
@@ -39,65 +40,52 @@ from messagestore_jobs.replay.begin import (
     task_of,
     with_task,
 )
+from messagestore_jobs.replay.continuous import send_on
 from messagestore_jobs.replay.freeze import freeze
+from messagestore_jobs.replay.leaves import ErrorOf
+from messagestore_jobs.replay.preflight import findings
+from messagestore_jobs.replay.routes import in_words, refuse_all_failed, send_routes
 from messagestore_jobs.replay.selection import check
 from messagestore_jobs.replay.sending import ReplayControl, ReplayToEnd, Sending
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.subscription import send_round
+from messagestore_jobs.replay.unsent import refuse_unsent
 from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.messages import bounds
 
 
-def refuse_unsent(outcome: ReplayOutcome, task: ReplayTask) -> ReplayOutcome:
-    """Return the outcome if all was sent.
-
-    Raises:
-        RunFailedError: the replay ended, and some messages were lost, or were not as they were stored and the task says
-            Fail; the message says how many, and which.
-    """
-    reached, what = outcome.progress, "dead letters" if task.origin == "DeadLetters" else "messages"
-    if outcome.complete and reached.lost:
-        raise RunFailedError(
-            "MessagesLost",
-            f"{reached.lost} of {outcome.selection.messages} selected {what} could not be sent, as they are neither in "
-            f"the store any more nor erased{_which(reached.lost, reached.first_lost_positions)}. A purge removed them, "
-            "and an erasure the table's versions from before it; all others were sent. Restore those from an archive "
-            "if they are needed",
-            outcome,
-        )
-    if outcome.complete and reached.failed and task.on_failed == "Fail":
-        raise RunFailedError(
-            "MessagesBroken",
-            f"{reached.failed} of {outcome.selection.messages} selected {what} were not sent, as they are not as they "
-            f"were stored: a digest or seal is broken, or a payload is gone"
-            f"{_which(reached.failed, reached.first_failed_positions)}; all others were sent. Find out who changed the "
-            "store, or have a new replay pass over them with spec.onFailed: Continue",
-            outcome,
-        )
-    return outcome
-
-
-def run_replay(run: Run, control: ReplayControl | None = None) -> ReplayOutcome:
+def run_replay(run: Run, control: ReplayControl | None = None, error_of: ErrorOf = in_words) -> ReplayOutcome:
     """Send what is selected and not sent yet. The caller holds the right to write the table of a target stream.
+
+    Args:
+        error_of: the reason and the message of a failure, for one of several destinations.
 
     Raises:
         RunFailedError: the destination or the predicate is refused, the replay began with another task, or all else
-            was sent and some messages are lost or broken.
+            was sent and some messages are lost or broken; of several destinations, if that is so of all.
     """
     task = task_of(run)
     if task.mode == "DryRun":
         return _preview(run)
     controlled = control or ReplayToEnd(task.messages_per_second)
-    outcome = send_round(run, controlled) if task.subscription else _once_or_again(run, controlled)
+    routes = isinstance(task.destination, RoutesDestination)
+    outcome = send_routes(run, controlled, error_of) if routes else _sent(run, controlled)
     if outcome.progress.replayed:
         # Only a replay into a stream changes dead letters.
-        count_reasons = isinstance(task.destination, StreamDestination)
+        count_reasons = task.target is not None
         contents = {
             name: table_state(store, last_note(store), count_reasons=count_reasons)
             for name, store in _written_stores(run).items()
         }
         outcome = outcome.model_copy(update=contents)
-    return refuse_unsent(outcome, task)
+    return refuse_all_failed(outcome) if routes else refuse_unsent(outcome, task)
+
+
+def _sent(run: Run, control: ReplayControl) -> ReplayOutcome:
+    subscription = task_of(run).subscription
+    if subscription is None:
+        return _once_or_again(run, control)
+    return send_on(run, control) if subscription.continuous else send_round(run, control)
 
 
 def _once_or_again(run: Run, control: ReplayControl) -> ReplayOutcome:
@@ -107,8 +95,8 @@ def _once_or_again(run: Run, control: ReplayControl) -> ReplayOutcome:
 
 def _written_stores(run: Run) -> dict[str, HeldStore]:
     """The stores that the replay writes once it sends something, by the field of the outcome for their contents."""
-    task, to = task_of(run), task_of(run).destination
-    target = run.store_of(to.table) if isinstance(to, StreamDestination) else None
+    task = task_of(run)
+    target = run.store_of(task.target.table) if task.target is not None else None
     marks = task.select.due_for_retry or (target is not None and task.origin == "DeadLetters")
     stores = {"table": run.store} if marks else {}
     if target is not None and target not in stores.values():
@@ -139,11 +127,6 @@ def _store_id(run: Run) -> str | None:
         return store_id(run.store)
     except TableNotFoundError:
         return None
-
-
-def _which(count: int, shown: tuple[int, ...]) -> str:
-    more = f" and {count - len(shown)} more" if count > len(shown) else ""
-    return f": global positions {', '.join(map(str, shown))}{more}" if shown else ""
 
 
 def _replay(run: Run, control: ReplayControl) -> ReplayOutcome:
@@ -188,9 +171,9 @@ def _round(run: Run, number: int) -> Run:
     if not task.rounds:
         return run
     news: dict[str, object] = {"job_id": f"{task.job_id}-{number}"}
-    if isinstance(task.destination, FilesDestination):
-        folder = join(task.destination.uri, f"round-{number:08d}")
-        news["destination"] = task.destination.model_copy(update={"uri": folder})
+    if isinstance(task.to, FilesDestination):
+        folder = join(task.to.uri, f"round-{number:08d}")
+        news["destination"] = task.to.model_copy(update={"uri": folder})
     return with_task(run, news)
 
 
@@ -216,9 +199,12 @@ def _preview(run: Run) -> ReplayOutcome:
     run.progress.step("select")
     if not exists(run.store):
         return nothing()
-    frozen = freeze(source_of(run, None), run.run, "")
+    source = source_of(run, None)
+    frozen = freeze(source, run.run, "")
     _note_preview(run, frozen.selection.messages)
-    return ReplayOutcome(selection=frozen.selection, progress=ReplayProgress(), complete=True)
+    progress, to = ReplayProgress(withheld=source.withheld()), task_of(run).destination
+    found = findings(source, to, progress.withheld) if source.sends_records and isinstance(to, KafkaDestination) else ()
+    return ReplayOutcome(selection=frozen.selection, progress=progress, complete=True, findings=found)
 
 
 def _note_preview(run: Run, selection_messages: int) -> None:
@@ -270,8 +256,8 @@ def _note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> Non
 def _forget_round(run: Run, number: int) -> None:
     """Remove the ended state of a round into a stream, after the commit of a later round."""
     task = task_of(_round(run, number))
-    if number and task.rounds and isinstance(task.destination, StreamDestination):
-        target = run.store_of(task.destination.table)
+    if number and task.rounds and isinstance(task.to, StreamDestination):
+        target = run.store_of(task.to.table)
         with target.step("replay-forgotten"):
             target.objects(REPLAYS, task.job_id).delete_folder("")
 

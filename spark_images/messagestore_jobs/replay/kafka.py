@@ -1,4 +1,4 @@
-"""A replay to a topic: chunks are staged as Native records, one per line, and sent in one transaction after the other.
+"""A replay to a topic: chunks are staged as one record per line, and sent in one transaction after the other.
 
 Each transaction also commits how many of the replay's records have been sent, as the offset of the replay's own
 consumer group. So the next run after a crash knows what is in the topic, and sends each record once.
@@ -12,48 +12,104 @@ from py4j.protocol import Py4JJavaError
 from typing_extensions import override
 
 from messagestore_core.contract.run_document import KafkaDestination, ReplayTask
-from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
-from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.folder import exists
+from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.store.cursors import Cursor
+from messagestore_core.store.errors import RunFailedError, TableRefusedError
+from messagestore_core.store.layout import TOPICS
 from messagestore_core.store.objects import join
+from messagestore_core.store.offsets import generations_of
+from messagestore_core.store.topics import RestoredNote, note_restored, noted_groups, read_restored
 from messagestore_jobs.context import Run
-from messagestore_jobs.frozen.replays import Chunk, Format, Frozen, Part
-from messagestore_jobs.native import LineBreaks
-from messagestore_jobs.replay.chunks import StoreDelivery
-from messagestore_jobs.replay.freeze import nothing_selected
+from messagestore_jobs.frozen.replays import Chunk, Frozen, Part
+from messagestore_jobs.replay.named_topics import NamedTopics
+from messagestore_jobs.replay.outward import OutwardDelivery
+from messagestore_jobs.replay.source import Source
+from messagestore_jobs.replay.topics import (
+    Origin,
+    check_partitions,
+    make_again,
+    moved_groups,
+    origin_of,
+    restored_ends,
+    wanted_places,
+)
 from messagestore_jobs.source.kafka_listing import access, kafka_failure, listed_partitions
+from messagestore_jobs.source.plan import Listed
 
 TRANSACTION_RECORDS = 10_000
 """Records of a transaction, which readers of committed records see at once."""
 
 
-class KafkaDelivery(StoreDelivery):
-    """Sends to a topic. The replay's state is in the folder of the store that it reads, whose readers ignore it."""
+class KafkaDelivery(OutwardDelivery):
+    """Sends to a topic."""
 
-    def __init__(self, run: Run, task: ReplayTask, destination: KafkaDestination) -> None:
-        super().__init__(run.store, task, run.store.uri)
+    def __init__(self, run: Run, task: ReplayTask, destination: KafkaDestination, cursor: Cursor | None = None) -> None:
+        """Prepare to send; ``cursor`` is that of a subscription's round."""
+        super().__init__(run, task)
         self._spark, self._to = run.spark, destination
-        self.form: Format = "JSONLines"
-        self.line_breaks: LineBreaks = "Space"
+        self._progress = run.progress
+        self._named = NamedTopics(run.store, task.subscription, cursor) if destination.topic_from else None
         self._sender: JavaObject | None = None
-
-    @override
-    def ended(self) -> ReplayOutcome | None:
-        """Without a store there is nothing to send."""
-        if not exists(self._held):
-            progress = ReplayProgress(percent=100)
-            return ReplayOutcome(selection=nothing_selected(), progress=progress, complete=True)
-        return super().ended()
+        self._places: str | None = None
+        """Where the records are, once the sender is closed."""
 
     def check(self) -> str | None:
-        """Check that the topic exists, and return its id.
+        """Check that the topic exists, and return its id; None: it is still to be made, or messages name theirs.
 
         Raises:
-            RunFailedError: it doesn't, or the cluster can't be reached.
+            RunFailedError: it is missing, or the cluster can't be reached.
         """
-        field = "spec.destination.kafka.topic"
-        listed = listed_partitions(self._spark, self._to.cluster, [self._to.topic], None, field)
-        return listed[0].partition.topic_id
+        if self._to.topic_from is not None:
+            return None
+        try:
+            return self._listed()[0].partition.topic_id
+        except RunFailedError as error:
+            if error.reason == "TopicMissing" and self._to.create:
+                return None
+            raise
+
+    @override
+    def fit(self, source: Source, frozen: Frozen) -> Frozen:
+        """Of records as they came: check that the topic takes them, and make it if it is to be made.
+
+        Raises:
+            RunFailedError: they are of several topics, it has fewer partitions, or it can't be made.
+        """
+        if not source.sends_records:
+            return frozen
+        origin = origin_of(source)
+        if frozen.destination_id is None:
+            make_again(source, self._to, origin)
+        listed = self._listed()
+        check_partitions(self._to, origin, len(listed))
+        topic_id = listed[0].partition.topic_id
+        restores = self._task.subscription is None and all(one.latest == 0 for one in listed)
+        if restores:
+            note_restored(self._held, self._new_note(source, topic_id, origin))
+        return frozen.model_copy(update={"destination_id": topic_id, "restores": restores})
+
+    def _new_note(self, source: Source, topic_id: str, origin: Origin | None) -> RestoredNote:
+        store, job = source.store, self._task.job_id
+        groups = noted_groups(store, origin.topic, generations_of(store, origin.topic)) if origin else {}
+        return RestoredNote(topic=self._to.topic, topic_id=topic_id, job=job, noted_at=source.now, groups=groups)
+
+    def _restored(self, frozen: Frozen) -> RestoredNote:
+        """What is noted of the topic.
+
+        Raises:
+            TableRefusedError: somebody has removed the note.
+        """
+        assert frozen.destination_id is not None
+        note = read_restored(self._held, frozen.destination_id)
+        if note is None:
+            raise TableRefusedError(
+                f"{self._held.path(TOPICS, frozen.destination_id)} lacks the note of a topic that is put back: delete "
+                "the topic, and make a new replay"
+            )
+        return note
+
+    def _listed(self) -> list[Listed]:
+        return listed_partitions(self._spark, self._to.cluster, [self._to.topic], None, "spec.destination.kafka.topic")
 
     def _check_same(self, frozen: Frozen) -> None:
         """Check that the topic is the one that the replay began to send to.
@@ -74,11 +130,6 @@ class KafkaDelivery(StoreDelivery):
         )
 
     @override
-    def part_name(self, number: int) -> str:
-        """The name is not used, as sent objects are deleted."""
-        return f"sent/part-{number:08d}"
-
-    @override
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
         """The consumer group's offset shows how much was sent."""
         if not self.objects.exists(part.staged):
@@ -88,21 +139,10 @@ class KafkaDelivery(StoreDelivery):
         except Py4JJavaError as error:
             raise failure_of(error, self._to) from error
 
-    @override
-    def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
-        """Send only what has not been sent yet."""
-        for part in chunk.parts:
-            if self.objects.exists(part.staged):
-                if not self._send(part.staged, first, part.messages, unchanged):
-                    return False
-                with self._held.step("replay-staged-removed"):
-                    self.objects.delete(part.staged)
-            first += part.messages
-        return True
-
     def close(self) -> None:
         """Close the connections to the cluster."""
         if self._sender is not None:
+            self._places = self._sender.places()
             self._sender.close()
             self._sender = None
 
@@ -111,13 +151,23 @@ class KafkaDelivery(StoreDelivery):
     ) -> ReplayOutcome:
         """End the replay if the topic is still the one that it began to send to."""
         self._check_same(frozen)
+        if frozen.restores:
+            self._note_ends(frozen)
         return self._end(outcome)
 
-    def _send(self, name: str, first: int, messages: int, unchanged: Callable[[], bool]) -> bool:
-        """Send an object's records that are not in the topic yet; its first is record ``first`` of the replay.
+    def _note_ends(self, frozen: Frozen) -> None:
+        """Note up to where the topic has the records that were sent, so that the store's stream goes on behind them."""
+        if self._places is None:
+            self._open()
+            self.close()
+        assert self._places is not None
+        note, places = self._restored(frozen), json.loads(self._places)
+        ends = restored_ends(self._spark, self._to, note.topic_id, places, self._progress)
+        note_restored(self._held, note.model_copy(update={"ends": ends, "moved": moved_groups(note, places)}))
 
-        Tombstones are looked at last, when a transaction only has to be committed; false if they changed.
-        """
+    @override
+    def _send(self, name: str, first: int, messages: int, unchanged: Callable[[], bool]) -> bool:
+        """Tombstones are looked at last, when a transaction only has to be committed."""
         try:
             sender = self._open()
             left = messages - max(0, sender.sent() - first)
@@ -126,17 +176,31 @@ class KafkaDelivery(StoreDelivery):
             conf = self._spark._jsparkSession.sessionState().newHadoopConf()
             sender.read(conf, join(self.objects.uri, name), first, messages - left)
             while left > 0:
-                with self._held.step("replay-transaction"):
-                    sent = sender.send(min(left, TRANSACTION_RECORDS))
-                    if not unchanged():
-                        sender.abort()
-                        return False
-                    sender.commit()
-                if not sent:
+                before = sender.sent()
+                if not self._transaction(sender, min(left, TRANSACTION_RECORDS), unchanged):
+                    return False
+                if sender.sent() == before:
                     raise RunFailedError("RunFailed", f"{left} records are missing in the staged object {name}")
-                left -= sent
+                left -= sender.sent() - before
         except Py4JJavaError as error:
             raise failure_of(error, self._to) from error
+        return True
+
+    def _transaction(self, sender: JavaObject, most: int, unchanged: Callable[[], bool]) -> bool:
+        """Send the next records; false, and none of them, if tombstones changed meanwhile.
+
+        Raises:
+            RunFailedError: all before a message are sent that names a topic which takes none.
+        """
+        stopped = self._named.take(sender, most) if self._named is not None else None
+        with self._held.step("replay-transaction"):
+            sender.send(most) if self._named is None else sender.sendTaken()
+            if not unchanged():
+                sender.abort()
+                return False
+            sender.commit()
+        if stopped is not None:
+            raise stopped
         return True
 
     def _open(self) -> JavaObject:
@@ -147,21 +211,30 @@ class KafkaDelivery(StoreDelivery):
             # The group's name has the run that began the replay, so a new replay of the same name starts at 0.
             own = f"messagestore-{self._task.job_id}"
             self._sender = self._make_sender(own, f"{own}-{frozen.run}", by_position=False)
+            if frozen.restores:
+                self._sender.keepPlaces(json.dumps(wanted_places(self._restored(frozen))))
         return self._sender
 
     def _make_sender(self, transactions: str, progress: str, *, by_position: bool) -> JavaObject:
         make = self._spark._jvm.dev.messagestore.spark.KafkaSender  # type: ignore[union-attr]
         to = self._to
-        return make(json.dumps(access(to.cluster)), to.topic, to.key, transactions, progress, by_position)
+        named = to.topic_from
+        key = to.key if to.envelope == "Native" and named is None else None
+        topic, pattern = (to.topic, None) if named is None else (None, named.pattern)
+        sender = make(json.dumps(access(to.cluster)), topic, pattern, key, transactions, progress, by_position)
+        if self._named is not None:
+            self._named.open(sender)
+        return sender
 
 
 def failure_of(error: Py4JJavaError, to: KafkaDestination) -> RunFailedError:
     """The error of a sender, for people."""
     text = str(error)
     if "RecordTooLargeException" in text:
+        which = f"topic {to.topic}" if to.topic_from is None else "a topic that a message names"
         return RunFailedError(
             "RecordTooLarge",
-            f"topic {to.topic} takes no record as large as one of the selection: raise its max.message.bytes, or leave "
+            f"{which} takes no record as large as one of the selection: raise its max.message.bytes, or leave "
             "the message out",
         )
     if "ProducerFencedException" in text or "InvalidProducerEpochException" in text:

@@ -5,6 +5,7 @@ Payloads of claim checks are filled in, and all payloads are checked to be what 
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -15,11 +16,13 @@ from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.tombstones import open_erased
 from messagestore_core.versions.rules import COLUMNS, FIRST_VERSION, emptied, in_order, parse_path, taken_out
 from messagestore_jobs.frozen.replays import Frozen
-from messagestore_jobs.integrity import is_sealed, key_of
-from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc3339, with_native
+from messagestore_jobs.integrity import is_sealed
+from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc3339
 from messagestore_jobs.replay.chunks import ChunkRange
+from messagestore_jobs.replay.envelopes import with_topic, with_value
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.rows.claim_checks import is_own_claim_check, lacks_object, spread, with_claim_check_payloads
+from messagestore_jobs.rows.matching import instant
 
 _COLUMNS = {
     "position": "position",
@@ -34,22 +37,43 @@ _RUN = ("job", "run", "time")
 _NAME = re.compile(r"\{(" + "|".join([*_COLUMNS, *_RUN]) + r")\}")
 
 
-def native_records(source: Source, frozen: Frozen, chunk_range: ChunkRange, line_breaks: LineBreaks) -> DataFrame:
-    """The key and the Native record (string ``value``) of each message; value is null if it can't be sent."""
+def message_records(source: Source, frozen: Frozen, chunk_range: ChunkRange, line_breaks: LineBreaks) -> DataFrame:
+    """The key and what is staged (string ``value``) of each message; value is null if it can't be sent.
+
+    It is also null with ``_expired``, of a message that has expired and is to be skipped.
+    """
     rows = without_erased(source.between(chunk_range.cuts[0], chunk_range.end), source)
-    if chunk_range.claim_checks:
-        rows = with_payloads(rows, source, chunk_range.claim_checks)
+    return as_records(rows, source, _values(source, frozen), chunk_range.claim_checks, line_breaks)
+
+
+def as_records(
+    rows: DataFrame, source: Source, values: dict[str, str], claim_checks: int, line_breaks: LineBreaks
+) -> DataFrame:
+    """Like ``message_records``, for rows with their key.
+
+    Args:
+        rows: none of them erased.
+        values: of the marks, see ``marked_headers``.
+        claim_checks: about how many rows have one.
+    """
+    if claim_checks:
+        rows = with_payloads(rows, source, claim_checks)
+    rows = with_topic(rows, source.task.to)
     rows = translated(
         rows.select("*", is_sound(source.store.uri, source.task.integrity).alias("_sound")), source.task.translators
     )
     if marks := _marks(source):
         rows = rows.withColumn("attempt", F.col("retries") + 1)
-        rows = rows.withColumn("headers", marked_headers(marks, _values(source, frozen)))
+        rows = rows.withColumn("headers", marked_headers(marks, values))
     if source.task.select.due_for_retry:
         # The status in the store now; the frozen version has the one before.
         rows = rows.withColumns({"status": F.lit("PROCESSING"), "next_retry_at": F.lit(None).cast("timestamp")})
-    sound = with_native(rows, line_breaks)
-    return sound.select(*source.order.columns, F.when(F.col("_sound"), F.col("value")).alias("value"))
+    expired = F.lit(False)
+    if source.task.skip_expired:
+        expired = F.coalesce(F.col("expires_at") <= instant(source.clock()), expired)
+    rows = with_value(rows.withColumn("_expired", expired), source.task.to, source.owner, line_breaks)
+    value = F.when(F.col("_sound") & ~F.col("_expired"), F.col("value")).alias("value")
+    return rows.select(*source.order.columns, value, "_expired")
 
 
 def raw_records(source: Source, chunk_range: ChunkRange) -> DataFrame:
@@ -149,7 +173,7 @@ def is_sound(uri: str, integrity: Integrity | None) -> Column:
     if integrity is None:
         return whole
     # With seals a payload must have a digest, as the seal covers the payload by it.
-    return whole & (payload.isNull() | digest.isNotNull()) & is_sealed(integrity, key_of(integrity))
+    return whole & (payload.isNull() | digest.isNotNull()) & is_sealed(integrity)
 
 
 def _marks(source: Source) -> dict[str, str]:
@@ -159,8 +183,12 @@ def _marks(source: Source) -> dict[str, str]:
 
 def _values(source: Source, frozen: Frozen) -> dict[str, str]:
     """Values of marks, of the run that began the replay, so that all runs write the same marks."""
-    began = frozen.at.isoformat().replace("+00:00", "Z")
-    return {"job": source.task.job_id, "run": frozen.run, "time": began}
+    return values_of(source.task.job_id, frozen.run, frozen.at)
+
+
+def values_of(job_id: str, run: str, began: datetime) -> dict[str, str]:
+    """Values of marks."""
+    return {"job": job_id, "run": run, "time": began.isoformat().replace("+00:00", "Z")}
 
 
 def _source_columns() -> list[Column]:

@@ -5,7 +5,7 @@ a store that was laid back.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from py4j.java_gateway import JavaObject
@@ -13,7 +13,8 @@ from py4j.protocol import Py4JJavaError
 from typing_extensions import override
 
 from messagestore_core.contract.run_document import FilesDestination, KafkaDestination
-from messagestore_core.store.cursors import Cursor, ahead
+from messagestore_core.store.cursors import Cursor, ahead, own_name, unknown
+from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Part
@@ -39,7 +40,7 @@ class Reached(NamedTuple):
 
 def round_delivery(run: Run, cursor: Cursor) -> Delivery:
     """The delivery of a round to the task's destination; the cursor has the round, or is the one before it."""
-    task, to = task_of(run), task_of(run).destination
+    task, to = task_of(run), task_of(run).to
     if isinstance(to, FilesDestination):
         return FilesRound(run, task.job_id, to, cursor)
     if isinstance(to, KafkaDestination):
@@ -105,19 +106,24 @@ class KafkaRound(KafkaDelivery):
     """Sends to a topic in transactions that commit the position after the last record, for all rounds."""
 
     def __init__(self, run: Run, destination: KafkaDestination, cursor: Cursor) -> None:
-        super().__init__(run, task_of(run), destination)
+        super().__init__(run, task_of(run), destination, cursor)
         self._cursor, self._is_started = cursor, False
-        self._own = f"messagestore-{cursor.subscription.replace('/', '.')}-{cursor.store}"
+        name = own_name(cursor.subscription.replace("/", "."), cursor.destination)
+        self._own = f"messagestore-{name}-{cursor.store}"
 
     def reached(self) -> Reached:
         """What transactions have committed."""
+        try:
+            return self._reached()
+        finally:
+            self.close()
+
+    def _reached(self) -> Reached:
         try:
             sender = self._opened()
             return Reached(sender.resets(), sender.sent() - 1) if sender.resets() >= 0 else Reached()
         except Py4JJavaError as error:
             raise failure_of(error, self._to) from error
-        finally:
-            self.close()
 
     @override
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
@@ -137,18 +143,25 @@ class KafkaRound(KafkaDelivery):
         try:
             sender = self._open()
             conf = self._spark._jsparkSession.sessionState().newHadoopConf()
-            more = sender.readOn(conf, join(self.objects.uri, name))
-            while more:
-                with self._held.step("replay-transaction"):
-                    sender.send(kafka.TRANSACTION_RECORDS)
-                    if not unchanged():
-                        sender.abort()
-                        return False
-                    sender.commit()
-                more = sender.more()
+            return self._send_all(sender, sender.readOn(conf, join(self.objects.uri, name)), unchanged)
         except Py4JJavaError as error:
             raise failure_of(error, self._to) from error
+
+    def _send_all(self, sender: JavaObject, more: bool, unchanged: Callable[[], bool]) -> bool:
+        while more:
+            if not self._transaction(sender, kafka.TRANSACTION_RECORDS, unchanged):
+                return False
+            more = sender.more()
         return True
+
+    @override
+    def set_aside(self) -> int:
+        """Those that another destination gets, as no topic takes them."""
+        return self.left(self._cursor.global_position, self._cursor.until)
+
+    def left(self, after: int, until: int) -> int:
+        """How many messages of a range another destination gets, as no topic takes them."""
+        return self._named.left(after, until) if self._named is not None else 0
 
     @override
     def _open(self) -> JavaObject:
@@ -172,16 +185,63 @@ class KafkaRound(KafkaDelivery):
         return self._sender
 
 
+class KafkaOutlet(KafkaRound):
+    """The topic of a continuous replay, which stages nothing and keeps its connections open."""
+
+    tells = True
+    failure: Exception | None = None
+
+    @override
+    def reached(self) -> Reached:
+        """What transactions have committed."""
+        return self._reached()
+
+    def start_from(self, resets: int, position: int) -> bool:
+        """Send on behind a position, and commit it, so that the group exists before a round is named.
+
+        Returns:
+            Whether it exists: where messages name the topics, that takes one that was sent to.
+        """
+        try:
+            sender = self._opened()
+            sender.startFrom(resets, position + 1)
+            if not sender.hasPlace():
+                return False
+            sender.readOn(b"")
+            with self._held.step("replay-anchor"):
+                sender.send(1)
+                sender.commit()
+        except Py4JJavaError as error:
+            raise failure_of(error, self._to) from error
+        return True
+
+    def send(self, content: bytes, unchanged: Callable[[], bool]) -> Iterable[int | None]:
+        """Send records, one per line, in transactions; see ``Outlet``."""
+        self.failure = None
+        try:
+            sender = self._opened()
+            try:
+                all_sent = self._send_all(sender, sender.readOn(content), unchanged)
+            except RunFailedError as stopped:
+                self.failure, all_sent = stopped, False
+            return [None if all_sent else int(sender.sent()) - 1]
+        except Py4JJavaError as error:
+            raise failure_of(error, self._to) from error
+
+
 def refuse_ahead(cursor: Cursor, head: int, known: Reached) -> None:
-    """Refuse a cursor that is ahead of the store, and a destination that is ahead of the cursor.
+    """Refuse a cursor that is ahead of the store, and a destination that is ahead of the cursor or has forgotten it.
 
     Raises:
-        RunFailedError: one is, as the store was laid back from a copy.
+        RunFailedError: one is ahead, as the store was laid back from a copy; or the destination has forgotten how much
+            of a round that broke off has arrived.
     """
     if cursor.global_position > head:
         raise ahead(f"the cursor is at {cursor.global_position}, and the store's last global position is {head}")
     if (known.resets, known.position) > (cursor.resets, cursor.until):
         raise ahead(f"the topic has records up to global position {known.position}, the cursor is at {cursor.until}")
+    if cursor.round is not None and cursor.round.anchored and known.resets < 0:
+        raise unknown(cursor)
     last = cursor.round.number if cursor.round else cursor.rounds
     if known.rounds > last:
         raise ahead(f"the folder has the manifest of round {known.rounds}, the cursor is at round {last}")

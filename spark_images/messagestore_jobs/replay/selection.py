@@ -4,19 +4,20 @@ Also which failed messages are due for a retry, and which of those are held back
 """
 
 from datetime import datetime
-from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Interval, Match, ReplayTask, Selection, TimeWindow
+from messagestore_core.contract.run_document import Decider, Interval, Match, ReplayTask, Routing, Selection, TimeWindow
 from messagestore_core.envelope import READ
-from messagestore_core.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS
+from messagestore_core.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS, SUBSCRIPTION_COLUMNS
 from messagestore_core.predicate.spark import condition
 from messagestore_jobs.frozen.orders import BY_FAILURE, BY_POSITION, BY_SEQUENCE, Order
-from messagestore_jobs.rows.matching import all_of, compiled, instant, matches
+from messagestore_jobs.rows.matching import all_of, compiled, instant, matches, undecided
 from messagestore_jobs.sequences import states
 
+REFUSED = "_refused"
+"""A column: whether a decider has left a message to this destination."""
 _LASTING = frozenset(field.column for field in READ if field.lasting)
 """The columns that never change; all others may change while a replay runs."""
 
@@ -39,25 +40,61 @@ def check(selection: Selection, origin: str) -> None:
         compiled(selection.where, columns, "select.where")
 
 
+def check_subscription(selection: Selection) -> None:
+    """Refuse conditions of a subscription that may not run, or that change after a message was passed over.
+
+    Raises:
+        RunFailedError: one is refused.
+    """
+    if selection.where is not None:
+        compiled(selection.where, SUBSCRIPTION_COLUMNS, "select.where")
+    for where in _conditions(selection.routing):
+        compiled(where, SUBSCRIPTION_COLUMNS, "destinations.where")
+
+
 def lasts(selection: Selection) -> bool:
     """Whether the selection always matches the same messages, even if the lifecycle or scrubs change them."""
     if selection.statuses or selection.headers or selection.due_for_retry:
         return False
     if selection.sequences is not None and selection.sequences.complete_only:
         return False
-    return selection.where is None or compiled(selection.where).columns <= _LASTING
+    if selection.routing is not None and selection.routing.deciders:
+        return False
+    conditions = [*([selection.where] if selection.where else []), *_conditions(selection.routing)]
+    return all(compiled(where).columns <= _LASTING for where in conditions)
 
 
 def selected_messages(messages: DataFrame, selection: Selection, now: datetime) -> DataFrame:
     """The messages that match all selectors; the limit is applied later, in order."""
-    rows = messages.where(all_of([matches(_match(selection)), *_within(selection)]))
+    rows = messages.where(matches_all(selection))
     if selection.due_for_retry:
-        rows = due_for_retry(rows, messages, selection.held_back, now)
+        rows = due_for_retry(rows, messages, selection, now)
     if selection.sequences is not None and selection.sequences.complete_only:
         ids = selection.sequences.ids
         candidates = messages.where(F.col("sequence_id").isin(*ids)) if ids else messages
         rows = rows.join(states(candidates).where("complete"), "sequence_id", "left_semi")
     return rows.select(*messages.columns)
+
+
+def matches_all(selection: Selection) -> Column:
+    """Whether a message matches all selectors that look at it alone; with deciders by column ``REFUSED`` too."""
+    routed = _routed(selection.routing)
+    if selection.routing is not None and selection.routing.deciders:
+        return all_of([*_base(selection), all_of(routed) | F.col(REFUSED)])
+    return all_of([*_base(selection), *routed])
+
+
+def decided_by(messages: DataFrame, selection: Selection, decider: Decider) -> DataFrame:
+    """The messages of which another destination decides whether it gets them."""
+    return messages.where(all_of([*_base(selection), *_routed(Routing(where=decider.where))]))
+
+
+def is_undecided(task: ReplayTask) -> Column:
+    """Whether a message matches all selectors, and nothing says whether the destination, or another, gets it."""
+    where = task.select.routing.where if task.select.routing else None
+    if where is None or (task.subscription is not None and task.subscription.otherwise):
+        return F.lit(False)
+    return all_of([*_base(task.select), undecided(Match(where=where))])
 
 
 def selected_dead_letters(dead_letters: DataFrame, selection: Selection) -> DataFrame:
@@ -70,31 +107,53 @@ def selected_dead_letters(dead_letters: DataFrame, selection: Selection) -> Data
     return dead_letters.where(all_of(conditions))
 
 
-def due_for_retry(
-    rows: DataFrame, messages: DataFrame, held_back: Literal["Retrying", "Failed"] | None, now: datetime
-) -> DataFrame:
+def due_for_retry(rows: DataFrame, messages: DataFrame, selection: Selection, now: datetime) -> DataFrame:
     """The ``rows`` that have failed, are due and have not expired.
 
-    With ``held_back`` only the first of each group is due: of all messages of a correlation id, the earliest that has
-    failed or is tried again. Those that failed for good count only with ``Failed``.
+    With ``held_back`` only the first of each group is due: of all messages of a correlation id or a stream, the
+    earliest that has failed or is tried again. Those that failed for good count only with ``Failed``.
 
     Args:
         rows: messages, selected or not.
         messages: all messages.
-        held_back: which messages hold others back.
+        selection: says which messages hold others back.
         now: the time of the run.
     """
     lasts = F.col("expires_at").isNull() | (F.col("expires_at") > instant(now))
     due = rows.where((F.col("status") == "FAILED") & (F.col("next_retry_at") <= instant(now)) & lasts)
-    if held_back is None:
+    if selection.held_back is None:
         return due
+    group = selection.grouped_by
     first = (
-        messages.where(_has_failed(held_back) & F.col("correlation_id").isNotNull())
-        .groupBy("correlation_id")
+        messages.where(_has_failed(selection.held_back) & F.col(group).isNotNull())
+        .groupBy(group)
         .agg(F.min("global_position").alias("_first"))
     )
-    grouped = due.join(first, "correlation_id", "left").where("_first IS NULL OR _first = global_position")
+    grouped = due.join(first, group, "left").where("_first IS NULL OR _first = global_position")
     return grouped.select(*rows.columns)
+
+
+def _base(selection: Selection) -> list[Column]:
+    return [matches(_match(selection)), *_within(selection)]
+
+
+def _routed(routing: Routing | None) -> list[Column]:
+    """Whether a message goes to one of several destinations."""
+    if routing is None:
+        return []
+    own = [_is_true(routing.where)] if routing.where is not None else []
+    return [*own, *(~_is_true(where) for where in routing.unless)]
+
+
+def _is_true(where: str) -> Column:
+    return F.coalesce(condition(compiled(where)), F.lit(False))
+
+
+def _conditions(routing: Routing | None) -> list[str]:
+    if routing is None:
+        return []
+    own = [routing.where, *(decider.where for decider in routing.deciders)]
+    return [*filter(None, own), *routing.unless]
 
 
 def _match(selection: Selection) -> Match:

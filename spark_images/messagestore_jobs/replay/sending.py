@@ -10,6 +10,7 @@ exist. An erasure removes the files of all earlier versions, also those of messa
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -21,9 +22,9 @@ from messagestore_core.progress import ProgressListener
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.tombstones import erased_positions
 from messagestore_jobs.frozen.replays import Chunk, Frozen, Part, ReplayState
-from messagestore_jobs.replay.chunks import SHOWN, ChunkRange, Delivery, Staged, chunk_size, next_range, stage
-from messagestore_jobs.replay.erased import Tombstones, without_erased_since
-from messagestore_jobs.replay.records import dead_letter_records, native_records, raw_records
+from messagestore_jobs.replay.chunks import SHOWN, ChunkRange, Delivery, Staged, chunk_size, next_range, smaller, stage
+from messagestore_jobs.replay.erased import Tombstones, without_erased_since, without_expired
+from messagestore_jobs.replay.records import dead_letter_records, message_records, raw_records
 from messagestore_jobs.replay.source import Source, is_gone
 from messagestore_jobs.rows.messages import positions_in
 
@@ -35,6 +36,9 @@ class ReplayControl(Protocol):
 
     def suspended(self) -> bool:
         """Whether to stop after the chunk under way."""
+
+    def stopped(self, wait: timedelta) -> bool:
+        """Whether a continuous replay is to stop; waits up to ``wait`` for that, while there is nothing to send."""
 
     def messages_per_second(self) -> float | None:
         """The rate limit at this moment; None: no limit."""
@@ -52,6 +56,10 @@ class ReplayToEnd:
     def suspended(self) -> bool:
         """Return false."""
         return False
+
+    def stopped(self, wait: timedelta) -> bool:
+        """True where the run would have to wait for more, false before."""
+        return wait > timedelta(0)
 
     def messages_per_second(self) -> float | None:
         """The rate limit of the document."""
@@ -212,8 +220,18 @@ class Sending:
         self._check_names()
         self.progress.step("replay", self.frozen.selection.messages)
         if self.chunks:
+            self._leave_out_expired()
             self._deliver_last()
             self.progress.advance(sum(map(_covered, self.chunks)))
+
+    def _leave_out_expired(self) -> None:
+        """Take out of the last chunk what has expired since it was sealed, as its destination may have been away."""
+        if self.source.task.skip_expired:
+            sent_before = sum(chunk.sent for chunk in self.chunks[:-1])
+            left = without_expired(self.chunks[-1], sent_before, self.delivery, self.source.clock())
+            if left.parts != self.chunks[-1].parts:
+                self.delivery.state.seal(left)
+                self.chunks[-1] = left
 
     def _deliver_last(self) -> None:
         """Deliver the last chunk, without what was erased since it was staged."""
@@ -276,7 +294,7 @@ class Sending:
 
     def _next_range(self) -> ChunkRange:
         cores = self.source.spark.sparkContext.defaultParallelism
-        size = chunk_size(self.control.messages_per_second(), cores)
+        size = smaller(chunk_size(self.control.messages_per_second(), cores), self.delivery.largest_chunk)
         return next_range(self.frozen, self._next_split(), size, cores)
 
     def _next_split(self) -> int:
@@ -303,12 +321,12 @@ class Sending:
         # By what was sent last a subscription knows what is left.
         sort = self.source.task.order != "None" or self.source.task.subscription is not None
         staged = stage(self._records(chunk_range), self.source.order, chunk_range, form, state, sort=sort)
-        short = chunk_range.messages - sum(staged.messages.values()) - staged.failed
+        short = chunk_range.messages - sum(staged.messages.values()) - staged.failed - staged.expired
         return staged, missing(self.source, self.frozen, self._next_split(), chunk_range, short, self.delivery.state)
 
     def _records(self, chunk_range: ChunkRange) -> DataFrame:
         if self.source.task.origin == "Messages":
-            return native_records(self.source, self.frozen, chunk_range, self.delivery.line_breaks)
+            return message_records(self.source, self.frozen, chunk_range, self.delivery.line_breaks)
         if self.delivery.form == "Parquet":
             return raw_records(self.source, chunk_range)
         return dead_letter_records(self.source, chunk_range)
@@ -328,6 +346,7 @@ class Sending:
             sent=sum(part.messages for part in parts),
             failed=staged.failed,
             first_failed=staged.first_failed,
+            expired=staged.expired,
             **missing._asdict(),
             bytes=sum(part.bytes for part in parts),
             last_global_position=chunk_range.last_global_position,
@@ -335,16 +354,19 @@ class Sending:
         )
 
     def _reached(self, *, complete: bool) -> ReplayOutcome:
-        chunks = self.chunks
+        chunks, set_aside = self.chunks, self.delivery.set_aside()
         positions = [chunk.last_global_position for chunk in chunks if chunk.last_global_position is not None]
         seconds = time.monotonic() - self.began
         total = self.frozen.selection.messages
         reached = ReplayProgress(
-            replayed=sum(chunk.sent for chunk in chunks),
+            replayed=sum(chunk.sent for chunk in chunks) - set_aside,
+            set_aside=set_aside,
             failed=sum(chunk.failed for chunk in chunks),
             first_failed_positions=_lowest(position for chunk in chunks for position in chunk.first_failed),
             erased=self.frozen.erased + sum(chunk.erased for chunk in chunks),
             missed=self.frozen.missed,
+            expired=sum(chunk.expired for chunk in chunks),
+            withheld=self.frozen.withheld,
             lost=sum(chunk.lost for chunk in chunks),
             first_lost_positions=_lowest(position for chunk in chunks for position in chunk.first_lost),
             percent=100 if complete else min(99, 100 * sum(map(_covered, chunks)) // max(total, 1)),
@@ -360,4 +382,4 @@ def _lowest(positions: Iterable[int]) -> tuple[int, ...]:
 
 def _covered(chunk: Chunk) -> int:
     """How many selected messages a chunk covers."""
-    return chunk.sent + chunk.failed + chunk.erased + chunk.lost
+    return chunk.sent + chunk.failed + chunk.erased + chunk.expired + chunk.lost

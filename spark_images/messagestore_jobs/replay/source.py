@@ -1,17 +1,25 @@
 """A replay's reads of the store: at the frozen version, or of what is left of it."""
 
+from collections.abc import Callable
 from datetime import datetime
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import ReplayTask
+from messagestore_core.contract.stores import Owner
 from messagestore_core.reasons import DeadLetterReason
+from messagestore_core.store.folder import store_id
 from messagestore_core.store.handle import Store
+from messagestore_core.store.offsets import GENERATION, URI
+from messagestore_core.store.refused import RefusedMessages
 from messagestore_jobs.frozen.orders import BY_POSITION, Order
 from messagestore_jobs.frozen.replays import Frozen, Key, ReplayState
 from messagestore_jobs.lifecycle.updates import KIND as UPDATE
-from messagestore_jobs.replay.selection import lasts, order_of, selected_dead_letters, selected_messages
+from messagestore_jobs.replay.envelopes import is_original
+from messagestore_jobs.replay.selection import REFUSED, lasts, order_of, selected_dead_letters, selected_messages
 from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.tables import read_table
 
@@ -27,12 +35,28 @@ _GONE = (
 
 
 class Source:
-    """The selected rows of one table, at one version."""
+    """The selected rows of one table, at one version.
 
-    def __init__(self, spark: SparkSession, store: Store, task: ReplayTask, version: int, now: datetime) -> None:
+    Attributes:
+        now: when the selection was frozen.
+        clock: the time at this moment.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        store: Store,
+        task: ReplayTask,
+        version: int,
+        now: datetime,
+        clock: Callable[[], datetime],
+    ) -> None:
         self.spark, self.store, self.task, self.version, self.now = spark, store, task, version, now
+        self.clock = clock
         self.order: Order = order_of(task)
         self._selected: DataFrame | None = None
+        self._range: tuple[int, int] | None = None
+        """The first and the last selected position, if all between them are selected."""
         self._left: Column | None = None
         self._opened: DataFrame | None = None
 
@@ -42,9 +66,41 @@ class Source:
         return "dead_letters" if self.task.origin == "DeadLetters" else "messages"
 
     @property
+    def owner(self) -> Owner:
+        """The stream that is replayed."""
+        assert self.store.owner is not None
+        return self.store.owner
+
+    @property
+    def sends_records(self) -> bool:
+        """Whether messages are sent as the records that they came in."""
+        return getattr(self.task.to, "envelope", None) == "Original"
+
+    @property
     def listed(self) -> bool:
         """Whether a new selection has to be written, as the selectors may match others later."""
-        return self.task.origin == "Messages" and not lasts(self.task.select)
+        return self.task.origin == "Messages" and (self.sends_records or not lasts(self.task.select))
+
+    def withheld(self) -> int:
+        """How many messages would be selected if they had their record as it came."""
+        if not self.sends_records:
+            return 0
+        rows = selected_messages(self.with_refused(self._table), self.task.select, self.now)
+        return rows.where(~is_original(rows)).count()
+
+    def origins(self) -> list[tuple[str, int]]:
+        """The topics of selected messages, each with its highest partition."""
+        topic = F.substring_index(F.replace("source.uri", F.lit(URI), F.lit("")), GENERATION, 1)
+        rows = self.rows().groupBy(topic.alias("topic")).agg(F.max("source.partition").alias("last")).collect()
+        return sorted((row["topic"], row["last"]) for row in rows)
+
+    def ends(self) -> tuple[int, int] | None:
+        """The first and the last selected position; None without any."""
+        if self._range is not None:
+            return self._range
+        place = F.col("global_position")
+        found = self.rows().agg(F.min(place), F.max(place)).first()
+        return None if found is None or found[0] is None else (found[0], found[1])
 
     def rows(self) -> DataFrame:
         """All selected rows, with their key."""
@@ -56,7 +112,7 @@ class Source:
 
     def list_selected(self, state: ReplayState) -> None:
         """Write the selected positions, so that the selection stays the same while messages change."""
-        positions = selected_messages(self._table, self.task.select, self.now).select("global_position")
+        positions = self._matching(self._table).select("global_position")
         with state.held.step("replay-selected"):
             positions.write.mode("overwrite").parquet(state.selected_uri)
         self.use_list(state.selected_uri)
@@ -64,6 +120,11 @@ class Source:
     def use_list(self, uri: str) -> None:
         """Use the written positions as the selection."""
         self._selected = self.spark.read.schema("global_position bigint").parquet(uri)
+        place = F.col("global_position")
+        ends = self._selected.agg(F.min(place), F.max(place), F.count(place)).first()
+        assert ends is not None
+        first, last, messages = ends
+        self._range = (first, last) if messages and last - first + 1 == messages else None
 
     def use_positions(self, frozen: Frozen, order_uri: str) -> bool:
         """Use the positions that the frozen selection shows, and no selectors; false if it shows none."""
@@ -99,16 +160,45 @@ class Source:
     def _chosen(self) -> DataFrame:
         rows = self._table if self._left is None else self._table.where(self._left)
         if self.task.origin == "DeadLetters":
-            if self.task.destination.kind == "stream":
+            if self.task.to.kind == "stream":
                 # A stream ingests messages, and a status update is none.
                 rows = rows.where(F.coalesce(F.col("source.kind") != UPDATE, F.lit(True)))
-                if self.task.destination.table.uri == self.store.uri:
+                if self.task.to.table.uri == self.store.uri:
                     # These messages are in the store; a RETRY update tries them again.
                     rows = rows.where(F.col("reason") != str(DeadLetterReason.RETRIES_EXHAUSTED))
             return selected_dead_letters(rows, self.task.select)
+        if self._range is not None:
+            return rows.where(F.col("global_position").between(*self._range))
         if self._selected is None:
-            return selected_messages(rows, self.task.select, self.now)
+            return self._matching(rows)
         return rows.join(self._selected, "global_position", "left_semi").select(*rows.columns)
+
+    def _matching(self, rows: DataFrame) -> DataFrame:
+        """The rows that match the selectors, and that can be sent in the destination's form."""
+        matching = selected_messages(self.with_refused(rows), self.task.select, self.now).select(*rows.columns)
+        return matching.where(is_original(matching)) if self.sends_records else matching
+
+    def with_refused(self, rows: DataFrame, within: tuple[int, int] | None = None) -> DataFrame:
+        """The rows, with column ``REFUSED`` if other destinations decide what goes here.
+
+        Args:
+            within: the position before the first of the rows, and that of the last; absent: those of the selection.
+        """
+        task = self.task
+        if task.select.routing is None or not task.select.routing.deciders:
+            return rows
+        if within is None:
+            selected = task.select.global_positions
+            assert selected is not None
+            within = (selected.from_ or 0) - 1, selected.to or 0
+        own = store_id(self.store)
+        left = [RefusedMessages(self.store, one.folder, own).positions(*within) for one in task.select.routing.deciders]
+        positions = np.unique(np.concatenate(left))
+        if not len(positions):
+            return rows.withColumn(REFUSED, F.lit(False))
+        refused = self.spark.createDataFrame(pa.table({"global_position": positions})).withColumn(REFUSED, F.lit(True))
+        flagged = rows.join(F.broadcast(refused), "global_position", "left")
+        return flagged.select(*rows.columns, F.coalesce(REFUSED, F.lit(False)).alias(REFUSED))
 
     @property
     def _table(self) -> DataFrame:

@@ -12,9 +12,8 @@ from pyspark.sql import functions as F
 from messagestore_core.clock import in_utc, now
 from messagestore_core.contract.run_document import Interval, StartPoint, StreamDestination
 from messagestore_core.contract.run_report import CursorState, Lag, ReplayOutcome, ReplayProgress
-from messagestore_core.predicate import SUBSCRIPTION_COLUMNS
 from messagestore_core.store.audit import note
-from messagestore_core.store.cursors import Cursor, CursorObject, Round, ahead
+from messagestore_core.store.cursors import Cursor, CursorObject, Round, ahead, cursor_in, own_name, undecidable
 from messagestore_core.store.delta_log import next_global_position
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import exists, store_id
@@ -23,9 +22,11 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import digest
 from messagestore_jobs.replay.begin import begin, note_replay, nothing, source_of, task_of, with_missed, with_task
 from messagestore_jobs.replay.chunks import Delivery
+from messagestore_jobs.replay.removed import forget_removed
 from messagestore_jobs.replay.rounds import FilesRound, reached_by, refuse_ahead, round_delivery
+from messagestore_jobs.replay.selection import check_subscription, decided_by, is_undecided
 from messagestore_jobs.replay.sending import ReplayControl, Sending
-from messagestore_jobs.rows.matching import compiled, instant
+from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.tables import read_table
 
 
@@ -37,11 +38,11 @@ def send_round(run: Run, control: ReplayControl) -> ReplayOutcome:
     """
     if not exists(run.store):
         return nothing()
-    return _Subscription(run, control).send()
+    return SubscriptionRun(run, control).send()
 
 
 @dataclass
-class _Subscription:
+class SubscriptionRun:
     """One run of a subscription."""
 
     run: Run
@@ -52,56 +53,114 @@ class _Subscription:
         self._task, self._store = task_of(self.run), self.run.store
         assert self._task.subscription is not None
         self._asked = self._task.subscription
-        self._name = f"{resource.namespace}/{resource.name}"
+        self._name, self._destination = f"{resource.namespace}/{resource.name}", self._asked.destination
         self._id = store_id(self._store)
-        self._object = CursorObject(self._store, resource.namespace, resource.name, self._id)
+        self._object = CursorObject(self._store, resource.namespace, resource.name, self._id, self._destination)
 
     def send(self) -> ReplayOutcome:
-        """Send one round, or two if one was begun before."""
-        if self._task.select.where is not None:
-            compiled(self._task.select.where, SUBSCRIPTION_COLUMNS, "select.where")
-        found = self._object.read()
-        cursor = found or self._new()
-        if cursor is None:
+        """Send one round, or two if one was begun before.
+
+        Raises:
+            RunFailedError: all is sent up to a message of which its condition doesn't say whether it goes here.
+        """
+        opened = self.open()
+        if opened is None:
             return nothing()
-        taken_up = found is not None and found.job != self._task.job_id
-        cursor = self._reset(cursor).model_copy(update={"job": self._task.job_id})
-        if cursor != found:
-            self._write(cursor)
-        outcome = nothing()
-        if cursor.round is not None:
-            known = reached_by(round_delivery(self._round_run(cursor, cursor.round.number), cursor))
-            refuse_ahead(cursor, self._head(), known)
-            outcome, cursor = self._go_on(cursor)
-        if outcome.complete and not outcome.progress.failed and self._head() != cursor.global_position:
-            cursor = self._begin(cursor)
+        outcome, cursor = self.finish(opened[0])
+        undecided = None
+        if outcome.complete and not outcome.progress.failed and self.head() != cursor.global_position:
+            undecided = self._undecided(cursor)
+            cursor = self._begin(cursor, self.decided(cursor, self.head() if undecided is None else undecided - 1))
             if cursor.round is not None:
                 outcome, cursor = self._go_on(cursor)
-        return self._with_state(outcome, cursor, taken_up=taken_up)
+        outcome = with_state(outcome, cursor, self.lag(cursor), taken_up=opened[1])
+        if undecided is not None and outcome.complete:
+            raise undecidable(undecided, outcome)
+        return outcome
 
-    def _head(self) -> int:
+    def open(self) -> tuple[Cursor, bool] | None:
+        """The cursor, and whether another resource of the name left it; None if its start has no position yet."""
+        check_subscription(self._task.select)
+        found = self._object.read()
+        if found is None and not self._destination:
+            # They would hold back what waits for a subscription of this name.
+            forget_removed(self.run, self._id, {""})
+        cursor = found if found is not None and not found.removed else self._new(found)
+        if cursor is None:
+            return None
+        taken_up = found is not None and not found.removed and found.job != self._task.job_id
+        cursor = self._reset(cursor).model_copy(update={"job": self._task.job_id, "beside": self._asked.beside})
+        if cursor != found:
+            self.write(cursor)
+        return cursor, taken_up
+
+    def state(self) -> CursorState | None:
+        """How far the cursor is, and what is behind it, as far as the store tells; None if there is none."""
+        cursor = self._object.read()
+        if cursor is None or cursor.removed:
+            return None
+        return state_of(cursor, self.lag(cursor), taken_up=False)
+
+    def finish(self, cursor: Cursor) -> tuple[ReplayOutcome, Cursor]:
+        """Send the rest of a round that an earlier run began."""
+        if cursor.round is None:
+            return nothing(), cursor
+        known = reached_by(round_delivery(self.round_run(cursor, cursor.round.number), cursor))
+        refuse_ahead(cursor, self.head(), known)
+        return self._go_on(cursor)
+
+    def head(self) -> int:
         """The last global position that the store has given."""
         return next_global_position(self._store) - 1
 
-    def _write(self, cursor: Cursor) -> None:
+    def write(self, cursor: Cursor) -> None:
+        """Write the cursor, as this run's."""
         self._object.write(cursor.model_copy(update={"run": self.run.run}))
 
-    def _new(self) -> Cursor | None:
-        """A new cursor before the first message to send; None if that has no position yet."""
-        head, start = self._head(), self._asked.start
+    def _new(self, removed: Cursor | None) -> Cursor | None:
+        """A new cursor before the first message to send; None if that has no position yet.
+
+        Args:
+            removed: what an earlier destination of the name has left.
+        """
+        head, start = self.head(), self._asked.start
         position = self._before(start, head)
         if position is None or position > head:
             return None
         cursor = self._cursor_at(position)
+        if removed is not None:
+            return self._behind(removed, cursor)
         # Transactions may know more, if the object was lost.
-        known = reached_by(round_delivery(self._round_run(cursor, 1), cursor))
+        known = reached_by(round_delivery(self.round_run(cursor, 1), cursor))
         if known.resets < 0:
             return cursor
         return cursor.model_copy(update={"global_position": known.position, "resets": known.resets})
 
     def _cursor_at(self, position: int) -> Cursor:
-        job = self._task.job_id
-        return Cursor(store=self._id, subscription=self._name, global_position=position, run=self.run.run, job=job)
+        reset = self._asked.reset.value if self._asked.reset and self._destination else None
+        return Cursor(
+            store=self._id,
+            subscription=self._name,
+            destination=self._destination,
+            global_position=position,
+            # One of several destinations begins at its start, though the others were moved before.
+            reset=reset,
+            run=self.run.run,
+            job=self._task.job_id,
+        )
+
+    def _behind(self, earlier: Cursor, cursor: Cursor) -> Cursor:
+        """A cursor that is to count, instead of an earlier one and of what the destination knows of that."""
+        number = earlier.round.number if earlier.round else earlier.rounds
+        known = reached_by(round_delivery(self.round_run(earlier, number), earlier))
+        return cursor.model_copy(
+            update={
+                "resets": max(earlier.resets, known.resets) + 1,
+                "rounds": max(number, known.rounds),
+                "parts": max(earlier.parts, known.parts),
+                "round": None,
+            }
+        )
 
     def _before(self, start: StartPoint, head: int) -> int | None:
         """The position before the first message to send; None if it is not known yet."""
@@ -127,55 +186,69 @@ class _Subscription:
         if asked is None or asked.value == cursor.reset:
             # The same value may be asked for again once it was taken away.
             return cursor if asked is not None else cursor.model_copy(update={"reset": None})
-        head = self._head()
+        head = self.head()
         position = self._before(asked.to, head)
         if position is None or position > head:
             raise ahead(f"reset-to {asked.value} is behind the store's last global position {head}")
-        number = cursor.round.number if cursor.round else cursor.rounds
-        delivery = round_delivery(self._round_run(cursor, number), cursor)
-        known = reached_by(delivery)
-        resets = max(cursor.resets, known.resets) + 1
-        self._note_reset(asked.value, resets, cursor.global_position, position)
-        if cursor.round is not None:
-            self._forget(delivery, cursor.round.number)
-        return cursor.model_copy(
-            update={
-                "global_position": position,
-                "resets": resets,
-                "reset": asked.value,
-                "rounds": max(number, known.rounds),
-                "parts": max(cursor.parts, known.parts),
-                "round": None,
-            }
-        )
+        moved = self._behind(cursor, cursor.model_copy(update={"global_position": position, "reset": asked.value}))
+        self._note_reset(asked.value, moved.resets, cursor.global_position, position)
+        if (number := cursor.round.number if cursor.round else None) is not None:
+            self._forget(round_delivery(self.round_run(cursor, number), cursor), number)
+        return moved
 
     def _note_reset(self, value: str, resets: int, before: int, after: int) -> None:
-        detail = {"job": self._task.job_id, "resetTo": value, "resets": resets}
+        detail = {"job": own_name(self._task.job_id, self._destination), "resetTo": value, "resets": resets}
         counts = {"globalPositionBefore": before, "globalPositionAfter": after}
         note(self._store, self.run.document, "Reset", detail, counts=counts, once=True)
 
-    def _begin(self, cursor: Cursor) -> Cursor:
+    def _undecided(self, cursor: Cursor) -> int | None:
+        """The position of the first message behind the cursor that its condition can't be computed for.
+
+        None if there is none, or such messages go to another destination.
+        """
+        routing, head = self._task.select.routing, self.head()
+        if routing is None or routing.where is None or self._asked.otherwise or head < cursor.global_position:
+            return None
+        behind = self.round_run(_until(cursor, head), 0)
+        rows = source_of(behind, None).current().where(is_undecided(task_of(behind)))
+        first = rows.agg(F.min("global_position")).first()
+        return None if first is None or first[0] is None else int(first[0])
+
+    def decided(self, cursor: Cursor, until: int) -> int:
+        """Up to where other destinations have decided what they leave to this one; ``until`` at most."""
+        routing = self._task.select.routing
+        for decider in routing.deciders if routing is not None else ():
+            other = cursor_in(self._store, decider.folder, self._id)
+            at = max(cursor.global_position, other.global_position if other is not None else 0)
+            if at < until:
+                behind = self.round_run(_until(cursor.model_copy(update={"global_position": at}), until), 0)
+                rows = decided_by(source_of(behind, None).current(), task_of(behind).select, decider)
+                first = rows.agg(F.min("global_position")).first()
+                until = until if first is None or first[0] is None else int(first[0]) - 1
+        return until
+
+    def _begin(self, cursor: Cursor, until: int) -> Cursor:
         """The cursor with a new round under way; without one if nothing is left to send."""
         number = cursor.rounds + 1
-        head, known = self._head(), reached_by(round_delivery(self._round_run(cursor, number), cursor))
-        refuse_ahead(cursor, head, known)
-        if head == cursor.global_position:
+        known = reached_by(round_delivery(self.round_run(cursor, number), cursor))
+        refuse_ahead(cursor, self.head(), known)
+        if until == cursor.global_position:
             return cursor
-        following = Round(number=number, until=head, first_part=max(cursor.parts, known.parts))
+        following = Round(number=number, until=until, first_part=max(cursor.parts, known.parts))
         begun = cursor.model_copy(update={"round": following})
-        self._write(begun)
+        self.write(begun)
         return begun
 
     def _go_on(self, cursor: Cursor) -> tuple[ReplayOutcome, Cursor]:
         """Send the round under way; the cursor has moved if it was sent to its end."""
         assert cursor.round is not None
-        this = self._round_run(cursor, cursor.round.number)
+        this = self.round_run(cursor, cursor.round.number)
         delivery = round_delivery(this, cursor)
         outcome = self._sent(cursor, delivery)
         if not outcome.complete:
             return outcome, cursor
         moved = self._moved(cursor, outcome, delivery)
-        self._write(moved)
+        self.write(moved)
         self._forget(delivery, cursor.round.number)
         sent = outcome.progress
         return outcome.model_copy(
@@ -185,14 +258,14 @@ class _Subscription:
     def _sent(self, cursor: Cursor, delivery: Delivery) -> ReplayOutcome:
         """Send what is left of a round. What a changed spec asks for begins behind the chunks that are sealed."""
         assert cursor.round is not None
-        this = self._round_run(cursor, cursor.round.number)
+        this = self.round_run(cursor, cursor.round.number)
         ended = delivery.ended()
         if ended is not None:
             return note_replay(this, ended)
         task, begun = task_of(this), delivery.state.begun()
         if begun is not None and begun.task != digest(task, self._store.uri):
             if (chunks := delivery.state.chunks()) and (last := chunks[-1].last_global_position) is not None:
-                source = source_of(self._round_run(_until(cursor, last), cursor.round.number), begun)
+                source = source_of(self.round_run(_until(cursor, last), cursor.round.number), begun)
                 sending = Sending(source, with_missed(source, begun), delivery, self.run.progress, self.control)
                 return note_replay(this, sending.cut_short())
             delivery.state.remove()
@@ -215,6 +288,8 @@ class _Subscription:
                 "sent": cursor.sent + sent.replayed,
                 "erased": cursor.erased + sent.erased,
                 "missed": cursor.missed + sent.missed + sent.lost,
+                "set_aside": cursor.set_aside + sent.set_aside,
+                "expired": cursor.expired + sent.expired,
                 "parts": delivery.next_part() if isinstance(delivery, FilesRound) else cursor.parts,
                 "round": None,
             }
@@ -233,46 +308,43 @@ class _Subscription:
 
     def _state_store(self) -> HeldStore | None:
         """The store whose folder has the rounds' state; None: it is beside the objects."""
-        to = self._task.destination
+        to = self._task.to
         if isinstance(to, StreamDestination):
             return self.run.store_of(to.table)
         return None if to.kind == "files" else self._store
 
     def _round_job(self, number: int) -> str:
         """The id of a round; names of resources have no underscore."""
-        return f"{self._name.replace('/', '.')}_{number}"
+        return f"{own_name(self._name.replace('/', '.'), self._destination)}_{number}"
 
-    def _round_run(self, cursor: Cursor, number: int) -> Run:
+    def round_run(self, cursor: Cursor, number: int) -> Run:
         """A round, which is a replay of the positions behind the cursor."""
         behind = Interval.model_validate({"from": cursor.global_position + 1, "to": cursor.until})
         select = self._task.select.model_copy(update={"global_positions": behind})
         return with_task(self.run, {"job_id": self._round_job(number), "request_digest": None, "select": select})
 
-    def _with_state(self, outcome: ReplayOutcome, cursor: Cursor, *, taken_up: bool) -> ReplayOutcome:
-        state = CursorState(
-            global_position=cursor.global_position,
-            rounds=cursor.rounds,
-            resets=cursor.resets,
-            reset=cursor.reset,
-            sent=cursor.sent,
-            erased=cursor.erased,
-            missed=cursor.missed,
-            lag=self._lag(cursor),
-            taken_up=taken_up,
-        )
-        return outcome.model_copy(update={"cursor": state, "round": cursor.rounds, "redelivered": cursor.sent})
-
-    def _lag(self, cursor: Cursor) -> Lag:
+    def lag(self, cursor: Cursor) -> Lag:
         """The selected messages behind the cursor."""
-        as_of, head = now(self.run.document), self._head()
+        as_of, head = now(self.run.document), self.head()
         if head <= cursor.global_position:
             return Lag(as_of=as_of, records=0)
-        rows = source_of(self._round_run(_until(cursor, head), 0), None).rows()
+        rows = source_of(self.round_run(_until(cursor, head), 0), None).rows()
         found = rows.agg(F.count("*").alias("records"), F.min("inserted_at").alias("oldest")).toArrow()
         oldest = found["oldest"][0].as_py()
         return Lag(
             as_of=as_of, records=found["records"][0].as_py(), oldest_pending_time=in_utc(oldest) if oldest else None
         )
+
+
+def state_of(cursor: Cursor, lag: Lag, *, taken_up: bool) -> CursorState:
+    """The cursor in a report."""
+    return CursorState(**cursor.model_dump(include=set(CursorState.model_fields)), lag=lag, taken_up=taken_up)
+
+
+def with_state(outcome: ReplayOutcome, cursor: Cursor, lag: Lag, *, taken_up: bool) -> ReplayOutcome:
+    """The outcome with the cursor."""
+    state = state_of(cursor, lag, taken_up=taken_up)
+    return outcome.model_copy(update={"cursor": state, "round": cursor.rounds, "redelivered": cursor.sent})
 
 
 def _until(cursor: Cursor, position: int) -> Cursor:

@@ -28,7 +28,7 @@ from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile, s
 from messagestore_core.store.objects import is_below, is_local
 from messagestore_core.store.schemas import FILES
 from messagestore_jobs.context import Run
-from messagestore_jobs.session import heap_bytes, python_bytes
+from messagestore_jobs.session import heap_bytes
 from messagestore_jobs.source.after_ingest import AfterIngest
 from messagestore_jobs.source.arrivals import REPLACED, Arrivals, Due
 from messagestore_jobs.source.compression import PLAIN, SIGN_BYTES, compression_of
@@ -39,7 +39,6 @@ from messagestore_jobs.source.plan import (
     cut_by_bytes,
     exceeds,
     heap_for_files,
-    held_at_once,
     is_unknown,
     limits_of_files,
     next_files,
@@ -47,11 +46,11 @@ from messagestore_jobs.source.plan import (
     rest_of_files,
     unpacked,
     unpacked_bytes,
-    without_windows,
 )
 from messagestore_jobs.source.records import (
     TOO_MANY,
     Planned,
+    held_beside_windows,
     held_records,
     identified_by_position,
     largest_part,
@@ -217,7 +216,7 @@ class FileArrivals(Arrivals):
         return self._contents.with_digests(ranges) if self._contents else tuple(ranges)
 
     def _bounds(self) -> BatchLimits:
-        held = held_at_once(without_windows(python_bytes(self._spark), self._waiting)) * self._record_bytes
+        held = held_beside_windows(self._spark, self._task, self._waiting) * self._record_bytes
         return limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark), held)
 
     def _cut_first(self, r: Range, bounds: BatchLimits) -> list[Range]:

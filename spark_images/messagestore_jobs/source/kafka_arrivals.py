@@ -16,7 +16,9 @@ from messagestore_core.store.offsets import OffsetBatch, OffsetRange, ReadOffset
 from messagestore_jobs.context import Run
 from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.arrivals import Arrivals, Due
+from messagestore_jobs.source.kafka_groups import GroupNotes
 from messagestore_jobs.source.kafka_listing import kafka_failure, list_partitions, oldest_record
+from messagestore_jobs.source.kafka_topics import RestoredTopics, TopicNotes
 from messagestore_jobs.source.plan import (
     RETENTION,
     TOPIC_DELETED,
@@ -44,12 +46,21 @@ class KafkaArrivals(Arrivals):
         self._source = source
         self._read: ReadOffsets = ReadOffsets(run.store, task.source_id)
         self._waiting: list[OffsetRange] = []
+        self._notes = TopicNotes(run.spark, run.store, source.cluster) if source.keep_record else None
+        self._groups = GroupNotes(run.spark, run.store, source)
+        self._restored = RestoredTopics(run.store, run.progress)
 
     def list_source(self) -> None:
         """List the partitions and their offsets."""
         listed = list_partitions(self._spark, self._source)
-        from_latest = self._source.starting_offsets == "Latest"
-        self._waiting = pending_offsets(listed, self._read.read_up_to(), from_latest=from_latest)
+        if self._notes is not None:
+            self._notes.take(listed, now(self._document))
+        self._groups.take(listed, now(self._document))
+        from_latest, read = self._source.starting_offsets == "Latest", self._read.read_up_to()
+        under_way = self._restored.under_way(listed, read)
+        listed = [one for one in listed if one.partition.topic_id not in under_way]
+        read = {**self._restored.ends(listed), **read}
+        self._waiting = pending_offsets(listed, read, from_latest=from_latest)
 
     @override
     def waits(self) -> bool:

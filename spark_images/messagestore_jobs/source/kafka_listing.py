@@ -3,7 +3,9 @@
 import json
 import os
 import re
+import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from py4j.protocol import Py4JJavaError
@@ -19,6 +21,7 @@ _DENIED = ("SaslAuthenticationException", "AuthorizationException", "there are n
 _NO_TOKEN = re.compile(r"The response code (\d+) and error response .* reading the token endpoint response; will not")
 _NOT_KNOWN = re.compile(r"Received fatal alert: (\w*certificate\w*|unknown_ca|access_denied)\b")
 """What brokers answer to a client's certificate that they don't know, take or miss (RFC 8446, section 6.2)."""
+_CONNECT_SECONDS = 5.0
 _ADVICE = {
     "KafkaDenied": "the brokers at {servers} refuse the credentials: check the keys of the Secret, and what the user "
     "may do",
@@ -52,6 +55,21 @@ def access(cluster: KafkaCluster) -> dict[str, str | None]:
         "scope": oauth.scope if oauth else None,
         "tokenCaFile": oauth.ca_file if oauth else None,
     }
+
+
+def check_brokers(cluster: KafkaCluster) -> None:
+    """Look whether one of the brokers to ask first takes a connection, which their clients wait for much longer.
+
+    Raises:
+        RunFailedError: none does.
+    """
+    servers = cluster.bootstrap_servers.split(",")
+    for server in servers:
+        host, _, port = server.rpartition(":")
+        with suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS):
+            return
+    advice = _ADVICE["KafkaUnreachable"].format(servers=cluster.bootstrap_servers)
+    raise RunFailedError("KafkaUnreachable", f"{advice} (no connection)")
 
 
 def list_partitions(spark: SparkSession, source: KafkaSource) -> list[Listed]:
@@ -99,6 +117,20 @@ def oldest_record(spark: SparkSession, source: KafkaSource, waiting: Sequence[Of
     offsets = spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
     milliseconds = offsets.oldest(json.dumps(access(source.cluster)), json.dumps(starts))
     return None if milliseconds < 0 else from_microseconds(milliseconds * 1000)
+
+
+def has_committed(spark: SparkSession, cluster: KafkaCluster, partition: Partition, start: int, end: int) -> bool:
+    """Whether a range of offsets has a committed record, as far as its records are still there.
+
+    Raises:
+        RunFailedError: the cluster can't be reached.
+    """
+    offsets = spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
+    try:
+        has = offsets.hasCommitted(json.dumps(access(cluster)), partition.topic, partition.number, start, end)
+    except Py4JJavaError as error:
+        raise kafka_failure(error, cluster) from error
+    return bool(has)
 
 
 def kafka_failure(error: Exception, cluster: KafkaCluster) -> RunFailedError:

@@ -70,10 +70,13 @@ class BatchLimits:
     unpacked: int
 
 
-def without_windows(python: int, waiting: Sequence[Range]) -> int:
-    """Bytes for Python's data beside the windows of zstd, where files say that they have some."""
+def without_windows(python: int, waiting: Sequence[Range], *, twice: bool = False) -> int:
+    """Bytes for Python's data beside the windows of zstd, where files say that they have some.
+
+    ``twice``: a task unpacks its file twice at a time.
+    """
     is_zstd = (r.compression == "zstd" or r.file.uri.endswith((".zst", ".zstd")) for r in waiting[:_NEXT])
-    return max(python // 2, python - _WINDOWS) if any(is_zstd) else python
+    return max(python // 2, python - (1 + twice) * _WINDOWS) if any(is_zstd) else python
 
 
 def held_at_once(python: int) -> int:

@@ -3,9 +3,10 @@
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
+from types import MappingProxyType
 from urllib.parse import quote
 
 import numpy as np
@@ -18,6 +19,7 @@ from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.store.files import Batch, Range
 from messagestore_core.store.offsets import URI, OffsetBatch, OffsetRange
 from messagestore_jobs.session import cores_of_heap, heap_bytes, python_bytes
+from messagestore_jobs.source.document_envelope import paths_of
 from messagestore_jobs.source.file_envelope import about, about_before, names_of
 from messagestore_jobs.source.kafka_envelope import said_before
 from messagestore_jobs.source.kafka_listing import access
@@ -92,8 +94,14 @@ def verdict_digest(spark: SparkSession, task: IngestTask) -> str:
 
 def held_records(spark: SparkSession, task: IngestTask, ranges: Sequence[Range]) -> int:
     """How many records of a file a driver can hold that can't be cut by its bytes."""
-    held = held_at_once(without_windows(python_bytes(spark), ranges))
+    held = held_beside_windows(spark, task, ranges)
     return most_records(None, task.memory.batch_records, None, heap_bytes(spark), held)
+
+
+def held_beside_windows(spark: SparkSession, task: IngestTask, ranges: Sequence[Range]) -> int:
+    """How many records of a batch Python can hold beside what it takes to unpack these ranges."""
+    twice = bool(paths_of(task.envelope.mappings()))
+    return held_at_once(without_windows(python_bytes(spark), ranges, twice=twice))
 
 
 def read_records(
@@ -102,18 +110,21 @@ def read_records(
     source: FilesSource,
     most: int,
     names: frozenset[str] = frozenset(),
+    paths: Mapping[str, str] = MappingProxyType({}),
 ) -> DataFrame:
-    """The records of planned ranges; ``names`` are those of column about that are needed.
+    """The records of planned ranges.
 
-    Of a file that is taken whole, as it can't be cut by its bytes, there may be ``most`` records.
+    In column about is what is known of the record's file, of these names, and what is at these paths of the document
+    around it, by their names. Of a file that is taken whole, as it can't be cut by its bytes, there may be ``most``
+    records.
 
     Columns: part int, row int (the record's place in the plan), kind and uri string, partition int, offset long (where
     the record comes from), value binary, fault string (why it is not complete, or null), size long (of a record that is
     too large, whose start is in value; else null), cut boolean (whether value lacks bytes of the record), fault_reason
-    string (of a fault, if it is another than Unparseable; else null), about map (what is known of the record's file). A
+    string (of a fault, if it is another than Unparseable; else null), about map (see above; may be null). A
     row below 0 is no record but the end of a part of files; it is -1 minus the number of records in the part.
     """
-    plan = _plan_of_files(spark, parts, source, most, names)
+    plan = _plan_of_files(spark, parts, source, most, names, paths)
     records = spark.read.format("dev.messagestore.spark.RecordSource").option("plan", plan).load()
     return records.select("*", F.lit("files").alias("kind"), F.lit(None).cast("int").alias("partition"))
 
@@ -134,13 +145,18 @@ def parts_between_records(
     Raises:
         Py4JJavaError: the file can't be read.
     """
-    plan = _plan_of_files(spark, [[replace(r, unpacked_from=first)]], source, 0, frozenset())
+    plan = _plan_of_files(spark, [[replace(r, unpacked_from=first)]], source, 0, frozenset(), {})
     *cuts, end = json.loads(spark._jvm.dev.messagestore.spark.FileCuts.find(plan, records, unpacked_bytes))  # type: ignore[union-attr]
     return cut_between_records(r, first, cuts, end)
 
 
 def _plan_of_files(
-    spark: SparkSession, parts: Sequence[Sequence[Range]], source: FilesSource, most: int, names: frozenset[str]
+    spark: SparkSession,
+    parts: Sequence[Sequence[Range]],
+    source: FilesSource,
+    most: int,
+    names: frozenset[str],
+    paths: Mapping[str, str],
 ) -> str:
     def planned(r: Range) -> dict[str, object]:
         of_file = {"about": about(r.file, names, source.uri)} if names else {}
@@ -152,7 +168,7 @@ def _plan_of_files(
         "parts": [[planned(r) for r in part] for part in parts],
     }
     if source.records_path:
-        plan["recordsPaths"] = list(source.records_path)
+        plan |= {"recordsPaths": list(source.records_path), "documentPaths": dict(paths)}
     return json.dumps(plan)
 
 
@@ -207,6 +223,7 @@ def read_kafka(spark: SparkSession, source: KafkaSource, batch: OffsetBatch, cor
     plan = {
         "access": access(source.cluster),
         "maxRecordBytes": too_many_bytes(spark),
+        "keep": source.keep_record,
         "parts": [[_range(r) for r in part] for part in planned],
     }
     records = spark.read.format("dev.messagestore.spark.KafkaRecordSource").option("plan", json.dumps(plan)).load()
@@ -234,7 +251,8 @@ def _range(r: OffsetRange) -> dict[str, object]:
 def read_planned(spark: SparkSession, task: IngestTask, batch: Planned) -> tuple[DataFrame, int]:
     """The batch's records, with the columns of ``read_records``, and the number of parts.
 
-    Kafka records also have key binary, record_headers map and record_time timestamp, and their value may be null.
+    Kafka records also have key binary, record_headers map, record_time timestamp and kept struct (see
+    ``KafkaRecordSource``), and their value may be null.
     """
     source, cores = task.source, spark.sparkContext.defaultParallelism
     if isinstance(batch, OffsetBatch):
@@ -245,8 +263,9 @@ def read_planned(spark: SparkSession, task: IngestTask, batch: Planned) -> tuple
         return _set_aside(spark, [[r] for r in batch.ranges], source.below), len(batch.ranges)
     target = largest_part(spark, batch.ranges)
     planned = parts_of_files(batch.ranges, target, splittable=splittable(source))
-    names = names_of(task.envelope.mappings())
-    return read_records(spark, planned, source, held_records(spark, task, batch.ranges), names), len(planned)
+    mappings = task.envelope.mappings()
+    most = held_records(spark, task, batch.ranges)
+    return read_records(spark, planned, source, most, names_of(mappings), paths_of(mappings)), len(planned)
 
 
 def largest_part(spark: SparkSession, ranges: Sequence[Range]) -> int:

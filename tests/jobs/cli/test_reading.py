@@ -5,15 +5,19 @@ import json
 import signal
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner, Result
 
+from messagestore_core.bounds import LAST_MOMENT
+from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.schemas import AUDIT
 from messagestore_operator.cli.main import app
-from support.stores import START, add_dead_letters, add_messages, make_store, message
+from support.stores import START, add_dead_letters, add_messages, add_rows, make_store, message
 from support.waiting import scaled
 
 runner = CliRunner()
@@ -233,3 +237,204 @@ def test_help_says_what_a_command_prints(command: str) -> None:
 
     assert "STORE" in text
     assert "Print" in text
+
+
+@pytest.fixture
+def failed(tmp_path: Path) -> str:
+    rows = [
+        message(n, status="FAILED" if n > 1 else "COMPLETED", error="it's a time-out", causation_id=f"m{n - 1}")
+        for n in range(1, 6)
+    ]
+    return make_store(tmp_path / "failed", rows).uri
+
+
+def test_messages_are_shown_by_state_page_by_page_without_payloads(failed: str) -> None:
+    first = run("messages", failed, "--status", "FAILED", "--error", "it's a", "-n", "3")
+    rest = run("messages", failed, "--status", "FAILED", "-n", "3", "--position", "2")
+
+    assert [line.split()[0] for line in first.stdout.splitlines()] == ["GLOBAL", "5", "4", "3"]
+    assert first.stderr == "more: --position 2\n"
+    assert [line.split()[0] for line in rest.stdout.splitlines()] == ["GLOBAL", "2"]
+    assert rest.stderr == ""
+    assert '{"n"' not in first.stdout
+
+
+def test_messages_as_json_have_payloads_if_they_are_asked_for(failed: str) -> None:
+    bare, whole = (json.loads(run("messages", failed, "-o", "json", *more).stdout) for more in ((), ("--payloads",)))
+
+    assert [one.get("payload") for one in bare] == [None] * 5
+    assert [one["payload"] for one in whole] == [{"n": n} for n in range(5, 0, -1)]
+
+
+def test_messages_are_chosen_by_a_condition(store: str) -> None:
+    assert found(store, "order", "--where", "json(payload, '$.n') > 1 AND type = 'closed'") == [2, 3]
+    assert found(store, "order-1", "--where", "status = 'COMPLETED'") == [3]
+    assert found(store, "--where", "category = 'cart'") == [4]
+
+
+def test_a_chain_is_shown_from_its_beginning(failed: str) -> None:
+    chain = run("messages", failed, "--caused-by", "m2")
+
+    assert [line.split()[0] for line in chain.stdout.splitlines()] == ["GLOBAL", "3", "4", "5"]
+    assert run("messages", failed, "--caused-by", "nobody").stderr == "no messages\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("messages", "--status", "LOST"), "LOST is no status"),
+        (("messages", "--where", "true) OR (true", "--error", "x"), "where: `)` at character 5"),
+        (("messages", "--caused-by", "m1", "--status", "FAILED"), "leave other conditions out"),
+        (("get", "--where", "now() > time"), "where: `now()` at character 1: reads the clock"),
+        (("get", "--where", "true", "--id", "m1"), "--where goes with neither --id nor --last"),
+    ],
+)
+def test_a_condition_that_is_wrong_says_why(failed: str, arguments: tuple[str, ...], why: str) -> None:
+    command, *options = arguments
+    result = run(command, failed, *options)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert why in result.stderr
+
+
+def test_an_outcome_is_told_by_exit_code_too(store: str) -> None:
+    add_dead_letters(store, [{"failed_at": START, "raw": b"x", "message_id": "lost", "detail": "why"}])
+
+    stored, aside, unseen = (run("outcome", store, one) for one in ("m2", "lost", "nobody"))
+
+    assert (stored.exit_code, aside.exit_code, unseen.exit_code) == (0, 3, 6)
+    assert " ".join(stored.stdout.splitlines()[1].split()) == "Stored position 0, globalPosition 2, status RECEIVED"
+    assert "reason Unparseable, detail why, failedAt 2026-01-05T00:00:00Z" in aside.stdout
+    assert json.loads(run("outcome", store, "nobody", "-o", "json", "--wait", "10ms").stdout) == [
+        {"outcome": "NotSeen"}
+    ]
+    assert run("outcome", "/nowhere", "m1").exit_code == 1
+
+
+def test_stats_count_by_parts(store: str) -> None:
+    shown = run("stats", store, "--by", "type,category")
+
+    assert [line.split() for line in shown.stdout.splitlines()] == [
+        ["TYPE", "CATEGORY", "MESSAGES", "PERCENT"],
+        ["closed", "order", "2", "50.00"],
+        ["created", "cart", "1", "25.00"],
+        ["created", "order", "1", "25.00"],
+    ]
+    assert json.loads(run("stats", store, "--by", "category", "-o", "json").stdout)["summary"][0] == {
+        "category": "cart",
+        "messages": 1,
+        "percent": 25.0,
+    }
+    assert run("stats", store, "--by", "colour").exit_code == 2
+
+
+def test_stats_tell_the_time_between_two_messages_of_a_correlation(tmp_path: Path) -> None:
+    asked = {"a": 0, "b": 0, "c": 10, "d": 10, "e": 2, None: 0}
+    answered = [("a", 3), ("a", 60), ("b", 5), ("c", 17), ("d", 4)]
+    sent = [("Asked", *one) for one in asked.items()] + [("Answered", *one) for one in answered]
+    rows = [
+        message(number, type=kind, correlation_id=correlation, time=START + timedelta(seconds=second))
+        for number, (kind, correlation, second) in enumerate(sent, 1)
+    ]
+    uri = make_store(tmp_path / "out", rows).uri
+
+    shown = run("stats", uri, "--between", "Asked,Answered")
+    assert [" ".join(line.split()) for line in shown.stdout.splitlines()] == [
+        "CORRELATIONS OPEN SHORTEST MEDIAN P95 LONGEST",
+        "3 2 3 s 5 s 7 s 7 s",
+    ]
+    later = run("stats", uri, "--between", "Asked,Answered", "--since", "2026-01-05T00:00:02Z", "-o", "json")
+    assert json.loads(later.stdout) == {
+        "correlations": 1,
+        "open": 2,
+        "seconds": {"shortest": 7.0, "median": 7.0, "p95": 7.0, "longest": 7.0},
+    }
+    none = json.loads(run("stats", uri, "--between", "Answered,Nothing", "-o", "json").stdout)
+    assert (none["correlations"], none["open"], none["seconds"]["median"]) == (0, 4, None)
+    assert run("stats", uri, "--between", "Asked").exit_code == 2
+
+
+def test_the_audit_is_shown(store: str) -> None:
+    row = {"at": START, "action": "Purge", "run": "p", "actor": "RetentionPolicy/a/b", "counts": [("removed", 2)]}
+    add_rows(HeldStore(store), "audit", pa.Table.from_pylist([row], AUDIT))
+
+    assert " ".join(run("audit", store).stdout.splitlines()[1].split()) == (
+        "2026-01-05T00:00:00Z Purge RetentionPolicy/a/b 2 removed"
+    )
+    assert json.loads(run("audit", store, "-o", "json").stdout)[0]["counts"] == {"removed": 2}
+    assert run("audit", store, "--action", "Erase").stderr == "no rows\n"
+
+
+def test_retry_writes_an_update_for_each_message(tmp_path: Path) -> None:
+    uri = make_store(tmp_path / "out", [message(n, status="FAILED") for n in (1, 2)]).uri
+
+    result = run("retry", uri, "m1", "m2", "--updates", str(tmp_path / "updates"))
+
+    assert (result.exit_code, result.stdout) == (0, "2 updates written; the stream's next run reads them\n")
+    (file,) = (tmp_path / "updates").iterdir()
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(one["messageId"], one["status"]) for one in records] == [("m1", "RETRY"), ("m2", "RETRY")]
+
+
+def test_retry_writes_nothing_if_a_message_would_not_change(tmp_path: Path) -> None:
+    due = message(3, status="FAILED", next_retry_at=START)
+    paused = message(4, status="FAILED", next_retry_at=LAST_MOMENT)
+    uri = make_store(tmp_path / "out", [message(1, status="FAILED"), message(2), due, paused]).uri
+    updates = tmp_path / "updates"
+    not_failed = "error: m2: its status is RECEIVED, only a message that has failed is tried again"
+    unknown = "error: m5: there is no such message"
+
+    for command, wrong in (
+        ("retry", ["error: m3: it is due at 2026-01-05T00:00:00+00:00 already"]),
+        ("pause", ["error: m1: it is out of retries, and waits for none", "error: m4: it is paused already"]),
+        ("resume", ["error: m1: it is not paused", "error: m3: it is not paused"]),
+    ):
+        result = run(command, uri, "m1", "m2", "m3", "m4", "m5", "--updates", str(updates))
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.splitlines() == sorted([*wrong, not_failed, unknown])
+    assert not updates.exists()
+
+
+def test_the_paused_are_listed(tmp_path: Path) -> None:
+    due = message(1, status="FAILED", next_retry_at=START)
+    paused = message(2, status="FAILED", next_retry_at=LAST_MOMENT)
+    uri = make_store(tmp_path / "out", [due, paused]).uri
+
+    result = run("messages", uri, "--where", "next_retry_at > TIMESTAMP '9000-01-01T00:00:00Z'")
+
+    assert result.exit_code == 0, result.stderr
+    assert [line.split()[2] for line in result.stdout.splitlines()[1:]] == ["m2"]
+
+
+def test_a_message_is_paused_resumed_and_tried_at_a_time(tmp_path: Path) -> None:
+    due = message(3, status="FAILED", next_retry_at=START)
+    paused = message(4, status="FAILED", next_retry_at=LAST_MOMENT)
+    uri = make_store(tmp_path / "out", [due, paused]).uri
+    updates = ("--updates", str(tmp_path / "updates"))
+
+    for arguments in (
+        ("retry", uri, "m3", "m4", "--at", "2999-02-01T00:00:00Z"),
+        ("pause", uri, "m3"),
+        ("resume", uri, "m4"),
+    ):
+        assert run(*arguments, *updates).exit_code == 0
+    records = [json.loads(line) for file in (tmp_path / "updates").iterdir() for line in file.read_text().splitlines()]
+    assert sorted((one["status"], one["messageId"]) for one in records) == [
+        ("PAUSE", "m3"),
+        ("RESUME", "m4"),
+        ("RETRY", "m3"),
+        ("RETRY", "m4"),
+    ]
+    assert {one["time"] for one in records if one["status"] == "RETRY"} == {"2999-02-01T00:00:00Z"}
+
+
+def test_a_policy_for_single_messages_is_valid_and_waits_for_approval(store: str, tmp_path: Path) -> None:
+    policy = run("retention-for", store, "m1", "m2", "--erase")
+    manifest = YAML(typ="safe").load(policy.stdout)
+
+    assert policy.exit_code == 0
+    assert (manifest["spec"]["approval"], manifest["spec"]["streamRefs"]) == ("Required", [{"name": "orders"}])
+    assert manifest["spec"]["rules"][0]["match"]["messageIds"] == ["m1", "m2"]
+    (tmp_path / "policy.yaml").write_text(policy.stdout)
+    assert run("validate", "-f", str(tmp_path / "policy.yaml")).exit_code == 0
+    assert run("retention-for", store, "m9").stderr == "error: m9: there is no such message\n"

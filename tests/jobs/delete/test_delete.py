@@ -39,6 +39,7 @@ def table(tmp_path: Path) -> Table:
     """A store with everything that runs may leave in it."""
     table = make_store(tmp_path / "store", [message(1)], [message(2)], remember_purged=timedelta(days=1))
     states = ("_purges/p1/plan.json", "_replays/job-1/ended.json", "_cursors/default.out/cursor.json")
+    states += ("_topics/id/topic.json", "_consumers/billing/consumer.json")
     for name in ("payloads/00000000000000000001", *states, "_index/manifest.json"):
         path = tmp_path / "store" / name
         path.parent.mkdir(parents=True)

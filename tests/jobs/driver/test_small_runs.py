@@ -17,7 +17,7 @@ from messagestore_core.contract.run_document import (
 )
 from messagestore_core.contract.run_report import IngestOutcome, Outcome, PurgeOutcome, ReplayOutcome, RunReport, Usage
 from messagestore_core.contract.stores import Owner, Table
-from messagestore_jobs.session import jars_folder
+from messagestore_jobs.session import class_path, classes_archive
 from support.ingests import lines, record
 from support.waiting import scaled
 
@@ -46,7 +46,11 @@ class Driver:
         run, log, settings = (self.folder / name for name in ("run.json", "log", "spark.properties"))
         run.write_text(self._document(task).model_dump_json(by_alias=True))
         log.touch()
-        settings.write_text(f"{properties}spark.driver.extraClassPath={jars_folder()}/*\nspark.app.name=orders\n")
+        of_image = (
+            f"spark.driver.extraClassPath={os.pathsep.join(class_path())}\n"
+            f"spark.driver.extraJavaOptions=-XX:SharedArchiveFile={classes_archive()}\n"
+        )
+        settings.write_text(f"{properties}{of_image}spark.app.name=orders\n")
         pod = {
             "MESSAGESTORE_RUN_DOCUMENT": str(run),
             "MESSAGESTORE_TERMINATION_LOG": str(log),

@@ -123,9 +123,9 @@ def test_retries(local_run: LocalRuns, tmp_path: Path) -> None:
 
 def test_every_example_is_tested() -> None:
     texts = [path.read_text() for path in Path(__file__).parent.glob("test_*.py")]
-    tested = set(re.findall(r'render\(f?"([a-z-]+)', "".join(texts)))
-    # gitops is for a cluster's tools, and kafka needs a broker: other tests have those.
-    assert tested | {"gitops", "kafka"} == {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
+    tested = set(re.findall(r'(?:render\(f?|EXAMPLES / )"([a-z-]+)', "".join(texts)))
+    # gitops is for a cluster's tools, and others need a broker: other tests have those.
+    assert tested | {"gitops", "kafka", "topic-restore"} == {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
 
 
 def test_every_example_and_every_pattern_is_listed() -> None:

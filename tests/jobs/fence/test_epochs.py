@@ -285,7 +285,7 @@ def as_an_earlier_release(monkeypatch: pytest.MonkeyPatch) -> None:
     """Create stores as an earlier release did: with fewer columns, and without a property."""
     monkeypatch.setattr(folder, "FORMAT_VERSION", 1)
     monkeypatch.setattr(folder, "properties", lambda name: {})
-    for name, columns in (("messages", {"hmac", "scrubs"}), ("tombstones", {"global_position"})):
+    for name, columns in (("messages", {"hmac", "scrubs", "record"}), ("tombstones", {"global_position"})):
         kept = [field for field in TABLES[name] if field.name not in columns]
         for tables in (TABLES, EVERY_TABLE):
             monkeypatch.setitem(tables, name, pa.schema(kept))

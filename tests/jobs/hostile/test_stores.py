@@ -25,7 +25,14 @@ from support.waiting import scaled
 ALL = os.environ.get("MESSAGESTORE_HOSTILE") == "all"
 SECONDS = 60
 STACK = re.compile(r"Traceback|\n|\bat (org|java|scala|dev)\.")
-READER = {"StoreUnreadableError", "StoreNotFoundError", "StorageError", "VersionNotFoundError"}
+READER = {
+    "ConsumerStateError",
+    "CursorAheadError",
+    "StoreUnreadableError",
+    "StoreNotFoundError",
+    "StorageError",
+    "VersionNotFoundError",
+}
 BESIDE = {"site", "copy", "canary"}
 
 CASES = [(kind, change) for kind in KINDS for change in (changes(kind) if ALL else [FIRST[kind]])]

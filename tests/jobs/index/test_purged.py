@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.id_index import read_manifest
 from messagestore_core.store.keyed import message_key
 from messagestore_core.store.layout import INDEX
 from messagestore_core.store.objects import local_path
@@ -21,7 +22,6 @@ from messagestore_core.store.schemas import PURGED_IDS, REMEMBERED
 from messagestore_core.store.tombstones import forget_purged
 from messagestore_jobs.index import changes, read, store_index
 from messagestore_jobs.index.keys import HASH_BYTES, Hasher
-from messagestore_jobs.index.manifest import read_manifest
 from messagestore_jobs.index.store_index import StoreIndex
 from support.external_writes import observing
 from support.indexes import OFTEN, day

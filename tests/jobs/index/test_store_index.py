@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from messagestore.verifying import verify
 from messagestore_core.clock import microseconds
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.fence import HeldStore
@@ -175,6 +176,31 @@ def test_an_index_is_made_anew_where_the_log_has_been_cut(uri: str) -> None:
         if int(path.stem) < table.version():
             path.unlink()
     agrees(Ingested.opened(NO_SPARK, HeldStore(uri)))
+
+
+def test_a_check_of_the_store_compares_the_index_with_the_version_that_it_covers(uri: str) -> None:
+    def wrong() -> tuple[str, ...]:
+        check = {check.name: check for check in verify(uri)}["index"]
+        assert check.examined
+        return check.problems
+
+    run = Ingested.opened(NO_SPARK, HeldStore(uri))
+    run.batch(IDS[:5], ["a-1"] * 5, day(0))
+    assert wrong() == ()
+    remove(HeldStore(uri), ["m3"])
+    run = Ingested.opened(NO_SPARK, HeldStore(uri), 1)
+    run.batch([*IDS[5:], "m3"], ["a-1"] * 4, day(1))
+    run.index.save()
+    assert wrong() == ()
+    manifest = Path(uri.removeprefix("file://"), "_index", "manifest.json")
+    covered = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**covered, "version": covered["version"] - 1}))
+    assert [problem.partition(";")[0] for problem in wrong()] == [
+        f"4 entries have no message in version {covered['version'] - 1}"
+    ]
+    torn = objects(uri)[0]
+    torn.write_bytes(b"\0" * torn.stat().st_size)
+    assert "is not what was written; remove _index/" in wrong()[0]
 
 
 def test_a_message_that_was_removed_can_be_stored_again(uri: str) -> None:

@@ -13,11 +13,10 @@ from messagestore_core.contract.run_report import IngestCounts
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.source import records
-from support.external_writes import observing
 from support.ingests import Stream, lines, packed, record
 from support.lifecycles import Updated, update
 from support.long import few
-from support.purges import CrashError
+from support.purges import break_off
 from support.replays import replay_document
 from support.stores import change_rows, remove_rows
 
@@ -41,19 +40,6 @@ def archived(stream: Stream) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((stream.folder / "archive").glob("*"))}
 
 
-def crash(stream: Stream, name: str, moment: str, nth: int = 1) -> None:
-    seen = 0
-
-    def observer(at: str, when: str) -> None:
-        nonlocal seen
-        seen += (at, when) == (name, moment)
-        if seen == nth:
-            raise CrashError(name)
-
-    with pytest.raises(CrashError), observing(observer):
-        stream.run()
-
-
 def test_what_was_taken_in_is_archived_by_the_end_of_its_run(stream: Stream) -> None:
     assert stream.run().counts.stored == 6
     assert (landed(stream), archived(stream)) == ([], CONTENT)
@@ -74,11 +60,11 @@ KILLED_AT = [
 def test_killed_anywhere_only_what_is_committed_goes_and_the_next_runs_end_it(
     stream: Stream, name: str, moment: str, nth: int, left: int
 ) -> None:
-    crash(stream, name, moment, nth)
+    break_off(stream.run, name, moment, nth)
     assert len(landed(stream)) == left
     # Files that were planned but not committed stay; all committed ones go.
     if name == "messages":
-        crash(stream, name, moment)
+        break_off(stream.run, name, moment)
         assert landed(stream) == ["c.jsonl"]
     stream.run()
     assert sorted(stream.ids()) == [f"{file}-{n}" for file in CONTENT for n in range(2)]
@@ -88,9 +74,9 @@ def test_killed_anywhere_only_what_is_committed_goes_and_the_next_runs_end_it(
 def test_a_file_of_which_a_part_is_committed_stays(stream: Stream) -> None:
     half = Memory(batch_bytes=len(CONTENT["a.jsonl"]) // 2)
     stream.settings["memory"] = half
-    crash(stream, "plan", "before", 2)
+    break_off(stream.run, "plan", "before", 2)
     stream.settings["after_ingest"] = "Delete"
-    crash(stream, "plan", "before", 1)
+    break_off(stream.run, "plan", "before", 1)
     assert landed(stream) == list(CONTENT)
     stream.run()
     assert (landed(stream), len(stream.ids())) == ([], 6)
@@ -180,7 +166,7 @@ CUT = {"before": [("dead-letters", "after"), ("cut-noted", "before")], "after": 
 def test_killed_anywhere_a_file_with_a_record_that_was_cut_stays(deleting: Stream, noted: str) -> None:
     deleting.arrive("long.jsonl", lines(record("m1"), LONG))
     for name, moment in [*CUT[noted], ("messages", "before"), ("messages", "after")]:
-        crash(deleting, name, moment)
+        break_off(deleting.run, name, moment)
         assert landed(deleting) == ["long.jsonl"]
     forget_dead_letters(deleting)
     deleting.run()
@@ -191,7 +177,7 @@ def test_a_batch_that_reads_the_record_whole_when_it_is_repeated_lets_its_file_l
     deleting: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deleting.arrive("long.jsonl", lines(LONG))
-    crash(deleting, "messages", "before")
+    break_off(deleting.run, "messages", "before")
     too_many(monkeypatch, 100_000)
     deleting.run()
     assert (landed(deleting), deleting.ids()) == ([], ["long"])
@@ -202,7 +188,7 @@ def test_a_file_that_an_earlier_release_read_stays_if_its_dead_letter_is_cut(del
     deleting.arrive("long.jsonl", lines(LONG))
     deleting.run(after_ingest="Keep")
     forget_marks(deleting)
-    crash(deleting, "cut-asked", "after")
+    break_off(deleting.run, "cut-asked", "after")
     forget_dead_letters(deleting)
     deleting.run()
     deleting.run()

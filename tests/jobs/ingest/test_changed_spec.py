@@ -3,7 +3,6 @@
 Each dead letter in the table is in exactly one total, wherever runs end and whatever changes between them.
 """
 
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,10 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.source import records
-from support.external_writes import observing
 from support.ingests import START, Stream, lines, record
 from support.lifecycles import Updated, update
 from support.long import few
-from support.purges import CrashError
+from support.purges import break_off
 from support.replays import replay_document
 from support.stores import add_rows, change_rows
 
@@ -61,15 +59,6 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
     return stream
 
 
-def crash(run: Callable[[], object], name: str, moment: str) -> None:
-    def observer(at: str, when: str) -> None:
-        if (at, when) == (name, moment):
-            raise CrashError(name)
-
-    with pytest.raises(CrashError), observing(observer):
-        run()
-
-
 def reasons(stream: Stream) -> list[str]:
     return [row["reason"] for row in stream.dead_letters()]
 
@@ -87,7 +76,7 @@ def every_letter_is_counted(stream: Stream, letters: int) -> bool:
 def test_each_try_leaves_only_what_its_own_spec_sets_aside(stream: Stream) -> None:
     found = []
     for spec in SPECS:
-        crash(lambda spec=spec: stream.run(**spec), "messages", "before")
+        break_off(lambda spec=spec: stream.run(**spec), "messages", "before")
         found.append(reasons(stream))
     assert found == [
         ["Unparseable", "PayloadTooLarge", "ExpiredOnArrival"],
@@ -105,13 +94,13 @@ def test_each_try_leaves_only_what_its_own_spec_sets_aside(stream: Stream) -> No
 
 
 def test_killed_at_each_write_of_the_withdrawal_the_batch_is_judged_once_by_the_new_spec(stream: Stream) -> None:
-    crash(lambda: stream.run(max_payload_bytes=100, claim_check_bytes=1), "messages", "before")
+    break_off(lambda: stream.run(max_payload_bytes=100, claim_check_bytes=1), "messages", "before")
     assert (reasons(stream), len(claims(stream))) == (["Unparseable", "PayloadTooLarge", "ExpiredOnArrival"], 1)
     for name in ("claim-withdrawn", "dead-letters-withdrawn", "plan-anew"):
         for moment in ("before", "after"):
-            crash(lambda: stream.run(on_arrival_expired="Store"), name, moment)
+            break_off(lambda: stream.run(on_arrival_expired="Store"), name, moment)
     for name in ("dead-letters", "messages"):
-        crash(lambda: stream.run(on_arrival_expired="Store"), name, "after")
+        break_off(lambda: stream.run(on_arrival_expired="Store"), name, "after")
     assert stream.run().totals == IngestCounts(received=4, stored=3, dead_lettered=1)
     assert every_letter_is_counted(stream, 1)
     assert (reasons(stream), claims(stream)) == (["Unparseable"], set())
@@ -120,7 +109,7 @@ def test_killed_at_each_write_of_the_withdrawal_the_batch_is_judged_once_by_the_
 def test_a_run_with_more_memory_judges_anew_what_was_too_large(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(records, "too_many_bytes", lambda spark: 150)
-        crash(stream.run, "messages", "before")
+        break_off(stream.run, "messages", "before")
     assert "RecordTooLarge" in reasons(stream)
     stream.run()
     assert reasons(stream) == ["Unparseable", "ExpiredOnArrival"]
@@ -128,7 +117,7 @@ def test_a_run_with_more_memory_judges_anew_what_was_too_large(stream: Stream, m
 
 
 def test_a_batch_that_an_earlier_release_planned_is_judged_anew(stream: Stream) -> None:
-    crash(lambda: stream.run(max_payload_bytes=100), "messages", "before")
+    break_off(lambda: stream.run(max_payload_bytes=100), "messages", "before")
     change_rows(stream.table.uri, "files", {"judged_by": "null", "cut": "null"}, "true")
     stream.run()
     assert every_letter_is_counted(stream, 2)
@@ -140,7 +129,7 @@ RETRIED_BY: dict[str, dict[str, Any]] = {"as it was": {}, "with another spec": {
 @pytest.mark.parametrize("spec", few(RETRIED_BY, "with another spec"))
 def test_what_is_gone_since_stays_set_aside_and_is_counted(stream: Stream, spec: str) -> None:
     gone = stream.arrive("gone.jsonl", lines(b"the only trace", record("m1")))
-    crash(stream.run, "messages", "before")
+    break_off(stream.run, "messages", "before")
     gone.unlink()
     stream.run(**RETRIED_BY[spec])
     assert b"the only trace" in [row["raw"] for row in stream.dead_letters()]
@@ -152,7 +141,7 @@ def test_what_is_gone_since_stays_set_aside_and_is_counted(stream: Stream, spec:
 def test_a_batch_of_which_all_is_gone_counts_what_it_set_aside(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path)
     gone = stream.arrive("a.jsonl", lines(b"garbage"))
-    crash(stream.run, "messages", "before")
+    break_off(stream.run, "messages", "before")
     gone.unlink()
     assert stream.run().totals == IngestCounts(received=1, dead_lettered=1)
     assert every_letter_is_counted(stream, 1)
@@ -174,9 +163,9 @@ def redrive(stream: Stream, **spec: Any) -> None:
 def test_redriven_letters_get_back_their_last_refusal(stream: Stream) -> None:
     stream.run(max_payload_bytes=100)
     before = stream.dead_letters()
-    crash(lambda: redrive(stream, max_payload_bytes=50), "messages", "before")
+    break_off(lambda: redrive(stream, max_payload_bytes=50), "messages", "before")
     assert [row["tries"] for row in stream.dead_letters()] == [2, 2, None]
-    crash(lambda: redrive(stream), "dead-letters-withdrawn", "after")
+    break_off(lambda: redrive(stream), "dead-letters-withdrawn", "after")
     assert stream.dead_letters() == before
     redrive(stream)
     assert [(row["tries"], row["redriven_at"] is None) for row in stream.dead_letters()] == [
@@ -193,18 +182,18 @@ def test_updates_are_judged_anew_too(spark: SparkSession, tmp_path: Path) -> Non
     stream.run()
     gone = stream.tell(b"garbage")
     stream.tell(update("m1", "FAILED"), update("m2", "COMPLETED"), b"more garbage")
-    crash(stream.run, "lifecycle", "before")
+    break_off(stream.run, "lifecycle", "before")
     assert sorted(reasons(stream)) == ["RetriesExhausted", "Unparseable", "Unparseable"]
     gone.unlink()
     stream.retry = Retry()
-    crash(stream.run, "dead-letters-withdrawn", "after")
+    break_off(stream.run, "dead-letters-withdrawn", "after")
     assert stream.told().totals == UpdateCounts(received=4, applied=1, dead_lettered=2)
     assert sorted(reasons(stream)) == ["Unparseable", "Unparseable"]
     assert (stream.states(), stream.pending()) == ({"m1": ("FAILED", 1)}, [("m2", "COMPLETED")])
 
 
 def test_what_a_source_of_before_left_behind_is_withdrawn(stream: Stream) -> None:
-    crash(lambda: stream.run(claim_check_bytes=1), "messages", "before")
+    break_off(lambda: stream.run(claim_check_bytes=1), "messages", "before")
     store = HeldStore(stream.table.uri)
     for table, schema in (("files", FILES), ("offsets", OFFSETS)):
         for source in ("topics", "replay:again"):
@@ -214,7 +203,7 @@ def test_what_a_source_of_before_left_behind_is_withdrawn(stream: Stream) -> Non
         letter["source"] = {"kind": "kafka", "uri": "kafka:orders", "partition": 0, "offset": len(batch)}
         add_rows(store, "dead_letters", pa.Table.from_pylist([letter], DEAD_LETTERS))
     for moment in ("before", "after"):
-        crash(lambda: stream.run(source_id="new"), "plan-forgotten", moment)
+        break_off(lambda: stream.run(source_id="new"), "plan-forgotten", moment)
     stream.run(source_id="new")
     assert [row["batch"] for row in stream.dead_letters()] == ["new/1", "new/1", "replay:again/1"]
     assert claims(stream) == set()

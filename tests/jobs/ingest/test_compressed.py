@@ -1,6 +1,5 @@
 """Compressed files, whatever their names: cut or not, killed, repeated, put away, and of status updates."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,11 +10,10 @@ from messagestore_core.contract.run_document import Memory
 from messagestore_core.contract.run_report import IngestCounts, UpdateCounts
 from messagestore_core.store.handle import Store
 from messagestore_jobs.source import records
-from support.external_writes import observing
 from support.ingests import START, Stream, adds_up, lines, positions_have_no_gap, received_in, record, write_file
 from support.lifecycles import Updated, update
-from support.packing import PACKERS, Packer
-from support.purges import CrashError
+from support.packing import PACKERS
+from support.purges import break_off
 from support.stores import change_rows
 
 RECORDS = [record(f"m{n:03}") for n in range(60)]
@@ -58,80 +56,73 @@ def test_of_a_batch_large_plain_files_are_read_in_parts(stream: Stream, monkeypa
     assert stream.ids() == [*IDS[:30], *(f"b{n}" for n in range(30)), *IDS[30:]]
 
 
-@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
-def test_killed_at_each_write_the_same_is_stored(stream: Stream, pack: Packer) -> None:
-    stream.arrive("1", pack(lines(*RECORDS[:20], b"garbage")) + pack(lines(*RECORDS[20:40]))[:-9])
-    stream.arrive("2", pack(lines(*RECORDS[40:])))
-    for name, moment in [("plan", "after"), ("dead-letters", "after"), ("messages", "before"), ("messages", "after")]:
-        crash(stream.run, name, moment)
+def test_killed_at_each_write_the_same_is_stored(stream: Stream) -> None:
+    for name, pack in PACKERS.items():
+        some = [[record(f"{name}-{n}") for n in range(first, first + 20)] for first in (0, 20, 40)]
+        stream.arrive(f"{name}-1", pack(lines(*some[0], b"garbage")) + pack(lines(*some[1]))[:-9])
+        stream.arrive(f"{name}-2", pack(lines(*some[2])))
+    for write, moment in [("plan", "after"), ("dead-letters", "after"), ("messages", "before"), ("messages", "after")]:
+        break_off(stream.run, write, moment)
     totals = stream.run().totals
     assert adds_up(totals)
     assert totals.received == received_in(stream.landing)
-    assert (totals.stored, totals.duplicates, totals.dead_lettered) == (len(stream.ids()), 0, 2)
-    assert [row["reason"] for row in stream.dead_letters()] == ["Unparseable", "Unparseable"]
-    assert [row["cut"] for row in stream.dead_letters()] == [False, True]
-    assert stream.ids()[:20] == IDS[:20]
-    assert stream.ids()[-20:] == IDS[40:]
+    assert (totals.stored, totals.duplicates, totals.dead_lettered) == (len(stream.ids()), 0, 6)
+    assert [(row["reason"], row["cut"]) for row in stream.dead_letters()] == [
+        ("Unparseable", cut) for cut in (False, True) * 3
+    ]
+    for name in PACKERS:
+        ids = [one for one in stream.ids() if one.startswith(name)]
+        assert ids[:20] == [f"{name}-{n}" for n in range(20)]
+        assert ids[-20:] == [f"{name}-{n}" for n in range(40, 60)]
     assert positions_have_no_gap(stream.messages())
-
-
-def crash(run: Callable[[], object], name: str, moment: str) -> None:
-    def observer(at: str, when: str) -> None:
-        if (at, when) == (name, moment):
-            raise CrashError(name)
-
-    with pytest.raises(CrashError), observing(observer):
-        run()
 
 
 def test_what_an_earlier_release_planned_is_read_by_its_content(stream: Stream) -> None:
     stream.arrive("1.gz", lines(*RECORDS[:30]))
     stream.arrive("2.jsonl", PACKERS["zstd"](lines(*RECORDS[30:])))
-    crash(stream.run, "messages", "before")
+    break_off(stream.run, "messages", "before")
     change_rows(stream.table.uri, "files", {"compression": "null", "judged_by": "null"}, "true")
     assert stream.run().totals == IngestCounts(received=60, stored=60)
     assert stream.ids() == IDS
 
 
-@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
-def test_a_file_leaves_unless_the_rest_of_a_record_is_in_it_alone(stream: Stream, pack: Packer) -> None:
-    stream.arrive("torn", pack(lines(record("m1"))) + pack(lines(record("m2")))[:-9])
-    whole = pack(lines(record("m3"), b"garbage"))
-    stream.arrive("whole", whole)
+def test_a_file_leaves_unless_the_rest_of_a_record_is_in_it_alone(stream: Stream) -> None:
+    for name, pack in PACKERS.items():
+        stream.arrive(f"{name}-torn", pack(lines(record(name))) + pack(lines(record(f"{name}-2")))[:-9])
+        stream.arrive(f"{name}-whole", pack(lines(record(f"{name}-3"), b"garbage")))
     archive = stream.folder / "archive"
-    chosen = {"after_ingest": "Archive", "archive_uri": f"file://{archive}"}
+    torn = {f"{name}-torn" for name in PACKERS}
     stream.run(after_ingest="Delete")
-    assert [path.name for path in stream.landing.iterdir()] == ["torn"]
-    stream.run(**chosen)
-    assert [path.name for path in archive.iterdir()] == ["torn"]
+    assert {path.name for path in stream.landing.iterdir()} == torn
+    stream.run(after_ingest="Archive", archive_uri=f"file://{archive}")
+    assert {path.name for path in archive.iterdir()} == torn
 
 
-@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
-def test_documents_are_read_too(stream: Stream, pack: Packer) -> None:
-    stream.arrive("1", pack(b"[" + record("m1") + b"," + record("m2") + b"]"))
-    stream.arrive("2", pack(b"[" + record("m3") + b",") + pack(record("m4") + b"]")[:-20])
-    stream.arrive("3", record("m5"))
-    outcome = stream.run(format="JSON")
-    assert outcome.counts == IngestCounts(received=5, stored=4, dead_lettered=1)
-    assert stream.ids() == ["m1", "m2", "m3", "m5"]
+def test_documents_are_read_too(stream: Stream) -> None:
+    for name, pack in PACKERS.items():
+        a, b, c, d, e = (record(f"{name}-{n}") for n in range(5))
+        stream.arrive(f"{name}-1", pack(b"[" + a + b"," + b + b"]"))
+        stream.arrive(f"{name}-2", pack(b"[" + c + b",") + pack(d + b"]")[:-20])
+        stream.arrive(f"{name}-3", e)
+    assert stream.run(format="JSON").counts == IngestCounts(received=15, stored=12, dead_lettered=3)
+    assert stream.ids() == [f"{name}-{n}" for name in PACKERS for n in (0, 1, 2, 4)]
 
 
-@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
-def test_status_updates_are_read_too(spark: SparkSession, tmp_path: Path, pack: Packer) -> None:
+def test_status_updates_are_read_too(spark: SparkSession, tmp_path: Path) -> None:
     stream = Updated(spark, tmp_path)
-    stream.arrive("a.jsonl", lines(record("m1"), record("m2"), record("m3")))
-    updates = [update("m1", "COMPLETED"), update("m2", "PROCESSING")]
+    stream.arrive("a.jsonl", lines(*(record(f"{name}-{n}") for name in PACKERS for n in range(3))))
     at = START - timedelta(days=1)
-    write_file(stream.update_landing / "1", pack(lines(*updates)), at)
-    write_file(stream.update_landing / "2", pack(lines(update("m3", "PROCESSING"))) + b"garbage", at)
+    for name, pack in PACKERS.items():
+        updates = [update(f"{name}-0", "COMPLETED"), update(f"{name}-1", "PROCESSING")]
+        write_file(stream.update_landing / f"{name}-1", pack(lines(*updates)), at)
+        last = pack(lines(update(f"{name}-2", "PROCESSING"))) + b"garbage"
+        write_file(stream.update_landing / f"{name}-2", last, at)
     source = stream.lifecycle().source.model_copy(update={"after_ingest": "Delete"})
     deleting = stream.lifecycle().model_copy(update={"source": source})
-    assert stream.told(lifecycle=deleting).counts == UpdateCounts(received=4, applied=3, dead_lettered=1)
+    assert stream.told(lifecycle=deleting).counts == UpdateCounts(received=12, applied=9, dead_lettered=3)
     assert {name: state for name, (state, _) in stream.states().items()} == {
-        "m1": "COMPLETED",
-        "m2": "PROCESSING",
-        "m3": "PROCESSING",
+        f"{name}-{n}": state for name in PACKERS for n, state in enumerate(["COMPLETED", "PROCESSING", "PROCESSING"])
     }
     # A run puts away what an earlier one has committed.
     stream.run(lifecycle=deleting)
-    assert [path.name for path in stream.update_landing.iterdir()] == ["2"]
+    assert {path.name for path in stream.update_landing.iterdir()} == {f"{name}-2" for name in PACKERS}

@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_report import IngestCounts
-from support.crash import crash
 from support.ingests import START, Stream, adds_up, lines, record
+from support.long import few
+from support.purges import break_off
 
 BAD = b'{"messageId":}'
 TWO = record("c") + record("d")
@@ -69,12 +70,16 @@ def test_of_a_file_in_parts_each_part_closes_its_own(stream: Stream) -> None:
 
 
 @pytest.mark.parametrize(
-    ("write", "moment"), [("dead-letters-closed", "before"), ("dead-letters-closed", "after"), ("messages", "before")]
+    ("write", "moment"),
+    few(
+        [("dead-letters-closed", "before"), ("dead-letters-closed", "after"), ("messages", "before")],
+        ("dead-letters-closed", "after"),
+    ),
 )
 def test_killed_while_dead_letters_are_closed(stream: Stream, write: str, moment: str) -> None:
     first_read(stream)
     stream.settings |= anew(1, format="JSON")
-    crash(stream, write, moment, 1)
+    break_off(stream.run, write, moment)
     outcome = stream.run(at=START + timedelta(hours=1))
     assert outcome.totals == IngestCounts(received=12, stored=6, duplicates=3, dead_lettered=3)
     assert open_letters(stream) == [BAD]
@@ -83,7 +88,7 @@ def test_killed_while_dead_letters_are_closed(stream: Stream, write: str, moment
 def test_what_a_batch_closed_that_never_ended_is_open_again(stream: Stream) -> None:
     first_read(stream)
     stream.settings |= anew(1, format="JSON")
-    crash(stream, "messages", "before", 1)
+    break_off(stream.run, "messages", "before")
     assert open_letters(stream) == [BAD]
     stream.settings |= {"source_id": "landing", "read_again": None, "format": "JSONLines"}
     assert stream.run().counts == IngestCounts()

@@ -9,10 +9,14 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
+from messagestore.errors import BrokenMessageError
+from messagestore.reader import Reader
+from messagestore.verifying import Check, verify
 from messagestore_core.contract.records import Integrity
 from messagestore_core.contract.run_document import Match, Rule, Scrub
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.progress import Silent
+from messagestore_core.seals import is_sealed
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
@@ -25,7 +29,6 @@ from support.ingests import START, Stream, lines, record
 from support.keys import KEY, VARIABLE
 from support.purges import purge
 from support.replays import files_replay, records
-from support.seals import is_sealed
 from support.stores import change_rows, stored
 
 pytestmark = pytest.mark.usefixtures("compiled")
@@ -66,8 +69,8 @@ def tamper(stream: Stream, message_id: str, **changes: str) -> None:
 
 def test_every_message_is_sealed_and_python_makes_the_same_seal(stream: Stream) -> None:
     rows = stored(stream.table.uri)
-    assert [is_sealed(KEY, row) for row in rows_of(stream)] == [True] * 4
-    assert {row["hmac"][:3] for row in rows} == {"v1="}
+    assert [is_sealed([KEY], row) for row in rows_of(stream)] == [True] * 4
+    assert {row["hmac"][:3] for row in rows} == {"v2="}
     assert replay(stream, "out").progress.failed == 0
     assert len(records(stream.folder / "out")) == 4
 
@@ -99,6 +102,24 @@ def test_messages_from_before_the_key_are_sent_where_that_is_accepted(stream: St
     assert replay(stream, "accepted", SEALED.model_copy(update={"unsigned": "Accept"})).progress.failed == 0
 
 
+def test_a_check_of_the_whole_store_finds_broken_seals(stream: Stream) -> None:
+    def checked() -> dict[str, Check]:
+        return {check.name: check for check in verify(stream.table.uri, seal_keys=[KEY])}
+
+    sound = checked()
+    assert [check.problems for check in sound.values()] == [()] * 7
+    assert [sound[name].examined for name in ("payloads", "seals")] == ["4 messages"] * 2
+    change_rows(stream.table.uri, "messages", {"type": "'b'"}, "message_id = 'm2'")
+    problems = {name: check.problems for name, check in checked().items() if check.problems}
+    assert list(problems) == ["seals"]
+    assert ("m2" in problems["seals"][0], "its seal matches no key" in problems["seals"][0]) == (True, True)
+    broken: list[BrokenMessageError] = []
+    with Reader(stream.table.uri, seal_keys=[KEY], on_broken=broken.append) as reader:
+        assert [message.message_id for message in reader.get_messages()] == ["m1", "m3", "m4"]
+        assert [message.message_id for message in reader.find(newest_first=False)] == ["m1", "m3", "m4"]
+    assert list(map(str, broken)) == [*problems["seals"], *problems["seals"]]
+
+
 def test_what_a_lifecycle_changes_breaks_no_seal(stream: Stream) -> None:
     tamper(stream, "m1", status="'COMPLETED'", updated_at="inserted_at", result="X'31'", retries="2")
     assert replay(stream, "out").progress.failed == 0
@@ -118,7 +139,7 @@ def test_scrub_seals_anew_what_was_whole(stream: Stream) -> None:
     )
     rows = {row["message_id"]: row for row in rows_of(stream)}
     assert all(row["scrubbed_at"] is not None for row in rows.values())
-    assert {name: is_sealed(KEY, row) for name, row in rows.items()} == {
+    assert {name: is_sealed([KEY], row) for name, row in rows.items()} == {
         "m1": True,
         "m2": False,
         "m3": True,

@@ -1,12 +1,14 @@
-"""The example does what its README says: a local run in its own process, with a broker that authenticates clients."""
+"""The examples with a broker do what their pages say: local runs in processes of their own."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from support.documents import RUN_ON_BROKER, check_page
 from support.kafkabroker import PASSWORD, USER, Broker
 from support.kafkatopics import Record, Topics
 from support.local_runs import render
@@ -42,3 +44,12 @@ def test_kafka(topics: Topics, broker: Broker, tmp_path: Path) -> None:
     assert sorted(json.loads(record.value or b"")["messageId"] for record in again) == ["shop#e1", "shop#e3"]
     assert {record.key for record in again} == {b"shop-7"}
     assert all(record.headers["x-replay-job"] == b"placed-again" for record in again)
+
+
+@pytest.mark.long
+def test_topic_restore(broker: Broker, tmp_path: Path) -> None:
+    """A walk through docs/howto, in which each order is billed once."""
+    page = "docs/howto/lost-topic.md"
+    printed = check_page(page, RUN_ON_BROKER[page], tmp_path, {"localhost:9092": broker.address})
+    billed = [int(one) for line in re.findall(r"^billed .*: (.*)$", printed, re.M) for one in line.split()]
+    assert sorted(billed) == list(range(12))

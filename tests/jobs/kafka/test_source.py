@@ -121,12 +121,16 @@ def test_cloud_events_come_in_binary_and_in_structured_mode(topics: Topics, stre
 def test_an_envelope_of_ones_own_may_take_what_stands_beside_the_value(topics: Topics, stream_of: StreamOf) -> None:
     name = topics.make()
     value = b"\x00 no JSON"
-    topics.send(name, Record(value, key=b"order-7", headers={"kind": b"placed"}, timestamp=1_767_268_800_000))
+    said = {"kind": b"placed", "X-CORRELATE-PayloadType-Revision": b"3", "X-CORRELATE-TTL": b"P30D"}
+    topics.send(name, Record(value, key=b"order-7", headers=said, timestamp=1_767_268_800_000))
     mapped = {
         "messageId": FieldMapping(record="Place"),
         "streamName": FieldMapping(record="Key"),
         "type": FieldMapping(header="kind"),
         "typeNamespace": FieldMapping(header="space", default="shop"),
+        "typeRevision": FieldMapping(header="X-CORRELATE-PayloadType-Revision"),
+        "ttl": FieldMapping(header="X-CORRELATE-TTL"),
+        "payloadEncoding": FieldMapping(header="X-CORRELATE-Payload-Encoding"),
         "time": FieldMapping(record="Timestamp"),
         "payload": FieldMapping(record="Value"),
         "contentType": FieldMapping(value="application/octet-stream"),
@@ -136,7 +140,9 @@ def test_an_envelope_of_ones_own_may_take_what_stands_beside_the_value(topics: T
     (row,) = stream.messages()
     assert (row["message_id"], row["stream_name"]) == (f"kafka:{name}/0#0", "order-7")
     assert (row["type"], row["type_namespace"], row["payload"]) == ("placed", "shop", value)
+    assert (row["type_revision"], row["ttl"], row["payload_encoding"]) == ("3", "P30D", None)
     assert row["time"] == datetime(2026, 1, 1, 12, tzinfo=UTC)
+    assert row["expires_at"] == datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def test_bad_records_and_tombstones_are_set_aside_once(topics: Topics, stream_of: StreamOf) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,8 @@ from support.external_writes import unheard
 from support.kafkabroker import Broker
 from support.kafkatopics import Record, Topics
 from support.long import few
-from support.replays import AT, Crash, replay_document
+from support.purges import break_off
+from support.replays import AT, replay_document
 from support.stores import add_messages, make_store, message
 
 BEGINNING = StartPoint(at="Beginning")
@@ -99,18 +99,7 @@ def test_killed_between_two_writes_it_sends_each_message_once(
 ) -> None:
     topic = topics.make()
     document = to_topic(table, broker, topic)
-    seen = 0
-
-    def observer(write: str, when: str) -> None:
-        nonlocal seen
-        if (write, when) == (name, moment):
-            seen += 1
-            if seen == nth:
-                raise Crash
-
-    with observing(observer), suppress(Crash):
-        send(spark, document)
-    assert seen >= nth, "the write was not reached"
+    break_off(lambda: send(spark, document), name, moment, nth)
     arrive(table, 11)
     send(spark, document)
     assert positions(topics.read(topic)) == list(range(1, 12))

@@ -7,13 +7,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore.errors import StorageError, StoreNotFoundError
-from messagestore.reader import Reader
+from messagestore.reader import Reader, Stored
+from messagestore.snapshot import Snapshot
 from messagestore.writer import Writer
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
+from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import execute
+from messagestore_jobs.index.store_index import StoreIndex
 from support.objectstore import ACCESS_KEY, SECRET_KEY, WRONG, ObjectStore
 
 AT = datetime(2026, 4, 6, tzinfo=UTC)
@@ -64,6 +68,19 @@ def test_the_environment_says_how_to_reach_a_bucket(
 
     with Reader(uri) as store:
         assert [m.message_id for m in store.get_stream_messages("order-1")] == ["m1", "m2"]
+
+
+def test_an_id_is_looked_up_in_the_index(
+    object_store: ObjectStore, ingest: Callable[[], str], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, entry = ingest(), object_store.entry("library-lake")
+    StoreIndex(spark, HeldStore(uri, Storage([entry]))).save()
+    monkeypatch.delattr(Snapshot, "pages")
+
+    with Reader(uri, storage=[entry]) as store:
+        (found,) = store.outcome("m2")
+        assert isinstance(found, Stored)
+        assert found.position == 1
 
 
 def test_wrong_credentials_and_missing_stores_are_told_apart(

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from messagestore.errors import (
@@ -16,16 +17,17 @@ from messagestore.errors import (
     VersionNotFoundError,
 )
 from messagestore.message import Message
-from messagestore.reader import Reader
+from messagestore.reader import Reader, Share
 from messagestore.snapshot import PAGE
 from messagestore_core.contract.records import FieldSource, Translator
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.folder import FORMAT_VERSION
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.objects import Objects
-from messagestore_core.store.schemas import MESSAGES
+from messagestore_core.store.schemas import AUDIT, MESSAGES
 from messagestore_core.store.storage import Storage
 from messagestore_core.versions.rules import declare
-from support.stores import START, Row, add_messages, make_store, message
+from support.stores import START, Row, add_messages, add_rows, make_store, message
 
 
 def in_stream(stream: str, first: int, count: int, at: int = 0, **given: object) -> list[Row]:
@@ -321,3 +323,39 @@ def claimed(folder: Path, number: int, content: bytes) -> Row:
     Objects(f"file://{folder}", Storage()).write(name, content)
     row = message(number, stream_name="a-1", position=number - 1, payload=content)
     return row | {"payload": None, "payload_uri": f"file://{folder}/{name}"}
+
+
+def test_messages_are_counted_by_any_parts(tmp_path: Path) -> None:
+    rows = [message(1, type=None), message(2), message(3, stream_name="a-1", status="FAILED"), message(4)]
+    store = Reader(make_store(tmp_path / "store", rows).uri)
+
+    assert store.summary(("type",)) == [Share(("created",), 3, 75.0), Share((None,), 1, 25.0)]
+    assert store.summary(("category", "status")) == [
+        Share(("a", "FAILED"), 1, 25.0),
+        Share(("order", "RECEIVED"), 3, 75.0),
+    ]
+    with pytest.raises(ArgumentError, match="by stream, category, type, status; colour was given"):
+        store.summary(("colour",))
+    assert Reader(make_store(tmp_path / "empty", []).uri).summary() == []
+
+
+def test_the_audit_is_read_newest_first(tmp_path: Path) -> None:
+    uri = make_store(tmp_path / "store", []).uri
+    rows = [
+        {"at": START, "action": "Purge", "run": "a", "rules": '{"a":1}', "counts": [("removed", 2)], "bytes": 9},
+        {"at": START + timedelta(hours=1), "action": "HoldAdded", "run": "b", "rules": "{no JSON", "requested_by": "x"},
+    ]
+    add_rows(HeldStore(uri), "audit", pa.Table.from_pylist(rows, AUDIT))
+    store = Reader(uri)
+
+    hold, purge = store.audit()
+
+    assert (purge.action, purge.rules, purge.counts, purge.bytes) == ("Purge", {"a": 1}, {"removed": 2}, 9)
+    assert (hold.rules, hold.counts, hold.requested_by) == ("{no JSON", {}, "x")
+    assert [row.run for row in store.audit(["Purge"])] == ["a"]
+    assert [row.run for row in store.audit(since=START + timedelta(minutes=1))] == ["b"]
+    assert store.arrow.audit(batch_size=1)["run"].to_pylist() == ["b"]
+
+
+def test_the_version_of_a_store_is_that_of_its_format(tmp_path: Path) -> None:
+    assert Reader(make_store(tmp_path / "store", []).uri).message_store_version() == str(FORMAT_VERSION)

@@ -155,7 +155,9 @@ STREAM_READS: list[Arguments] = [
     {"stream_name": ""},
     {"stream_name": None},
     {"stream_name": "account-1", "condition": "true"},
-    {"stream_name": "account-1", "condition": ""},
+    {"stream_name": "account-1", "condition": "type = 'Closed'", "batch_size": 2},
+    {"stream_name": "account-1", "condition": "position BETWEEN 1 AND 3 OR type LIKE '%sed' AND NOT position IN (4)"},
+    {"stream_name": "account-1", "condition": "metadata IS NULL", "position": 2},
     {"stream_name": "account", "condition": "true"},
     {"stream_name": "account-1", "condition": "true", "batch_size": -2},
 ]
@@ -218,6 +220,9 @@ CATEGORY_READS: list[Arguments] = [
     {"category": "account", "consumer_group_member": 3, "consumer_group_size": 2},
     {"category": "account", "consumer_group_member": 3, "consumer_group_size": 2, "correlation": "a-1"},
     {"category": "account", "condition": "true"},
+    {"category": "account", "condition": "global_position % 3 = 0 AND type <> 'Closed'", "batch_size": 3},
+    {"category": "account", "condition": "stream_name > 'account-2' OR lower(type) = 'closed'", "position": 9},
+    {"category": "account", "condition": "position > 1", "consumer_group_member": 1, "consumer_group_size": 2},
     {"category": "account", "condition": "true", "consumer_group_member": 3, "consumer_group_size": 2},
     {"category": "order"},
 ]
@@ -267,6 +272,17 @@ def test_a_call_without_names_takes_the_arguments_in_the_same_order(sides: Sides
     named = ("category", "position", "batch_size", "correlation", "consumer_group_member", "consumer_group_size")
     given = dict(zip(named, ("account", 5, 7, "transfer", 1, 2), strict=True))
     assert _comparable(ours) == _comparable(sides.message_db.call("get_category_messages", given))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [("stream",), ("type",), ("stream", "type"), ("type", "stream"), ("category", "type"), ("type", "category")],
+    ids="_".join,
+)
+def test_summaries_count_the_same(sides: Sides, parts: tuple[str, ...]) -> None:
+    ours = [[*share.values, share.messages, share.percent] for share in sides.store.summary(parts)]
+
+    assert ours == sides.message_db.view(f"{'_'.join(parts)}_summary")
 
 
 def _outcome(call: Any) -> Any:

@@ -17,7 +17,7 @@ from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
-from messagestore_jobs.lifecycle.transitions import LifecycleState, Update, after, expire
+from messagestore_jobs.lifecycle.transitions import UPDATES, LifecycleState, Update, after, expire
 from support.external_writes import observing
 from support.ingests import START, adds_up, lines, record
 from support.lifecycles import Updated, update
@@ -67,6 +67,7 @@ class Model:
     pending: list[tuple[datetime, str, Update]] = field(default_factory=list)
     letters: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
+    acts: Counter[str] = field(default_factory=Counter)
     since: dict[str, datetime] = field(default_factory=dict)
     """The time of each message's last change."""
 
@@ -107,6 +108,7 @@ class Model:
         self.counts["stale" if state is None else "applied"] += 1
         if state is not None:
             self.counts["retried"] += told.status == "RETRY"
+            self.acts[told.status] += told.status in ("RETRY", "PAUSE", "RESUME")
             self.states[message_id], self.since[message_id] = state, now
 
 
@@ -159,8 +161,10 @@ def check(stream: Updated, model: Model, report: Any) -> None:
     assert adds_up(note.totals)
     assert report.pending == len(model.pending)
     # A batch that another run repeats has a row from each run.
-    retries = {row["rules"]: row["counts"] for row in read_audit(Store(stream.table.uri)) if row["action"] == "Retry"}
-    assert sum(counts["retried"] for counts in retries.values()) == model.counts["retried"]
+    audit = read_audit(Store(stream.table.uri))
+    for action, name in (("Retry", "retried"), ("Pause", "paused"), ("Resume", "resumed")):
+        acts = {row["rules"]: row["counts"][name] for row in audit if row["action"] == action}
+        assert sum(acts.values()) == model.acts[action.upper()]
 
 
 @pytest.fixture
@@ -172,7 +176,7 @@ def folders(tmp_path: Path) -> Iterator[Path]:
 told = st.builds(
     Told,
     st.integers(0, 5),
-    st.sampled_from(["RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "FAILED", "EXPIRED", "RETRY", None]),
+    st.sampled_from([*UPDATES, "FAILED", None]),
     st.sampled_from([None, None, 1, 2, 3]),
     st.sampled_from([None, None, 1]),
 )

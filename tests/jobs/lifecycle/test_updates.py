@@ -140,7 +140,7 @@ NO_UPDATES: list[tuple[bytes, str, str | None]] = [
     (
         update("m1", "failed"),
         "InvalidField",
-        "of a status update, status is none of RECEIVED, PROCESSING, COMPLETED, FAILED, EXPIRED, RETRY",
+        "of a status update, status is none of RECEIVED, PROCESSING, COMPLETED, FAILED, EXPIRED, RETRY, PAUSE, RESUME",
     ),
     (
         update("m1", "FAILED", time="yesterday"),

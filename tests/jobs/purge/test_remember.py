@@ -13,13 +13,13 @@ from messagestore_core.contract.run_document import Match, ReplayTask, Rule, Str
 from messagestore_core.contract.run_report import IngestCounts, UpdateCounts
 from messagestore_core.progress import Silent
 from messagestore_core.store.handle import Store
+from messagestore_core.store.id_index import read_manifest
 from messagestore_core.store.layout import INDEX
 from messagestore_core.store.schemas import REMEMBERED
 from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import first_day
 from messagestore_jobs.context import Run
 from messagestore_jobs.index import changes, store_index
-from messagestore_jobs.index.manifest import read_manifest
 from messagestore_jobs.replay.job import run_replay
 from support.external_writes import observing
 from support.indexes import OFTEN

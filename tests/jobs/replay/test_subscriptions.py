@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections import Counter
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
 from support.long import few
 from support.purges import purge
-from support.replays import AT, Crash, Suspending, files_replay, replay_document, sent
+from support.replays import AT, Suspending, crash, files_replay, objects, replay_document, sent
 from support.stores import add_messages, make_store, message, stored
 
 BEGINNING = Subscription(start=StartPoint(at="Beginning"))
@@ -311,6 +310,37 @@ def test_what_a_purge_removed_unsent_is_counted_and_the_erased_apart(
     assert (row["action"], row["counts"]["missed"], row["counts"]["replayed"]) == ("Replay", 2, 1)
 
 
+def with_expiry(tmp_path: Path) -> Table:
+    """Messages 1 to 4, of which 2 has expired, and 3 does an hour later."""
+    expiry = {2: AT, 3: AT + timedelta(hours=1), 4: AT + timedelta(days=1)}
+    rows = [{**row, "expires_at": expiry.get(n)} for n, row in enumerate(messages(1, 2, 3, 4), 1)]
+    return make_store(tmp_path / "expiring", rows)
+
+
+def test_the_expired_are_skipped_and_counted(spark: SparkSession, tmp_path: Path) -> None:
+    table = with_expiry(tmp_path)
+    outcome = send(spark, subscription(table, tmp_path / "out", skip_expired=True))
+    assert outcome.cursor is not None
+    assert (sent(tmp_path / "out"), state(outcome)) == ([1, 3, 4], (4, 1, 3))
+    assert (outcome.progress.expired, outcome.cursor.expired, outcome.progress.failed) == (1, 1, 0)
+    assert (outcome.progress.erased, outcome.progress.lost, outcome.progress.percent) == (0, 0, 100)
+    (row,) = [row for row in read_audit(Store(table.uri)) if row["action"] == "Replay"]
+    assert row["counts"]["expired"] == 1
+    send(spark, files_replay(table, tmp_path / "once"))
+    assert sent(tmp_path / "once") == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("form", ["JSONLines", "JSON"])
+def test_expiry_is_judged_when_a_chunk_is_sent(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    document = files_replay(with_expiry(tmp_path), tmp_path / "out", form, skip_expired=True)
+    crash(lambda: send(spark, document), "replay-seal", "after", 1)
+    outcome = send(spark, document.model_copy(update={"at": AT + timedelta(hours=1)}))
+    assert (outcome.progress.replayed, outcome.progress.expired) == (2, 2)
+    content = b"".join(objects(tmp_path / "out").values())
+    found = json.loads(content) if form == "JSON" else [json.loads(line) for line in content.splitlines()]
+    assert [record["globalPosition"] for record in found] == [1, 4]
+
+
 def into_stream(table: Table, target: Path, start: Subscription = BEGINNING) -> RunDocument:
     to = Table(uri=f"file://{target}", owner=Owner(namespace="default", name="target"))
     ingest = IngestTask(source_id="own", source=FilesSource(uri="file:///nowhere"))
@@ -347,7 +377,7 @@ def test_killed_before_or_after_any_write_each_message_is_sent_once(
     document, folder = subscription(table, tmp_path / "out"), tmp_path / "out"
     for moment in ("before", "after"):
         for at in (1, 2):
-            crash(spark, document, kind, moment, at)
+            crash(lambda: send(spark, document), kind, moment, at)
     arrive(table, 6, 7)
     send(spark, document)
     assert Counter(sent(folder)) == Counter(range(1, 8))
@@ -355,18 +385,3 @@ def test_killed_before_or_after_any_write_each_message_is_sent_once(
     assert leftovers(table, folder) == []
     rows = [row for row in read_audit(Store(table.uri)) if row["action"] == "Replay"]
     assert sum(row["counts"]["replayed"] for row in rows) == 7
-
-
-def crash(spark: SparkSession, document: RunDocument, kind: str, moment: str, at: int) -> None:
-    """A run that is killed at the n-th write of a kind, if it gets there."""
-    seen = 0
-
-    def observer(name: str, when: str) -> None:
-        nonlocal seen
-        if (name, when) == (kind, moment):
-            seen += 1
-            if seen == at:
-                raise Crash
-
-    with observing(observer), suppress(Crash):
-        send(spark, document)

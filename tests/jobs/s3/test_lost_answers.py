@@ -66,7 +66,7 @@ OF_WHAT_WAS_CUT_OFF = {
 """Writes of a run that continues a cut-off one, or that misses what is gone since."""
 ELSEWHERE = {
     # From and to Kafka: tests/jobs/kafka.
-    *("plan-anew", "replay-transaction", "replay-staged-removed", "erase-staged"),
+    *("plan-anew", "replay-anchor", "replay-transaction", "replay-staged-removed", "erase-staged"),
     # Of subscriptions: test_cursors.py.
     "cursor",
     # Of many rows, and after an interruption: tests/jobs/index.
@@ -75,12 +75,14 @@ ELSEWHERE = {
     *("archive-file", "delete-file", "cut-noted", "cut-asked"),
     # After a change of the spec: tests/jobs/ingest/test_changed_spec.py.
     *("dead-letters-withdrawn", "claim-withdrawn", "plan-forgotten"),
+    # Of files that are read again: tests/jobs/ingest/test_read_again.py.
+    *("dead-letters-closed", "dead-letters-reopened"),
     # On a store of an earlier release: tests/jobs/upgrade.
     *("upgrade-.+", "properties-.+"),
     # On a store of an earlier release that no operator runs: tests/unit/store.
     "note-.+",
-    # Of many runs, and of a grant that is used again: tests/jobs/s3/test_requests.py, tests/unit/store/test_ended.py.
-    *("plan-compact", "ended-forgotten"),
+    # Of many runs: tests/jobs/s3/test_requests.py.
+    "plan-compact",
     # Of `messagestore repair`: tests/unit/cli.
     *("repair-.+", "repair-index", "repair-protocol-.+"),
 }

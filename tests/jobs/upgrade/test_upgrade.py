@@ -42,10 +42,10 @@ DONE = [1, 5, 9, 11, 13, 15, 17, 19]
 """Of twenty messages the third was erased, and the seventh is held; the purge removes the other odd ones."""
 
 
-STORES = ["store.tar.gz", "store-2.tar.gz"]
+STORES = ["store.tar.gz", "store-2.tar.gz", "store-3.tar.gz"]
 
 
-@pytest.fixture(scope="module", params=few(STORES, STORES[0]), ids=["format 1", "format 2"])
+@pytest.fixture(scope="module", params=few(STORES, STORES[0]), ids=["format 1", "format 2", "format 3"])
 def unpacked(request: pytest.FixtureRequest) -> Iterator[str]:
     """The store, in the folder where it was made; only one test run on a machine has that folder at a time."""
     with Path(f"{FOLDER}.lock").open("w") as lock:
@@ -137,7 +137,7 @@ def test_the_first_run_that_writes_brings_it_to_this_releases_form_and_goes_on(u
 
 
 def assert_is_in_this_releases_form() -> None:
-    assert json.loads(MARKER.read_text())["formatVersion"] == 3
+    assert json.loads(MARKER.read_text())["formatVersion"] == 4
     for name, schema in TABLES.items():
         table = DeltaTable(f"{STORE}/{name}")
         assert {field.name for field in table.schema().fields} == set(schema.names)
@@ -165,14 +165,14 @@ def test_its_dead_letters_are_sent_again(upgraded: dict[str, Any]) -> None:
 def test_a_store_of_a_newer_release_is_refused_before_anything_is_opened(
     spark: SparkSession, upgraded: dict[str, Any]
 ) -> None:
-    MARKER.write_text(json.dumps({**json.loads(MARKER.read_text()), "formatVersion": 4}))
+    MARKER.write_text(json.dumps({**json.loads(MARKER.read_text()), "formatVersion": 5}))
     before = tree(FOLDER / "store")
     for name, epoch in (("ingest", 9), ("purge", 9), ("replay", None)):
         refused = attempt(spark, name, epoch).error
         assert refused is not None
         assert refused.reason == "TableRefused"
-        assert "has format version 4, this release knows up to 3; use the release that wrote it" in refused.message
-    with pytest.raises(StoreUnreadableError, match="has format version 4"):
+        assert "has format version 5, this release knows up to 4; use the release that wrote it" in refused.message
+    with pytest.raises(StoreUnreadableError, match="has format version 5"):
         Reader(STORE)
     assert tree(FOLDER / "store") == before
 

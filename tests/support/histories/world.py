@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
+from messagestore.verifying import verify
 from messagestore_core.contract.run_document import (
     EraseTask,
     IngestTask,
@@ -182,10 +183,11 @@ class World:
             shutil.copytree(self.store, self.copy)
 
     def end(self) -> None:
-        """Continue all interrupted runs."""
+        """Continue all interrupted runs; a check of the whole store then finds nothing wrong."""
         for does in (Ingest(), Purge(status="NONE"), GoOn(), Redeliver()):
             if isinstance(does, GoOn) or type(does) in self.cut_off:
                 self.happen(Step(does, hours=0))
+        assert not [problem for check in verify(f"file://{self.store}") for problem in check.problems]
 
     def _carry_on(self, run: Run, step: Step) -> None:
         # A store that is half made has nothing to compare with.

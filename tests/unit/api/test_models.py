@@ -37,7 +37,7 @@ def test_the_defaults_of_the_smallest_stream() -> None:
     assert stream.spec.payload.max_size.bytes == 16 * 2**20
     assert (stream.spec.retry.max_retries, stream.spec.retry.backoff_base, stream.spec.retry.max_backoff) == (
         5,
-        2,
+        "2",
         "PT3H",
     )
     assert stream.spec.expiration.on_arrival_expired == "DeadLetter"

@@ -1,4 +1,4 @@
-"""Regular expressions with one group: what is accepted means the same to RE2 and Python."""
+"""Regular expressions, with one group or for a whole name: what is accepted means the same to RE2 and Python."""
 
 import re
 
@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pytest
 from pydantic_core import PydanticCustomError
 
-from messagestore_operator.api.scalars import GroupPattern
+from messagestore_operator.api.scalars import GroupPattern, NamePattern
 
 TEXT = pa.array(["tenant=north/a-1.json"])
 GOOD = {
@@ -41,3 +41,20 @@ def test_what_is_accepted_means_the_same_to_re2(pattern: str) -> None:
 def test_what_else_is_refused_with_what_to_change(pattern: str) -> None:
     with pytest.raises(PydanticCustomError, match=BAD[pattern]):
         GroupPattern.parse(pattern)
+
+
+def test_a_pattern_for_names_has_no_group_and_means_the_same_to_re2() -> None:
+    for pattern in ("orders[.].*", "(?:eu|us)-[a-z]+", r"a\.b", "[^_].*"):
+        assert NamePattern.parse(pattern) == pattern
+        names = ["orders.x", "eu-a", "a.b", "_a", "axb"]
+        matched = pc.match_substring_regex(pa.array(names), f"^(?:{pattern})$").to_pylist()
+        assert matched == [re.fullmatch(pattern, name) is not None for name in names]
+    for pattern, words in {
+        "": "without groups",
+        "(a)": "signs",
+        r"(?i)a": "signs",
+        "a**": "signs",
+        "[z-a]": "expression",
+    }.items():
+        with pytest.raises(PydanticCustomError, match=words):
+            NamePattern.parse(pattern)

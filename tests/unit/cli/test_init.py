@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def test_native_records_and_cloud_events_need_no_fields(folder: Path) -> None:
     (folder / "1.jsonl").write_bytes(lines(*native, {"messageId": "m1", "streamName": "order-1"}, {"payload": {}}))
     assert "envelope" not in proposed(folder)
     said = runner.invoke(app, ["init", str(folder)]).stderr
-    assert "1 of 5 sampled would be dead letters, MissingField: a required field is absent" in said
+    assert "1 of 5 sampled would be dead letters: a required field is absent" in said
     assert "1 of 5 sampled would be counted as duplicates: another has their id" in said
 
     event = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "Placed", "subject": "17", "data": {}}
@@ -188,7 +189,43 @@ def test_a_known_form_has_its_fields_and_those_that_lack_them_are_told(folder: P
     }
     assert spec["envelope"]["fields"]["time"]["unit"] == "Milliseconds"
     said = runner.invoke(app, ["init", str(folder)]).stderr
-    assert "1 of 4 sampled would be dead letters, MissingField: a required field is absent" in said
+    assert "1 of 4 sampled would be dead letters: a required field is absent" in said
+
+
+def test_the_record_within_a_record_is_unwrapped_and_takes_from_around_it_what_it_lacks(folder: Path) -> None:
+    inner = [{"kind": ["Placed", "Paid"][number % 2], "orderId": f"o-{number % 2}"} for number in range(4)]
+    said = [
+        {"Type": "Notification", "MessageId": f"m-{number}", "TopicArn": "arn:aws:sns:eu-west-1:1:orders"}
+        | {"Message": json.dumps(one), "Timestamp": f"2026-03-0{number + 1}T10:00:00.000Z"}
+        for number, one in enumerate(inner)
+    ]
+    queued = [{"ReceiptHandle": "r", "Body": json.dumps(one)} for one in said]
+    (folder / "1.jsonl").write_bytes(lines(*queued, {"ReceiptHandle": "r"}))
+    envelope = proposed(folder)["envelope"]
+    assert envelope["unwrap"] == [
+        {"path": "$.Body", "encoding": "Text"},
+        {"path": "$.Message", "encoding": "Text"},
+    ]
+    assert envelope["fields"] == {
+        "messageId": {"path": "$.MessageId", "in": "Outer"},
+        "category": {"value": "orders"},
+        "streamId": {"path": "$.orderId"},
+        "type": {"path": "$.kind"},
+        "time": {"path": "$.Timestamp", "in": "Outer"},
+        "payload": {"path": "$"},
+    }
+    shown = runner.invoke(app, ["init", str(folder)]).stderr.splitlines()
+    assert shown[1].split()[:3] == ["m-0", "orders-o-0", "Placed"]
+    assert shown[4:] == ["1 of 5 sampled would be dead letters: a required field, or the record within, is absent"]
+
+
+def test_a_native_record_in_base64_needs_no_fields(folder: Path) -> None:
+    native = [{"messageId": f"m{number}", "streamName": "order-1", "payload": {}} for number in range(3)]
+    packed = [{"partitionKey": "1", "data": b64encode(json.dumps(one).encode()).decode()} for one in native]
+    (folder / "1.jsonl").write_bytes(lines(*packed))
+    spec = proposed(folder)
+    assert spec["envelope"] == {"format": "Native", "unwrap": [{"path": "$.data", "encoding": "Base64"}]}
+    assert runner.invoke(app, ["init", str(folder)]).stderr.splitlines()[1].split()[:2] == ["m0", "order-1"]
 
 
 def test_names_that_paths_must_quote_are_quoted(folder: Path) -> None:

@@ -188,7 +188,7 @@ def test_an_erasure_and_the_replays_of_its_folder_see_each_other_in_whichever_na
     gatherer = gatherer_of(cache, client, namespaces)
     seen = asyncio.run(gatherer.snapshot(("RetentionPolicy", "default", "old")))
     assert isinstance(seen, PolicySnapshot)
-    assert [words.split()[2] for words in seen.readers[TABLE]] == [
+    assert [one.words.split()[2] for one in seen.readers[TABLE]] == [
         "launched-replay-1",
         "made-replay-1",
         "elsewhere-replay-1",

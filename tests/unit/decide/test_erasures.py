@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_report import EraseOutcome, FrozenSelection, ReplayOutcome, ReplayProgress
+from messagestore_core.contract.run_report import (
+    CursorState,
+    EraseOutcome,
+    FrozenSelection,
+    Lag,
+    ReplayOutcome,
+    ReplayProgress,
+)
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.decide.schedule import Window
 from support.world import App, Key, World, run_once, stream
@@ -257,3 +264,78 @@ def test_an_erasure_that_was_not_due_by_its_own_clock_has_erased_nothing(world: 
     world.wait(seconds=31)
     world.reconcile()
     assert world.only_run().create.document.task.kind == "erase"
+
+
+def continuous(world: World) -> tuple[Key, App]:
+    """A continuous replay, and its run."""
+    topic = {"kafka": {"bootstrapServers": "kafka:9092", "topic": "out"}}
+    key = replay(world, "on", destination=topic, start={"at": "Beginning"}, trigger={"continuous": {}})
+    world.reconcile()
+    return key, under_way(world, key)
+
+
+def knows(world: World, app: App, tombstones: int | None) -> None:
+    """The run reports which tombstones it knows."""
+    selection = FrozenSelection(table_version=1, messages=0, bytes=0)
+    cursor = CursorState(global_position=3, lag=Lag(as_of=world.now, records=0))
+    outcome = ReplayOutcome(
+        selection=selection, progress=ReplayProgress(), complete=True, cursor=cursor, tombstones=tombstones
+    )
+    app.report = world.report(app, "Running", outcome)
+
+
+def purged_with(world: World, tombstones: int | None) -> Key:
+    """A policy whose purge has ended with a version of the tombstones, and with an erasure due at once."""
+    key = policy(world)
+    world.annotate(key, run_requested="now")
+    world.reconcile()
+    app = world.only_run("purge")
+    world.start(app)
+    outcome = world.purged(app, erase_due_by=world.now, tombstones_version=tombstones)
+    world.finish(app, outcome=outcome)
+    world.reconcile()
+    return key
+
+
+def test_an_erasure_runs_beside_a_continuous_replay_that_knows_its_tombstones(world: World) -> None:
+    stream(world)
+    _, app = continuous(world)
+    knows(world, app, 4)
+    purged_with(world, 5)
+    assert (world.runs("erase"), app.control.stop) == ([], False)
+    knows(world, app, 5)
+    world.wait(seconds=6)
+    world.reconcile()
+    erased(world)
+    world.wait(hours=1)
+    world.reconcile()
+    assert (app.control.stop, app.state.ended) == (False, False)
+
+
+def test_a_continuous_replay_that_keeps_silent_is_stopped_for_an_erasure_and_starts_again(world: World) -> None:
+    stream(world)
+    key, app = continuous(world)
+    knows(world, app, 4)
+    purged_with(world, 5)
+    world.wait(seconds=50)
+    world.reconcile()
+    assert not app.control.stop
+    world.wait(seconds=15)
+    world.reconcile()
+    assert (app.control.stop, world.runs("erase")) == (True, [])
+    world.finish(app)
+    world.reconcile()
+    assert [one for one in world.runs("replay") if not one.state.ended] == []
+    erased(world)
+    world.wait(seconds=20)
+    world.reconcile()
+    (again,) = [one for one in world.runs("replay") if not one.state.ended]
+    assert again.owner == key
+
+
+def test_a_continuous_replay_stops_at_once_where_nobody_knows_the_tombstones(world: World) -> None:
+    stream(world)
+    _, app = continuous(world)
+    knows(world, app, 4)
+    purged_with(world, None)
+    assert app.control.stop

@@ -1,13 +1,15 @@
 """The life of a policy, step by step: a world in memory carries out the decisions."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_document import PurgeTask
-from messagestore_core.contract.run_report import EraseOutcome, RunError
+from messagestore_core.contract.run_document import ConsumedBy, PurgeTask
+from messagestore_core.contract.run_report import EraseOutcome, PurgeOutcome, RunError, Unsent
 from messagestore_operator.decide.snapshot import DriverPod, Waiting
+from messagestore_operator.status.conditions import condition_of
 from support.world import App, Key, World, contents, run_once, stream
 
 DAILY = {"schedule": {"cron": "0 9 * * *"}}
@@ -55,6 +57,28 @@ def test_a_policy_waits_for_its_schedule_and_purges(world: World) -> None:
     world.wait(hours=20)
     world.reconcile()
     assert len(world.launched) == 1
+
+
+def test_messages_that_wait_for_too_long_are_told_once_until_they_have_gone(world: World) -> None:
+    stream(world)
+    key = policy(world, rules=[{"name": "sent", "consumedBy": {"replayJobs": ["relay"]}}])
+    world.defaults = replace(world.defaults, retention_blocked_after=timedelta(days=2))
+    world.reconcile()
+    for number, (days, blocked, told) in enumerate([(1, False, 0), (2, True, 1), (3, True, 1), (0, False, 1)]):
+        request(world, key, f"round-{number}")
+        app = world.only_run()
+        assert isinstance(app.create.document.task, PurgeTask)
+        assert app.create.document.task.rules[0].consumed_by == ConsumedBy(replay_jobs=("relay",))
+        world.start(app)
+        outcome = world.outcome(app)
+        assert isinstance(outcome, PurgeOutcome)
+        waits = (Unsent(name="relay", waiting=3, waiting_since=world.now - timedelta(days=days)),) if days else ()
+        preview = outcome.preview.model_copy(update={"as_of": world.now, "subscriptions": waits})
+        world.finish(app, outcome=outcome.model_copy(update={"preview": preview}))
+        world.reconcile()
+        assert (condition_of(world.status(key), "RetentionBlocked") is not None) == blocked
+        assert world.reasons(key).count("RetentionBlocked") == told
+        assert world.ready(key)[:2] == ("True", "Purged")
 
 
 def test_a_purge_that_was_asked_for_without_the_spark_operator_is_made_when_that_comes(world: World) -> None:

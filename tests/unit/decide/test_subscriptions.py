@@ -1,17 +1,14 @@
 """The life of a subscription: a replay with a trigger and a start, which goes on behind its cursor."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
-from messagestore_core.contract.run_document import ReplayTask, Reset, StartPoint
-from messagestore_core.contract.run_report import (
-    CursorState,
-    FrozenSelection,
-    Lag,
-    ReplayOutcome,
-    ReplayProgress,
-    RunError,
-)
+from messagestore_core.contract.run_document import HttpDestination, ReplayTask, Reset, StartPoint
+from messagestore_core.contract.run_report import Lag, RunError
+from messagestore_operator.tenancy.settings import HttpBounds
+from support.outcomes import subscription_outcome
 from support.world import Key, World, run_once, stream
 
 AHEAD = RunError(reason="CursorAhead", message="the cursor is at 9, and the store's last global position is 5")
@@ -29,17 +26,7 @@ def job(world: World, **spec: Any) -> Key:
     return world.apply("ReplayJob", "orders-out", {**given, **spec})
 
 
-def sent(messages: int, position: int, rounds: int = 1, **cursor: Any) -> ReplayOutcome:
-    lag = Lag(as_of=AT, records=2, oldest_pending_time=AT)
-    state = CursorState(global_position=position, rounds=rounds, sent=messages, lag=lag, **cursor)
-    return ReplayOutcome(
-        selection=FrozenSelection(table_version=1, messages=messages, bytes=10),
-        progress=ReplayProgress(replayed=messages, percent=100),
-        complete=True,
-        round=rounds,
-        redelivered=messages,
-        cursor=state,
-    )
+sent = partial(subscription_outcome, Lag(as_of=AT, records=2, oldest_pending_time=AT))
 
 
 def task_of(world: World) -> ReplayTask:
@@ -137,3 +124,56 @@ def test_a_cursor_that_was_found_is_told_in_an_event(world: World) -> None:
     key = job(world)
     run_once(world, outcome=sent(3, 7, taken_up=True))
     assert world.reasons(key).count("CursorFound") == 1
+
+
+def allow(world: World, **http: Any) -> None:
+    tenancy = world.defaults.tenancy.model_copy(update={"http": HttpBounds(**http)})
+    world.defaults = replace(world.defaults, tenancy=tenancy)
+
+
+def test_an_endpoint_waits_until_the_settings_allow_its_host(world: World) -> None:
+    stream(world)
+    key = job(world, destination={"http": {"url": "https://events.example.org/orders"}})
+    world.reconcile()
+    assert world.ready(key)[:2] == ("False", "NotAllowed")
+    assert "events.example.org is none of the hosts that the operator's settings allow" in world.ready(key)[2]
+    allow(world, hosts=("*.example.org",))
+    world.reconcile()
+    to = task_of(world).destination
+    assert isinstance(to, HttpDestination)
+    assert (to.envelope, to.addresses, to.header) == ("CloudEvents", "Public", None)
+    assert world.status(key).destination == "http/events.example.org"
+
+
+def test_an_endpoint_of_a_private_network_needs_a_setting_of_its_own(world: World) -> None:
+    stream(world)
+    job(world, destination={"http": {"url": "http://events.shop.svc"}, "envelope": "CloudEventsBinary"})
+    allow(world, hosts=("events.shop.svc",), allow_private=True)
+    world.reconcile()
+    to = task_of(world).destination
+    assert isinstance(to, HttpDestination)
+    assert (to.envelope, to.addresses) == ("CloudEventsBinary", "Private")
+
+
+def test_an_endpoint_that_refuses_all_stalls_the_job_until_it_takes_some(world: World) -> None:
+    stream(world)
+    key = job(world, destination={"http": {"url": "https://events.example.org"}})
+    allow(world, hosts=("events.example.org",))
+    denied = RunError(reason="HttpDenied", message="https://events.example.org answers 403")
+    for _ in range(4):
+        world.reconcile()
+        world.start(world.only_run())
+        world.finish(world.only_run(), denied)
+        world.reconcile()
+        world.wait(minutes=11)
+    world.reconcile()
+    assert (world.status(key).phase, world.ready(key)[1]) == ("Stalled", "HttpDenied")
+    world.start(world.only_run())
+    outcome = sent(7, position=9, set_aside=2)
+    progress = outcome.progress.model_copy(update={"set_aside": 2})
+    world.finish(world.only_run(), outcome=outcome.model_copy(update={"progress": progress}))
+    world.reconcile()
+    status = world.status(key)
+    assert (status.phase, world.ready(key)[:2]) == ("Idle", ("True", "Replayed"))
+    assert status.destinations[0].cursor is not None
+    assert (status.progress.set_aside, status.destinations[0].cursor.set_aside) == (2, 2)

@@ -13,12 +13,16 @@ import pytest
 from messagestore_core.contract.records import FilesSource, KafkaCluster, KafkaSource
 from messagestore_core.contract.run_document import IngestTask, MaintainTask, Resource, RunDocument, Upkeep
 from messagestore_core.contract.run_report import (
+    DestinationState,
+    FrozenSelection,
     IngestCounts,
     IngestOutcome,
     Lag,
     MaintainOutcome,
     Preview,
     PurgeOutcome,
+    ReplayOutcome,
+    ReplayProgress,
     RunError,
     RunProgress,
     RunReport,
@@ -270,6 +274,21 @@ def test_a_report_never_outgrows_its_place(limit: int, place: int) -> None:
     read = RunReport.model_validate_json(text)
     assert read.error is not None
     assert read.error.reason == "RunFailed"
+
+
+def test_words_about_destinations_are_scrubbed_and_cut_before_they_are_left_out() -> None:
+    states = tuple(
+        DestinationState(name=f"d{n}", error=RunError(reason="RunFailed", message="secret " + "é" * 999))
+        for n in range(6)
+    )
+    nothing = FrozenSelection(table_version=1, messages=0, bytes=0)
+    told = report(outcome=ReplayOutcome(selection=nothing, progress=ReplayProgress(), destinations=states))
+    for limit, longest in ((REPORT_BYTES, 1000), (TERMINATION_BYTES, 100)):
+        read = RunReport.model_validate_json(report_text(told, {"secret"}, limit))
+        assert isinstance(read.outcome, ReplayOutcome)
+        said = [one.error.message for one in read.outcome.destinations if one.error is not None]
+        assert (len(said), {len(one) for one in said}) == (6, {longest})
+        assert all(one.startswith("… é") for one in said)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from messagestore_core.store.id_index import BLOCK
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.index import entries as entries_module
 from messagestore_jobs.index.entries import Entries, MemoryRun, SortedRun, entries_of, merged
 from messagestore_jobs.index.keys import Keys, hash_here, words
-from messagestore_jobs.index.sorted_runs import BLOCK, StoredRun, TornIndexError, write_sorted_run
+from messagestore_jobs.index.sorted_runs import StoredRun, TornIndexError, write_sorted_run
 
 Entry = tuple[int, int, int]
 

@@ -20,9 +20,45 @@ def test_a_stream_is_no_category() -> None:
         reads.category_messages("account-1", 1, 1000, None, None, None, None)
 
 
-def test_a_condition_is_not_activated() -> None:
-    with pytest.raises(ArgumentError, match=r"^Retrieval with SQL condition is not activated$"):
-        reads.stream_messages("account-1", 0, 1000, "true")
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("type RLIKE 'a'", r"^where: `RLIKE` at character 6: is not taken; write LIKE"),
+        ("id = 'a'", r"^where: `id` at character 1: there is no such column"),
+        ("string(payload_size / 2) = '1'", r"^where: string\(\) takes no number here that is rounded"),
+        ("time < concat('2026', '-01-05')", r"^where: .* is a time made of texts; write it as TIMESTAMP"),
+        ("", r"^where: .* is empty"),
+    ],
+)
+def test_a_condition_is_refused_with_what_to_write(condition: str, why: str) -> None:
+    with pytest.raises(ArgumentError, match=why):
+        reads.stream_messages("account-1", 0, 1000, condition)
+
+
+@pytest.mark.parametrize(
+    ("condition", "pushed"),
+    [
+        ("type = 'it''s' AND retries > 2", ["\"type\" = 'it''s'", '"retries" > 2']),
+        ("status IN ('FAILED') AND (type = 'a' OR type = 'b')", ["\"status\" in ('FAILED')"]),
+        ("error IS NULL AND ttl IS NOT NULL", ['"error" is null', '"ttl" is not null']),
+        ("position BETWEEN 1 AND 5", ['"position" between 1 and 5']),
+        (
+            "time < '2300-01-01'",
+            ['"time" < arrow_cast(10413792000000000, \'Timestamp(Microsecond, Some("UTC"))\')'],
+        ),
+        ("position = 1.0 OR true", []),
+        ("position = 1.0 AND payload_size = 9223372036854775807 AND lower(type) = 'a' AND NOT type = 'b'", []),
+    ],
+)
+def test_the_engine_is_told_what_it_reads_as_it_is_meant(condition: str, pushed: list[str]) -> None:
+    own = reads.stream_messages("account-1", 0, 1000, condition).condition
+    assert own is not None
+    assert [text for _, text in own.pushed] == pushed
+
+
+def test_a_condition_chooses_files_by_texts_that_all_its_messages_have() -> None:
+    read = reads.all_messages(1, 1000, "category = 'a' AND type = 'b' AND (status = 'c' OR retries = 1)")
+    assert read.files == {"category": "a"}
 
 
 def test_a_batch_of_minus_one_has_no_bound() -> None:

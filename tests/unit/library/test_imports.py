@@ -23,7 +23,7 @@ for name in {ELSEWHERE}:
 IMPORT_ALL = f"""{WITHOUT}
 import messagestore
 for module in pkgutil.walk_packages(messagestore.__path__, "messagestore."):
-    if module.name != "messagestore.kafka_transactions":
+    if module.name not in ("messagestore.kafka_groups", "messagestore.kafka_transactions"):
         importlib.import_module(module.name)
         print(module.name)
 """

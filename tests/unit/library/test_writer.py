@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -75,6 +76,14 @@ def test_write_message_writes_a_native_record(writer: Writer, messages: Kept) ->
     ]
 
 
+def test_a_message_without_an_id_gets_one_of_its_own(writer: Writer, messages: Kept) -> None:
+    ids = [writer.write_message(one, "order-1", "Placed", {}) for one in (None, None, "m1")]
+
+    assert ids[2] == "m1"
+    assert len({str(UUID(ids[0])), str(UUID(ids[1]))}) == 2
+    assert [record["messageId"] for record in written(writer, messages)] == ids
+
+
 def test_store_received_has_the_arguments_of_the_pattern(writer: Writer, messages: Kept) -> None:
     writer.store_received("m1", "saga-1", "batch-1", 2, {"a": "b"}, {"n": 1}, 90.5, stream_name="order-1")
 
@@ -132,6 +141,9 @@ def test_marks_write_status_updates_in_order(writer: Writer, updates: Kept) -> N
     writer.mark_completed("m2")
     writer.mark_failed("m3", "x" * (LONGEST_ERROR + 1), attempt=2)
     writer.retry("m4")
+    writer.retry("m4", at=datetime(2026, 1, 6, tzinfo=UTC))
+    writer.pause("m5")
+    writer.resume("m5")
 
     time = "2026-01-05T12:00:00Z"
     assert written(writer, updates) == [
@@ -140,6 +152,9 @@ def test_marks_write_status_updates_in_order(writer: Writer, updates: Kept) -> N
         {"messageId": "m2", "status": "COMPLETED", "time": time},
         {"messageId": "m3", "status": "FAILED", "time": time, "attempt": 2, "error": "x" * LONGEST_ERROR},
         {"messageId": "m4", "status": "RETRY", "time": time},
+        {"messageId": "m4", "status": "RETRY", "time": "2026-01-06T00:00:00Z"},
+        {"messageId": "m5", "status": "PAUSE", "time": time},
+        {"messageId": "m5", "status": "RESUME", "time": time},
     ]
 
 

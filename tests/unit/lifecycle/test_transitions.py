@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from messagestore_core.bounds import LAST_MOMENT
 from messagestore_core.contract.run_document import Retry
 from messagestore_jobs.lifecycle.transitions import (
     ENDED,
@@ -33,6 +34,8 @@ COMPLETED = LifecycleState("COMPLETED")
 FAILED = LifecycleState("FAILED", 1, NOW + timedelta(minutes=2))
 EXHAUSTED = LifecycleState("FAILED", 3)
 EXPIRED = LifecycleState("EXPIRED")
+PAUSED = replace(FAILED, next_retry_at=LAST_MOMENT)
+DUE = replace(FAILED, next_retry_at=NOW - HOUR)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +97,7 @@ def test_an_update_that_names_its_attempt(
         (EXHAUSTED, 3, LifecycleState("FAILED", 3, NOW)),
         (EXHAUSTED, 2, STALE),
         (replace(EXHAUSTED, expires_at=NOW), None, STALE),
-        *((other, None, STALE) for other in (RECEIVED, PROCESSING, FAILED, COMPLETED, EXPIRED)),
+        *((other, None, STALE) for other in (RECEIVED, PROCESSING, COMPLETED, EXPIRED)),
     ],
 )
 def test_what_is_out_of_retries_gets_one_more_try(
@@ -104,6 +107,44 @@ def test_what_is_out_of_retries_gets_one_more_try(
     assert found == expected
     if found is not None:
         assert after(found, Update("FAILED", attempt=4), RETRY, NOW) == LifecycleState("FAILED", 4)
+
+
+@pytest.mark.parametrize(
+    ("state", "time", "expected"),
+    [
+        (FAILED, None, NOW),
+        (FAILED, NOW - HOUR, NOW),
+        (FAILED, LATER, LATER),
+        (FAILED, FAILED.next_retry_at, STALE),
+        (EXHAUSTED, LATER, LATER),
+        (PAUSED, None, NOW),
+        (PAUSED, LATER, LATER),
+        (DUE, None, STALE),
+        (DUE, LATER, LATER),
+    ],
+)
+def test_a_failed_message_is_due_when_it_is_asked_for(
+    state: LifecycleState, time: datetime | None, expected: datetime | None
+) -> None:
+    found = after(state, Update("RETRY", time=time), RETRY, NOW)
+    assert found == (replace(state, next_retry_at=expected) if expected else STALE)
+
+
+def test_what_is_to_be_retried_waits_while_it_is_paused() -> None:
+    others = (RECEIVED, PROCESSING, COMPLETED, EXPIRED, EXHAUSTED)
+    assert [after(state, Update("PAUSE"), RETRY, NOW) for state in (FAILED, DUE, PAUSED, *others)] == [
+        PAUSED,
+        PAUSED,
+        *[STALE] * 6,
+    ]
+    assert [after(state, Update("RESUME"), RETRY, NOW) for state in (PAUSED, FAILED, DUE, *others)] == [
+        replace(FAILED, next_retry_at=NOW),
+        *[STALE] * 7,
+    ]
+    assert after(PAUSED, Update("RESUME", attempt=2), RETRY, NOW) is STALE
+    assert after(PAUSED, Update("COMPLETED", attempt=2), RETRY, NOW) == LifecycleState("COMPLETED", 1)
+    due = replace(PAUSED, expires_at=NOW)
+    assert after(due, Update("EXPIRED"), RETRY, NOW) == LifecycleState("EXPIRED", 1, expires_at=NOW)
 
 
 @pytest.mark.parametrize("open_", [RECEIVED, PROCESSING, FAILED])
@@ -222,8 +263,10 @@ def test_updates_of_a_message_follow_each_other_and_the_last_that_ended_it_gives
 
 
 def test_a_batch_counts_what_it_tries_again_and_tells_what_is_out_of_retries() -> None:
-    assert (folded(("one", "FAILED")).retried, folded(("one", "FAILED")).exhausted) == (0, ())
+    assert (folded(("one", "FAILED")).acts, folded(("one", "FAILED")).exhausted) == ({}, ())
     retried = folded(("failing", "RETRY"), ("one", "PROCESSING"))
-    assert (retried.applied, retried.retried, retried.exhausted) == (2, 1, ())
+    assert (retried.applied, retried.acts, retried.exhausted) == (2, {"RETRY": 1}, ())
+    paused = folded(("one", "FAILED"), ("one", "PAUSE"), ("one", "PAUSE"), ("one", "RESUME"))
+    assert (paused.applied, paused.acts, paused.stale) == (3, {"PAUSE": 1, "RESUME": 1}, 1)
     assert folded(("failing", "RETRY"), ("failing", "PROCESSING"), ("failing", "FAILED")).exhausted == (FAILING,)
     assert folded(("one", "COMPLETED")).exhausted == ()

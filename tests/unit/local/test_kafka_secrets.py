@@ -1,21 +1,21 @@
-"""Kafka's Secrets reach a local run's jobs in the environment and in files, only while the run lasts."""
+"""Secrets of brokers and endpoints reach a local run in the environment and in files, only while the run lasts."""
 
 import os
 from pathlib import Path
 from typing import Any
 
 from messagestore_core.contract.records import KafkaSource
-from messagestore_core.contract.run_document import IngestTask
-from messagestore_operator.api import MessageStream
+from messagestore_core.contract.run_document import HttpDestination, IngestTask, ReplayTask
+from messagestore_operator.api import MessageStream, ReplayJob
 from messagestore_operator.local.secrets import (
+    certificate_files,
+    connection_problems,
+    credentials,
     environment,
-    kafka_credentials,
-    kafka_files,
-    kafka_problems,
     with_local_files,
 )
 from messagestore_operator.manifests import Secret
-from messagestore_operator.translate import ingest_document
+from messagestore_operator.translate import ingest_document, replay_document
 
 SECURITY = {
     "protocol": "SASL_SSL",
@@ -37,7 +37,7 @@ def test_values_stand_in_the_environment_and_in_files_while_a_run_lasts() -> Non
     before = dict(os.environ)
     document = ingest_document(stream(), "run-1", None)
     given = [stream()], [USER, AUTHORITY]
-    with environment(kafka_credentials(*given)), kafka_files(*given) as files:
+    with environment(credentials(*given)), certificate_files(*given) as files:
         task = with_local_files(document, files).task
         assert isinstance(task, IngestTask)
         assert isinstance(task.source, KafkaSource)
@@ -51,26 +51,26 @@ def test_values_stand_in_the_environment_and_in_files_while_a_run_lasts() -> Non
 
 
 def test_what_is_missing_is_named_by_its_field() -> None:
-    found = [(".".join(path), words) for path, words in kafka_problems(stream(), [AUTHORITY])]
+    found = [(".".join(path), words) for path, words in connection_problems(stream(), [AUTHORITY])]
     field = "spec.source.kafka.security.credentialsSecretRef"
     assert found == [(f"{field}.name", "there is no Secret user of this namespace in the files")]
     half = Secret("default", "user", {"username": b"alice"})
-    found = [(".".join(path), words) for path, words in kafka_problems(stream(), [half, AUTHORITY])]
+    found = [(".".join(path), words) for path, words in connection_problems(stream(), [half, AUTHORITY])]
     assert found == [(field, "Secret user has no value for key password")]
     files = stream(source={"files": {"uri": "file:///landing"}}, lifecycle={"source": {"kafka": KAFKA}})
-    assert [path[:4] for path, _ in kafka_problems(files, [])] == [("spec", "lifecycle", "source", "kafka")]
+    assert [path[:4] for path, _ in connection_problems(files, [])] == [("spec", "lifecycle", "source", "kafka")]
 
 
 def test_a_user_has_one_name_from_the_secret_or_from_the_spec() -> None:
     named = stream(source={"kafka": {**KAFKA, "security": {**SECURITY, "username": "alice"}}})
     alone = Secret("default", "user", {"password": b"of alice"})
-    assert list(kafka_problems(named, [alone, AUTHORITY])) == []
-    (variable,) = kafka_credentials([named], [alone, AUTHORITY])
+    assert list(connection_problems(named, [alone, AUTHORITY])) == []
+    (variable,) = credentials([named], [alone, AUTHORITY])
     assert variable.endswith("_PASSWORD")
-    found = [(".".join(path), words) for path, words in kafka_problems(named, [USER, AUTHORITY])]
+    found = [(".".join(path), words) for path, words in connection_problems(named, [USER, AUTHORITY])]
     twice = "Secret user has a value for key username too: leave one of them out"
     assert found == [("spec.source.kafka.security.username", twice)]
-    found = [(".".join(path), words) for path, words in kafka_problems(stream(), [alone, AUTHORITY])]
+    found = [(".".join(path), words) for path, words in connection_problems(stream(), [alone, AUTHORITY])]
     none = "Secret user has no value for key username; name the user in security.username"
     assert found == [("spec.source.kafka.security.credentialsSecretRef", none)]
 
@@ -80,10 +80,10 @@ def test_a_clients_certificate_and_key_stand_in_files_while_a_run_lasts() -> Non
     reads = stream(source={"kafka": {**KAFKA, "security": security}})
     half = Secret("default", "own", {"tls.crt": b"a certificate"})
     field = "spec.source.kafka.security.clientCertificateSecretRef"
-    found = [(".".join(path), words) for path, words in kafka_problems(reads, [half])]
+    found = [(".".join(path), words) for path, words in connection_problems(reads, [half])]
     assert found == [(field, "Secret own has no value for key tls.key")]
     whole = Secret("default", "own", {**half.data, "tls.key": b"a key"})
-    with kafka_files([reads], [whole]) as files:
+    with certificate_files([reads], [whole]) as files:
         task = with_local_files(ingest_document(reads, "run-1", None), files).task
         assert isinstance(task, IngestTask)
         assert isinstance(task.source, KafkaSource)
@@ -92,3 +92,25 @@ def test_a_clients_certificate_and_key_stand_in_files_while_a_run_lasts() -> Non
         assert Path(own.certificate_file).read_bytes() == b"a certificate"
         assert Path(own.key_file).read_bytes() == b"a key"
     assert not Path(own.key_file).exists()
+
+
+def test_an_endpoints_header_and_authority_are_there_too() -> None:
+    http = {
+        "url": "https://events.example.org/",
+        "headerSecretRef": {"name": "user", "key": "password"},
+        "caSecretRef": {"name": "authority"},
+    }
+    spec = {"streamRef": {"name": "orders"}, "destination": {"http": http}}
+    job = ReplayJob.model_validate({"metadata": {"name": "out"}, "spec": spec})
+    field = "spec.destination.http"
+    assert [".".join(path) for path, _ in connection_problems(job, [])] == [f"{field}.headerSecretRef.name"]
+    assert list(connection_problems(job, [USER, AUTHORITY])) == []
+    document = replay_document(job, stream(), None, "run-1", None)
+    with environment(credentials([job], [USER, AUTHORITY])), certificate_files([job], [USER, AUTHORITY]) as files:
+        task = with_local_files(document, files).task
+        assert isinstance(task, ReplayTask)
+        to = task.destination
+        assert isinstance(to, HttpDestination)
+        assert to.header is not None
+        assert (to.header.name, os.environ[to.header.environment]) == ("Authorization", "of alice")
+        assert (to.addresses, Path(to.ca_file or "").read_bytes()) == ("Any", b"a certificate")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from messagestore_operator.api import MessageStream
-from messagestore_operator.local.secrets import environment, key_problem, keys
+from messagestore_operator.local.secrets import environment, key_problems, keys
 from messagestore_operator.manifests import Secret
 
 REFERENCE = ("spec", "integrity", "hmacSecretRef")
@@ -34,15 +34,15 @@ SEALING = stream(integrity={"hmacSecretRef": {"name": "seal"}})
     ],
 )
 def test_what_keeps_a_key_from_being_found_is_named(secrets: list[Secret], path: tuple[str, ...], words: str) -> None:
-    problem = key_problem(SEALING, secrets)
+    problem = next(key_problems(SEALING, secrets), None)
     assert problem is not None
     assert problem[0] == path
     assert words in problem[1]
 
 
 def test_who_seals_nothing_needs_no_key() -> None:
-    assert key_problem(stream(), []) is None
-    assert key_problem(SEALING, [Secret("default", "seal", {"key": b"k"})]) is None
+    assert not [*key_problems(stream(), [])]
+    assert not [*key_problems(SEALING, [Secret("default", "seal", {"key": b"k"})])]
 
 
 def test_a_key_is_in_the_environment_as_long_as_a_run_lasts(monkeypatch: pytest.MonkeyPatch) -> None:

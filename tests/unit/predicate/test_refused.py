@@ -270,6 +270,8 @@ INSTEAD = [
     ("instr(type, 'a') > 0", ["contains(text, 'part')"]),
     ("now() > time", ["`now()`", "character 1", "clock", "maxAge"]),
     ("time < current_timestamp", ["`current_timestamp`", "clock"]),
+    ("time < lower('NOW')", ["`lower('NOW')`", "is a time made of texts; write it as TIMESTAMP"]),
+    ("time IN (concat('to', 'day'))", ["is a time made of texts"]),
     ("rand() < 0.5", ["rand()", "not deterministic"]),
     ("uuid() = 'a'", ["not deterministic"]),
     ("current_user() = 'a'", ["session"]),

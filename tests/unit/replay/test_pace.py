@@ -1,5 +1,7 @@
 """The rate limit, on a clock that the test controls."""
 
+from datetime import timedelta
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +17,9 @@ class Hands:
 
     def suspended(self) -> bool:
         return self.time >= self.suspend_at
+
+    def stopped(self, wait: timedelta) -> bool:
+        return self.suspended()
 
     def messages_per_second(self) -> float | None:
         return self.rate

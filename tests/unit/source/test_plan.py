@@ -239,6 +239,7 @@ def test_windows_of_zstd_take_their_room_from_data_but_never_most_of_it() -> Non
     for waiting in (named, known):
         assert without_windows(384 << 20, [*files, *waiting]) == 256 << 20
         assert without_windows(64 << 20, waiting) == 32 << 20
+        assert without_windows(768 << 20, waiting, twice=True) == 512 << 20
 
 
 def test_a_batch_has_as_many_records_as_a_third_of_the_room_for_data_holds() -> None:

@@ -22,9 +22,11 @@ from messagestore_core.contract.run_report import (
     RunReport,
     SequenceState,
     TableState,
+    Unsent,
 )
 from messagestore_operator.api import MessageStream, MessageStreamStatus, ReplayJob, RetentionPolicy
 from messagestore_operator.api.status import CurrentRun
+from messagestore_operator.status.conditions import condition_of
 from messagestore_operator.status.facts import Outlook, StoreFacts, StreamResult
 from messagestore_operator.status.local_runs import policy_status, replay_status, stream_status
 from messagestore_operator.status.reasons import Reason
@@ -315,6 +317,58 @@ def test_a_policys_numbers() -> None:
     assert entry["lastPurge"]["tableVersionAfter"] == 3
 
 
+def unsent(since: datetime, **relay: int) -> PurgeOutcome:
+    """A purge that leaves messages for a subscription, and takes some from another."""
+    found = (
+        Unsent(name="relay", waiting=3, waiting_since=since, **relay),
+        Unsent(name="audit", global_position=9, missed=2),
+    )
+    before = purged(purged=4, held=0)
+    return before.model_copy(update={"preview": before.preview.model_copy(update={"subscriptions": found})})
+
+
+def test_a_policy_says_who_waits_and_who_misses_messages() -> None:
+    status = policy_status(policy(), NOW, [StreamResult("orders", report(unsent(NOW, global_position=7)))])
+    assert told(status)[2] == "4 messages removed, 3 wait for relay, audit misses 2"
+    relay, audit = status.to_dict()["streams"][0]["preview"]["subscriptions"]
+    assert (relay["name"], relay["globalPosition"], relay["waiting"]) == ("relay", 7, 3)
+    assert (relay["waitingSince"], audit["missed"]) == ("2026-01-05T08:20:12Z", 2)
+
+
+def test_a_wait_for_a_consumer_names_it() -> None:
+    waiting = unsent(NOW - timedelta(days=8))
+    renamed = waiting.preview.subscriptions[0].model_copy(update={"name": "consumer:billing"})
+    preview = waiting.preview.model_copy(update={"subscriptions": (renamed,)})
+    outcome = waiting.model_copy(update={"preview": preview})
+    status = policy_status(policy(), NOW, [StreamResult("orders", report(outcome))])
+    (blocked,) = [condition for condition in status.conditions if condition.type == "RetentionBlocked"]
+    assert blocked.message.startswith("stream orders: 3 messages wait for consumer billing, the first")
+
+
+@pytest.mark.parametrize(
+    ("days", "relay", "words"),
+    [
+        (6, {"global_position": 7}, None),
+        (7, {"global_position": 7}, "its cursor is at 7"),
+        (8, {}, "it has no cursor in the stream's store"),
+    ],
+)
+def test_a_wait_of_a_week_is_a_condition(days: int, relay: dict[str, int], words: str | None) -> None:
+    since = NOW - timedelta(days=days)
+    status = policy_status(policy(), NOW, [StreamResult("orders", report(unsent(since, **relay)))])
+    blocked = [condition for condition in status.conditions if condition.type == "RetentionBlocked"]
+    assert [condition.message for condition in blocked] == (
+        [
+            f"stream orders: 3 messages wait for ReplayJob relay, the first since {since:%Y-%m-%dT%H:%M:%SZ}; {words}",
+        ]
+        if words
+        else []
+    )
+    ready = condition_of(status, "Ready")
+    assert ready is not None
+    assert ready.status == "True"
+
+
 def test_a_policy_keeps_its_last_purge() -> None:
     before = policy_status(policy(), NOW, [StreamResult("orders", report(purged(purged=40)))])
     known = policy().model_copy(update={"status": before})
@@ -387,6 +441,13 @@ JOBS: list[tuple[dict[str, Any], dict[str, Any], str, dict[str, tuple[str, str]]
         {"Ready": ("True", "Previewed"), "Complete": ("True", "Previewed")},
         "13 dead letters would be replayed",
     ),
+    (
+        {"mode": "DryRun"},
+        {"report": report(replayed().model_copy(update={"findings": ("topic orders is compacted", "others")}))},
+        "Succeeded",
+        {"Ready": ("True", "Previewed"), "Complete": ("True", "Previewed")},
+        "13 messages would be replayed; mode is DryRun; 2 findings in status.findings, the first: topic orders is",
+    ),
 ]
 
 
@@ -411,6 +472,12 @@ def test_job(
 )
 def test_a_destination_in_short(destination: dict[str, Any], expected: str) -> None:
     assert replay_status(job(destination=destination), NOW).destination == expected
+
+
+def test_findings_are_no_longer_than_a_status_takes() -> None:
+    outcome = replayed().model_copy(update={"findings": ("x" * 5000,) * 50})
+    found = replay_status(job(mode="DryRun"), NOW, report=report(outcome)).findings
+    assert (len(found), {len(one) for one in found}) == (20, {1024})
 
 
 def test_a_jobs_numbers() -> None:

@@ -76,7 +76,7 @@ def test_a_store_that_is_taken_over_and_upgraded_tells_from_whom_and_from_what(t
     assert told(table) == [("run-1", "Adopt"), ("run-1", "Upgrade")]
     assert {row["rules"] for row in read_audit(HeldStore(table.uri))} == {
         '{"from":"default/orders"}',
-        '{"from":1,"to":3}',
+        '{"from":1,"to":4}',
     }
 
 

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from messagestore_core.contract.stores import Table
-from messagestore_core.store.cursors import Cursor, CursorObject
+from messagestore_core.store.cursors import Cursor, CursorObject, passed_by_all, read_cursors
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import FencedError, HeldStore
+from messagestore_core.store.folder import store_id
+from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import is_run_state
 from messagestore_core.store.objects import Objects
 from support.stores import make_store
@@ -38,6 +40,34 @@ def test_it_is_read_as_it_was_written(table: Table, tmp_path: Path) -> None:
     assert opened(table).read() == cursor(5)
     assert [str(path.relative_to(tmp_path / "store")) for path in tmp_path.rglob("cursor*")] == [NAME]
     assert is_run_state(NAME)
+
+
+@pytest.mark.parametrize(
+    ("positions", "passed"),
+    [
+        ({"": 5}, 5),
+        ({"eu": 7, "rest": 5}, 5),
+        # One without a cursor has passed nothing, and one ahead of the store says nothing.
+        ({"eu": 7}, None),
+        ({"eu": 7, "rest": 10}, None),
+        ({}, None),
+    ],
+)
+def test_what_all_destinations_have_passed_is_where_the_slowest_is(
+    positions: dict[str, int], passed: int | None
+) -> None:
+    several = {"eu": ("rest",), "rest": ("eu",)}
+    found = {name: cursor(at, destination=name, beside=several.get(name, ())) for name, at in positions.items()}
+    assert passed_by_all(found, head=9) == passed
+
+
+def test_each_destination_has_an_object_of_its_own(table: Table) -> None:
+    held, own = HeldStore(table.uri), store_id(Store(table.uri))
+    for name, removed in (("", False), ("eu", False), ("old", True)):
+        CursorObject(held, "shop", "a.b", own, name).write(cursor(3, store=own, destination=name, removed=removed))
+    found = read_cursors(Store(table.uri))
+    assert {which: sorted(several) for which, several in found.items()} == {("shop", "a.b"): ["", "eu"]}
+    assert all(is_run_state(f"_cursors/shop.a.b{name}/cursor.json") for name in ("", "_eu", "_old"))
 
 
 def test_of_two_runs_the_one_that_wrote_last_goes_on(table: Table) -> None:

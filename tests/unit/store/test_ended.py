@@ -5,19 +5,21 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
-from messagestore_core.store.delta_log import CommitNote, empty_commit, epoch_of
+from messagestore_core.store.delta_log import CommitNote, count_rows, empty_commit, epoch_of
 from messagestore_core.store.ended import Ended, read_ended
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import FencedError, HeldStore, holding, observing
 from messagestore_core.store.folder import check_folder
 from messagestore_core.store.layout import LAST_RUN
-from messagestore_core.store.schemas import FILES, TABLES
+from messagestore_core.store.scan import scan_in
+from messagestore_core.store.schemas import AUDIT, EVERY_TABLE, FILES, TABLES, UTC
 from support.long import few
-from support.stores import OWNER, add_rows
+from support.stores import OWNER, START, add_rows
 
 OpenAt = Callable[[int | None], HeldStore]
 
@@ -90,6 +92,76 @@ def test_what_no_run_says_counts_for_nothing(store: OpenAt, content: bytes) -> N
     assert read_ended(store(None)) is None
     run(store(2))
     assert claimed(store) == set(TABLES)
+
+
+def unopened(store: HeldStore, during: Callable[[], None] = lambda: None) -> set[str]:
+    """The tables that a run doesn't open, by what it reads of all; each must have what a run without an epoch reads."""
+    with holding([store], f"run-{store.epoch}"):
+        during()
+        found = {name for name in TABLES if store.is_empty(name)}
+        for name in TABLES:
+            assert count_rows(store, name) == scan_in(store, name).read_all().num_rows == rows_in(store.uri, name)
+        store.end(Ended())
+    return found
+
+
+def rows_in(uri: str, name: str) -> int:
+    return int(DeltaTable(f"{uri}/{name}").to_pyarrow_table().num_rows)
+
+
+def row_of(name: str) -> pa.Table:
+    given = {field.name: _VALUES[field.type] for field in TABLES[name] if not field.nullable}
+    return pa.Table.from_pylist([given], schema=TABLES[name])
+
+
+_VALUES = {pa.string(): "a", pa.int64(): 1, pa.int32(): 1, UTC: START, pa.binary(): b"a", pa.bool_(): True}
+WITHOUT_ROWS = {"dead_letters", "heads", "pending_updates", "tombstones", "audit", "offsets", "files"}
+
+
+def test_tables_that_a_run_left_without_rows_are_not_opened(store: OpenAt) -> None:
+    assert unopened(store(1)) == set()
+    assert unopened(store(2)) == WITHOUT_ROWS
+    assert unopened(store(3)) == WITHOUT_ROWS
+
+
+@pytest.mark.parametrize("name", ["pending_updates", "audit"])
+def test_a_table_with_rows_is_opened(store: OpenAt, name: str) -> None:
+    unopened(store(1))
+    second = store(2)
+    assert unopened(second, lambda: add_rows(second, name, row_of(name))) == WITHOUT_ROWS - {name}
+    assert unopened(store(3)) == WITHOUT_ROWS - {name}
+
+
+def test_a_table_that_somebody_wrote_since_is_opened(store: OpenAt) -> None:
+    unopened(store(1))
+    add_rows(HeldStore(store(None).uri), "audit", row_of("audit"))
+    assert unopened(store(2)) == WITHOUT_ROWS - {"audit"}
+    DeltaTable(f"{store(None).uri}/audit").alter.set_table_properties({"delta.appendOnly": "true"})
+    with pytest.raises(TableRefusedError, match="appendOnly"):
+        store(3)
+
+
+def test_what_a_run_wrote_between_the_check_and_the_claim_is_read(store: OpenAt) -> None:
+    unopened(store(1))
+    late, between = store(3), store(2)
+    assert unopened(between, lambda: add_rows(between, "audit", row_of("audit"))) == WITHOUT_ROWS - {"audit"}
+    assert unopened(late) == set()
+
+
+def test_a_table_whose_last_commit_was_replaced_is_opened(store: OpenAt) -> None:
+    unopened(store(1))
+    entry = next(Path(store(None).uri.removeprefix("file://")).glob("audit/_delta_log/*1.json"))
+    entry.write_bytes(entry.read_bytes() + b"\n")
+    assert unopened(store(2)) == WITHOUT_ROWS - {"audit"}
+
+
+def test_a_release_with_other_columns_opens_every_table(store: OpenAt, monkeypatch: pytest.MonkeyPatch) -> None:
+    unopened(store(1))
+    more = AUDIT.append(pa.field("more", pa.string()))
+    monkeypatch.setitem(EVERY_TABLE, "audit", more)
+    held = store(2)
+    with holding([held], "run-2"):
+        assert not held.is_empty("audit")
 
 
 def test_the_end_of_a_run_without_an_epoch_counts_for_nothing(store: OpenAt) -> None:
@@ -197,6 +269,19 @@ class Driver:
     def read(self) -> None:
         self._store.table(self._chosen.choice(list(self._tables or TABLES)))
 
+    def add(self) -> None:
+        """Add a row."""
+        name = self._chosen.choice(["audit", "pending_updates", "files"])
+        add_rows(self._store, name, row_of(name))
+
+    def count(self) -> None:
+        """Read what may not be opened; a run that was overtaken may read what was there before."""
+        name = self._chosen.choice(list(TABLES))
+        found, there = count_rows(self._store, name), rows_in(self._store.uri, name)
+        assert found <= there
+        self._store.refuse_older_than(self._store.newest_epoch())
+        assert found == there
+
     def write(self) -> None:
         name = self._chosen.choice(list(self._tables or TABLES))
         write(self._store, name, self._tables.pop(name, None) or self._store.open_to_write(name))
@@ -207,7 +292,8 @@ class Driver:
 
     def step(self) -> str | None:
         """Go on; return what was done, None if it was refused."""
-        name = self._chosen.choice(["open", "read", "write", "write", "end"]) if self.claimed else "claim"
+        steps = ["open", "read", "write", "write", "add", "count", "count", "end"]
+        name = self._chosen.choice(steps) if self.claimed else "claim"
         try:
             getattr(self, name)()
         except (FencedError, CommitFailedError):
@@ -228,7 +314,7 @@ def test_a_driver_never_writes_once_a_newer_one_has_claimed_the_store(store: Ope
         # The last two mostly go on; others were stalled for long.
         driver = chosen.choice([*drivers, *drivers[-2:], *drivers[-2:]])
         done = None if driver.over else driver.step()
-        assert done not in ("claim", "write", "end") or driver.epoch >= newest, (driver.epoch, done, newest)
+        assert done not in ("claim", "write", "add", "end") or driver.epoch >= newest, (driver.epoch, done, newest)
         newest = max(newest, driver.epoch) if done == "claim" else newest
     assert epoch_of(store(None).table("messages")) == newest
 

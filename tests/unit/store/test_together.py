@@ -301,7 +301,7 @@ def test_an_upgrade_notes_each_table_once_and_changes_no_total(tmp_path: Path) -
     assert writes == ["marker", *(f"note-{name}" for name in TABLES)]
     assert {name: HeldStore(table.uri).table(name).version() - 1 for name in TABLES} == before
     assert last_note(HeldStore(table.uri)).totals == totals
-    assert json.loads((tmp_path / "store" / MARKER).read_text())["formatVersion"] == FORMAT_VERSION == 3
+    assert json.loads((tmp_path / "store" / MARKER).read_text())["formatVersion"] == FORMAT_VERSION == 4
 
 
 def test_an_upgrade_that_broke_off_goes_on(tmp_path: Path) -> None:

@@ -139,6 +139,7 @@ INGEST: list[tuple[dict[str, Any], str, Any]] = [
     ({"retry": {"maxRetries": 3, "maxBackoff": "PT1H30M"}}, "retry.max_backoff", timedelta(minutes=90)),
     ({"retry": {"maxRetries": 3}}, "retry.max_retries", 3),
     ({"retry": {"backoffBase": 4}}, "retry.backoff_base", 4),
+    ({"retry": {"backoffBase": "1.5"}}, "retry.backoff_base", 1.5),
     ({"retry": {"policy": "Drop"}}, "retry.max_retries", 0),
     ({"retry": {"policy": "Retry"}}, "retry.set_aside", False),
     ({"retry": {"policy": "DeadLetter"}}, "retry.set_aside", True),
@@ -303,8 +304,9 @@ def test_a_job_that_is_made_again_asks_for_the_same_only_if_it_sends_the_same_to
         again(order="Global"),
         again(mark={"headers": {"x": "y"}}),
         again(destination={"files": {"uri": "s3a://elsewhere/again"}}),
+        again(destination={"files": {"uri": "s3a://replay/orders/"}, "envelope": "CloudEvents"}),
     ]
-    assert len({first.request_digest, *(other.request_digest for other in others)}) == 5
+    assert len({first.request_digest, *(other.request_digest for other in others)}) == 6
     assert {other.job_id for other in others} == {first.job_id}
     assert again(metadata={"uid": "0123456789abcdef"}).request_digest is None
 
@@ -354,6 +356,45 @@ def test_what_is_around_a_record_needs_as_many_steps_to_it() -> None:
     for steps, refused in ((0, ["messageId", "category"]), (1, ["category"]), (2, [])):
         custom = {"format": "Custom", "fields": fields, "unwrap": [{"path": "$.b"}] * steps}
         assert [refusal.path[3] for refusal in refusals(stream(envelope=custom))] == refused
+
+
+@pytest.mark.parametrize(
+    ("source", "fields", "refused"),
+    [
+        ({"format": "JSON", "recordsPath": ["$.Records", "$"]}, {"type": "$.region", "time": "$.of['at']"}, []),
+        ({"format": "JSON", "recordsPath": ["$.Records"]}, {"type": "$.region", "replyTo": "$['region']"}, []),
+        ({}, {"type": "$.region"}, ["type"]),
+        ({"format": "JSON"}, {"type": "$.region"}, ["type"]),
+        ({"format": "JSON", "recordsPath": ["$"]}, {"type": "$.region"}, ["type"]),
+        ({"format": "JSON", "recordsPath": ["$.a.b"]}, {"type": "$", "time": "$.c[0]"}, ["type", "time"]),
+        ({"format": "JSON", "recordsPath": ["$.a.b"]}, {"type": "$.a", "time": "$.a.b"}, ["type", "time"]),
+        ({"format": "JSON", "recordsPath": ["$.a.b"]}, {"type": "$.a.b.c", "time": "$.a.c"}, ["type"]),
+        (
+            {"format": "JSON", "recordsPath": ["$.a.b"]},
+            {"type": "$.c", "time": "$.c.d", "ttl": "$.e"},
+            ["type", "time"],
+        ),
+        ({"format": "JSON", "recordsPath": ["$.a"]}, {"headers": "$.b", "payload": "$.c"}, ["headers", "payload"]),
+    ],
+)
+def test_what_is_around_an_array_of_records_is_a_text_beside_it(
+    source: dict[str, Any], fields: dict[str, str], refused: list[str]
+) -> None:
+    mapped = {name: {"path": path, "in": "Document"} for name, path in fields.items()}
+    constant = {name: {"value": "a"} for name in ("messageId", "category")}
+    given = {"format": "Custom", "fields": {**constant, **mapped}}
+    files = {"uri": "s3a://landing/orders", **source}
+    asked = stream(source={"files": files}, envelope=given)
+    assert [refusal.path for refusal in refusals(asked)] == [("spec", "envelope", "fields", name) for name in refused]
+
+
+def test_records_of_kafka_have_no_document_around_them() -> None:
+    kafka = {"bootstrapServers": "kafka:9092", "topics": ["orders"]}
+    added = {"addHeaders": {"region": {"path": "$.region", "in": "Document"}}}
+    (refused,) = refusals(stream(source={"kafka": kafka}, envelope=added))
+    assert str(refused.message) == (
+        "there is no document around a record: set source.files.recordsPath to an array in one"
+    )
 
 
 def test_what_is_known_of_a_file_is_of_files_alone_and_no_document() -> None:

@@ -18,8 +18,10 @@ from support.resources import (
     deleting_policy,
     redeliveries,
     redrive,
+    replay_by_routes,
     replay_to_files,
     replay_to_kafka,
+    replay_with_tokens,
     scrubbing_policy,
     smallest_stream,
     stream_from_files,
@@ -73,9 +75,11 @@ def _documents() -> Iterator[tuple[str, RunDocument]]:
     yield "erase", erase_document(RetentionPolicy.model_validate(deleting_policy()), files, "run", AT)
     yield "replay to files", _replay(replay_to_files(), files)
     yield "replay to Kafka", _replay(replay_to_kafka(), files)
+    yield "replay that puts a topic back", _replay(replay_with_tokens(), files)
     yield "replay into a stream", _replay(redrive(), files, files)
     yield "replay in rounds", _replay(redeliveries()[0], files)
     yield "subscription", _replay(_with_reset(subscriptions()[1]), files)
+    yield "routes", _replay(replay_by_routes(), files, files)
     policy, job = _odd_forms()
     yield "purge, odd forms", _purge(policy, _stream(smallest_stream()))
     yield "replay, odd forms", _replay(job, _stream(smallest_stream()))

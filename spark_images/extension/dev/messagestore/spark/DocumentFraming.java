@@ -1,17 +1,20 @@
 package dev.messagestore.spark;
 
+import java.io.Closeable;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.ArrayDeque;
+import java.util.BitSet;
 import java.util.Deque;
-import java.util.List;
+import java.util.Map;
 
 /**
  * JSON documents one after the other, with white space or RS (RFC 7464) between them or nothing: each is a record, of an
  * array each element. Ends are found by brackets outside of strings alone, so that a record with an error costs no other.
  * A bracket or string without an end takes the rest of the file; if the file begins with RS, the rest up to the next RS.
  *
- * <p>With paths, the records of each document are the elements of the array at the first of them that it has.
+ * <p>With paths, the records of each document are the elements of the array at the first of them that it has. Paths around
+ * them only let their values be found: by {@link DocumentValues}, in another pass over the same bytes.
  */
 final class DocumentFraming implements Framing {
   private static final int END = MarkedInput.END;
@@ -23,10 +26,19 @@ final class DocumentFraming implements Framing {
   private final MarkedInput in;
   private final JsonScanner json;
   private final long from;
-  private final long to;
+  private long to;
   private final int limit;
-  private final List<String> recordsPaths;
-  private final JsonPaths root = new JsonPaths();
+  private final DocumentPaths paths;
+  private final JsonPaths root;
+
+  /** Tells the values around the records; may be null. */
+  private final DocumentValues values;
+
+  /** Takes the values around the records, if they are looked for. */
+  private final DocumentValues taker;
+
+  /** The paths around the records of which the document had a value. */
+  private final BitSet seen = new BitSet();
 
   /** The objects around the next byte that a path leads into, the innermost first. */
   private final Deque<JsonPaths> open = new ArrayDeque<>();
@@ -34,10 +46,13 @@ final class DocumentFraming implements Framing {
   private long document;
   private boolean found;
   private boolean told;
+  private boolean toldSecond;
   private String noArray;
+  private Map<String, String> about = Map.of();
   private long array = NONE;
   private boolean due;
   private boolean ended;
+  private boolean paused;
   private boolean damaged;
   private byte[] record;
   private long offset;
@@ -49,32 +64,71 @@ final class DocumentFraming implements Framing {
    * Frames the records that start in [from, to), as they are found from the file's start on.
    *
    * @param file the file's (decompressed) bytes
+   * @param again the same bytes, for the values around the records; null if none are needed
    * @param limit how many bytes are too many for a record
-   * @param recordsPaths where a document may have its array of records; if empty, documents and elements are records
    */
-  DocumentFraming(InputStream file, long from, long to, int limit, List<String> recordsPaths) throws IOException {
-    this.in = new MarkedInput(file, limit);
+  static DocumentFraming of(InputStream file, InputStream again, long from, long to, int limit, DocumentPaths paths)
+      throws IOException {
+    try {
+      DocumentValues values = again == null ? null : new DocumentValues(again, paths);
+      return new DocumentFraming(new MarkedInput(file, limit), from, to, limit, paths, values, null);
+    } catch (IOException | RuntimeException e) {
+      closeBoth(file, again);
+      throw e;
+    }
+  }
+
+  /** Frames documents for the values around their records alone. */
+  DocumentFraming(InputStream file, DocumentPaths paths, DocumentValues taker) throws IOException {
+    this(new MarkedInput(file, DocumentValues.LONGEST + 1), Long.MAX_VALUE, Long.MAX_VALUE, 1, paths, null, taker);
+  }
+
+  private DocumentFraming(
+      MarkedInput in, long from, long to, int limit, DocumentPaths paths, DocumentValues values, DocumentValues taker)
+      throws IOException {
+    this.in = in;
     this.from = from;
     this.to = to;
     this.limit = limit;
-    this.recordsPaths = recordsPaths;
-    for (int i = 0; i < recordsPaths.size(); i++) {
-      root.add(JsonTextFunction.steps(recordsPaths.get(i)), i);
-    }
+    this.paths = paths;
+    this.root = paths.tree();
+    this.values = values;
+    this.taker = taker;
     this.json = new JsonScanner(in);
   }
 
   @Override
   public boolean next() throws IOException {
-    while (!ended) {
-      boolean isRecord = array != NONE ? element() : open.isEmpty() ? document() : member();
-      if (isRecord && offset >= to) {
-        ended = true;
-      } else if (isRecord && offset >= from) {
+    while (paused || !ended) {
+      boolean isRecord = paused || step();
+      paused = isRecord && offset >= to;
+      if (paused) {
+        return false;
+      }
+      if (isRecord && offset >= from) {
         return true;
       }
     }
     return false;
+  }
+
+  private boolean step() throws IOException {
+    return array != NONE ? element() : open.isEmpty() ? document() : member();
+  }
+
+  private boolean inside() {
+    return array != NONE || !open.isEmpty();
+  }
+
+  /** Moves past the next document, or into its records once all values have been taken; whether it is damaged. */
+  boolean passDocument() throws IOException {
+    while (inside()) {
+      step();
+    }
+    do {
+      step();
+    } while (inside() && !(found && taker.complete()));
+    return told;
   }
 
   /** Moves on outside of arrays; whether it found a record. */
@@ -92,8 +146,11 @@ final class DocumentFraming implements Framing {
     document = in.offset();
     found = false;
     told = false;
+    toldSecond = false;
     noArray = null;
-    if (!recordsPaths.isEmpty()) {
+    seen.clear();
+    about = values == null ? Map.of() : values.ofNextDocument();
+    if (!paths.records().isEmpty()) {
       return visit(root, b);
     }
     return b == '[' ? enterArray() : take(b == '{' ? json.value(b) : json.pass('{', '[', b));
@@ -110,6 +167,9 @@ final class DocumentFraming implements Framing {
 
   /** Moves past a value of a document, or into it if a path leads there; whether it found a record. */
   private boolean visit(JsonPaths node, int b) throws IOException {
+    if (node.field() >= paths.records().size()) {
+      return around(node.field(), b);
+    }
     boolean atPath = node.field() >= 0;
     if (b == '[' && atPath) {
       return found ? second(node) : enterArray();
@@ -120,7 +180,7 @@ final class DocumentFraming implements Framing {
       return false;
     }
     if (atPath && b != 'n') {
-      noArray = recordsPaths.get(node.field());
+      noArray = paths.path(node.field());
     }
     if (!open.isEmpty()) {
       return !json.pass(',', '}', b) && withoutEnd();
@@ -129,12 +189,30 @@ final class DocumentFraming implements Framing {
     return closed ? endOfDocument() : withoutEnd();
   }
 
+  /** Moves past a value around the records; whether it is a second one behind them, which the records don't have. */
+  private boolean around(int field, int b) throws IOException {
+    boolean late = found && seen.get(field);
+    seen.set(field);
+    if (taker != null) {
+      in.mark();
+    }
+    if (!json.pass(',', '}', b)) {
+      return withoutEnd();
+    }
+    if (taker != null && !late) {
+      taker.take(field - paths.records().size(), in.bytes(json.end()));
+    }
+    boolean tell = late && !toldSecond;
+    toldSecond |= late;
+    return tell && nothing("a second value of the document that begins at byte " + document + ", at " + paths.path(field));
+  }
+
   /** Takes a further array of records as one record, so that it is not lost. */
   private boolean second(JsonPaths node) throws IOException {
     in.mark();
     take(json.value('['));
     if (fault == null) {
-      fault = "a second array of records of the document that begins at byte " + document + ", at " + recordsPaths.get(node.field());
+      fault = "a second array of records of the document that begins at byte " + document + ", at " + paths.path(node.field());
     }
     return true;
   }
@@ -183,9 +261,9 @@ final class DocumentFraming implements Framing {
     json.endHere();
     take(true);
     if (fault == null) {
-      String paths = String.join(", ", recordsPaths) + (recordsPaths.size() > 1 ? " are" : " is");
+      String all = String.join(", ", paths.records()) + (paths.records().size() > 1 ? " are" : " is");
       reason = noArray == null ? MISSING_FIELD : INVALID_FIELD;
-      fault = noArray == null ? paths + " absent or null" : noArray + " is no array";
+      fault = noArray == null ? all + " absent or null" : noArray + " is no array";
     }
     return true;
   }
@@ -193,6 +271,7 @@ final class DocumentFraming implements Framing {
   /** Tells of a document without an end; without records, its rest is one. */
   private boolean withoutEnd() throws IOException {
     open.clear();
+    told = true;
     if (found) {
       return nothing(in.fault() == null ? "the document that begins at byte " + document + " has no end" : in.fault());
     }
@@ -207,6 +286,7 @@ final class DocumentFraming implements Framing {
       String why = "the array that begins at byte " + array + " has no end";
       array = NONE;
       open.clear();
+      told = true;
       return nothing(b == END && in.fault() != null ? in.fault() : why);
     }
     if (b == ',' || b == ']') {
@@ -236,6 +316,7 @@ final class DocumentFraming implements Framing {
     if (!closed) {
       array = NONE;
       open.clear();
+      told = true;
     }
     if (length >= limit) {
       size = length;
@@ -257,6 +338,16 @@ final class DocumentFraming implements Framing {
     reason = null;
     fault = why;
     damaged = why != null && why.equals(in.fault());
+  }
+
+  @Override
+  public boolean paused() {
+    return paused && in.held() <= HELD;
+  }
+
+  @Override
+  public void goOn(long next) {
+    to = next;
   }
 
   @Override
@@ -285,12 +376,23 @@ final class DocumentFraming implements Framing {
   }
 
   @Override
+  public Map<String, String> about() {
+    return about;
+  }
+
+  @Override
   public boolean cut() {
     return size >= 0 || damaged;
   }
 
   @Override
   public void close() throws IOException {
-    in.close();
+    closeBoth(in, values);
+  }
+
+  private static void closeBoth(Closeable one, Closeable other) throws IOException {
+    try (other) {
+      one.close();
+    }
   }
 }

@@ -42,6 +42,8 @@ public final class KafkaOffsets {
 
   private static final Duration PEEK = Duration.ofSeconds(3);
 
+  private static final Duration RANGE = Duration.ofSeconds(60);
+
   private KafkaOffsets() {}
 
   /**
@@ -128,6 +130,30 @@ public final class KafkaOffsets {
       return -1;
     }
     return oldest == Long.MAX_VALUE ? -1 : oldest;
+  }
+
+  /**
+   * Whether a range of a partition has a committed record, as far as its records are still there; true if that can't be
+   * read in time.
+   */
+  public static boolean hasCommitted(String access, String topic, int partition, long start, long end) {
+    TopicPartition place = new TopicPartition(topic, partition);
+    long deadline = System.nanoTime() + RANGE.toNanos();
+    try (KafkaConsumer<byte[], byte[]> consumer = consumer(KafkaAccess.parse(access))) {
+      consumer.assign(List.of(place));
+      consumer.seek(place, Math.max(start, consumer.beginningOffsets(List.of(place)).get(place)));
+      while (consumer.position(place) < end) {
+        for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200)).records(place)) {
+          if (record.offset() < end) {
+            return true;
+          }
+        }
+        if (System.nanoTime() > deadline) {
+          return true;
+        }
+      }
+    }
+    return false;
   }
 
   /**

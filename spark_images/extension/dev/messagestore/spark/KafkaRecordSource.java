@@ -23,6 +23,7 @@ import org.apache.kafka.common.header.Header;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -35,13 +36,21 @@ import org.apache.spark.unsafe.types.UTF8String;
  * <p>Columns: part int and row int (the position in the plan: partition, and record within it), uri string ({@code
  * kafka:topic}), partition int, offset long, value binary (null: a tombstone), key binary, record_headers map (for a
  * repeated name the last value; a value that is no text is base64), record_time timestamp, fault string and size long
- * (for a record that is too large, of which value is the start; else null). A part's last row is no record: its row is
- * -1 minus the number of records in the part.
+ * (for a record that is too large, of which value is the start; else null), kept struct (what the columns before lose:
+ * headers as they came, and the timestamp with its type; null unless the plan asks for it, and of a record that is too
+ * large). A part's last row is no record: its row is -1 minus the number of records in the part.
  *
  * <p>The plan: {@code {"access": how to connect to the cluster, "maxRecordBytes": how many bytes are too many for a
- * record, "parts": [[{"topic", "partition", "start", "end"}]]}}.
+ * record, "keep": whether column kept is filled, "parts": [[{"topic", "partition", "start", "end"}]]}}.
  */
 public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.KafkaRange> {
+  private static final StructType HEADER =
+      new StructType().add("name", DataTypes.StringType, false).add("value", DataTypes.BinaryType, true);
+  private static final StructType KEPT =
+      new StructType()
+          .add("headers", DataTypes.createArrayType(HEADER, false), false)
+          .add("timestamp", DataTypes.LongType, false)
+          .add("timestamp_type", DataTypes.StringType, false);
   private static final StructType SCHEMA =
       new StructType()
           .add("part", DataTypes.IntegerType, false)
@@ -54,7 +63,8 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
           .add("record_headers", DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType), true)
           .add("record_time", DataTypes.TimestampType, true)
           .add("fault", DataTypes.StringType, true)
-          .add("size", DataTypes.LongType, true);
+          .add("size", DataTypes.LongType, true)
+          .add("kept", KEPT, true);
 
   /** Called by Spark. */
   public KafkaRecordSource() {
@@ -74,7 +84,8 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
   Opener<KafkaRange> opener(JsonNode plan) {
     KafkaAccess access = KafkaAccess.of(plan.get("access"));
     int limit = plan.get("maxRecordBytes").asInt();
-    return part -> new Reader(part, access, limit);
+    boolean keep = plan.path("keep").asBoolean();
+    return part -> new Reader(part, access, limit, keep);
   }
 
   /**
@@ -93,7 +104,8 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
     private final Iterator<KafkaRange> ranges;
     private final KafkaAccess access;
     private final int limit;
-    private final GenericInternalRow row = new GenericInternalRow(11);
+    private final boolean keep;
+    private final GenericInternalRow row = new GenericInternalRow(12);
     private KafkaConsumer<byte[], byte[]> consumer;
     private Iterator<ConsumerRecord<byte[], byte[]>> fetched = Collections.emptyIterator();
     private KafkaRange range;
@@ -102,11 +114,12 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
     private int count;
     private boolean ended;
 
-    Reader(Part<KafkaRange> part, KafkaAccess access, int limit) {
+    Reader(Part<KafkaRange> part, KafkaAccess access, int limit, boolean keep) {
       this.part = part.index();
       this.ranges = part.ranges().iterator();
       this.access = access;
       this.limit = limit;
+      this.keep = keep;
     }
 
     @Override
@@ -176,9 +189,11 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
       String fault = fault(record);
       if (fault == null) {
         fill(record.value(), record.key(), headers(record), null, null);
+        row.update(11, keep ? kept(record) : null);
       } else {
         byte[] start = record.value() == null ? null : start(record.value());
         fill(start, null, null, UTF8String.fromString(fault), size(record));
+        row.update(11, null);
       }
     }
 
@@ -227,6 +242,16 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
       return headers.isEmpty() ? null : ArrayBasedMapData.apply(names, headers.values().toArray());
     }
 
+    private static GenericInternalRow kept(ConsumerRecord<byte[], byte[]> record) {
+      Header[] all = record.headers().toArray();
+      Object[] headers = new Object[all.length];
+      for (int i = 0; i < all.length; i++) {
+        headers[i] = new GenericInternalRow(new Object[] {UTF8String.fromString(all[i].key()), all[i].value()});
+      }
+      UTF8String type = UTF8String.fromString(record.timestampType().name);
+      return new GenericInternalRow(new Object[] {new GenericArrayData(headers), record.timestamp(), type});
+    }
+
     private static UTF8String text(byte[] value) {
       try {
         StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(value));
@@ -246,7 +271,7 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
       row.update(2, UTF8String.EMPTY_UTF8);
       row.update(3, 0);
       row.update(4, 0L);
-      for (int i = 5; i < 11; i++) {
+      for (int i = 5; i < 12; i++) {
         row.update(i, null);
       }
       return true;

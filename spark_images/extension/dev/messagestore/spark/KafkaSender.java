@@ -3,14 +3,19 @@ package dev.messagestore.spark;
 import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
-import java.io.ByteArrayOutputStream;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import java.io.ByteArrayInputStream;
 import java.io.IOException;
-import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import org.apache.hadoop.conf.Configuration;
@@ -29,42 +34,72 @@ import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Sends Native records, the lines of staged objects, to a topic: in order, and in transactions that also commit the
+ * Sends records, the lines of staged objects, to a topic: in order, and in transactions that also commit the
  * number of records sent so far, as the offset of the sender's own consumer group.
+ *
+ * <p>Or each line names its topic. Then a transaction commits the number at each topic that it has records of, as
+ * brokers forget offsets at a topic that is deleted: what they know is true of the topics that are there.
  *
  * <p>A new sender ends the transaction of an earlier one, which can't send any more.
  */
 public final class KafkaSender implements AutoCloseable {
   private static final JsonFactory JSON = new JsonFactory();
+  private static final int TAKEN_BYTES = 32 << 20;
+  private static final String NO_TOPIC = "";
+
+  /** A line that was read: its record, null if it is not sent. */
+  private record Taken(long position, ProducerRecord<byte[], byte[]> record) {}
+
+  private interface Producing {
+    /** Sends records, and returns how many are passed, sent or not. */
+    int into(List<Future<RecordMetadata>> acknowledged) throws IOException;
+  }
 
   private final KafkaProducer<byte[], byte[]> producer;
   private final String topic;
   private final String key;
-  private final TopicPartition place;
+  private final NamedTopics named;
+  private final Set<Long> leftOut = new HashSet<>();
+  private final Set<String> usedTopics = new TreeSet<>();
+  private final List<Taken> taken = new ArrayList<>();
+  private TopicPartition place;
   private final ConsumerGroupMetadata group;
   private final boolean byPosition;
+  private Map<TopicPartition, OffsetAndMetadata> found;
+  private KafkaPlaces places;
+  private KafkaPlaces following;
   private long sent;
   private long resets;
   private long last;
+  private KafkaPlaces.Origin origin;
+  private final List<KafkaPlaces.Origin> origins = new ArrayList<>();
   private int open;
-  private InputStream lines;
+  private boolean under;
+  private Lines lines;
   private byte[] next;
 
   /**
    * @param access the JSON of the cluster's {@link KafkaAccess}
-   * @param key the member of a record that becomes the record's key
+   * @param topic null: each line names its own, which {@code pattern} has to match as a whole
+   * @param key the member of a Native record that becomes the record's key; null: a line says all of its record
    * @param transactions the transactional id, the same for all senders of a replay
    * @param progress the consumer group whose offset is the number of records sent
    * @param byPosition whether the group's offset is the global position after the last record sent, and its metadata
    *     how often the position was moved; a group may then have sent to several topics
    */
   public KafkaSender(
-      String access, String topic, String key, String transactions, String progress, boolean byPosition)
+      String access,
+      String topic,
+      String pattern,
+      String key,
+      String transactions,
+      String progress,
+      boolean byPosition)
       throws InterruptedException {
     this.byPosition = byPosition;
     this.topic = topic;
     this.key = key;
-    this.place = new TopicPartition(topic, 0);
+    this.place = topic == null ? null : new TopicPartition(topic, 0);
     this.group = new ConsumerGroupMetadata(progress);
     KafkaAccess cluster = KafkaAccess.parse(access);
     Properties properties = cluster.properties();
@@ -80,6 +115,7 @@ public final class KafkaSender implements AutoCloseable {
     try {
       producer.initTransactions();
       sent = committed(cluster, progress);
+      named = topic == null ? new NamedTopics(cluster, pattern) : null;
     } catch (RuntimeException | InterruptedException e) {
       producer.close();
       throw e;
@@ -93,8 +129,12 @@ public final class KafkaSender implements AutoCloseable {
               .listConsumerGroupOffsets(progress, new ListConsumerGroupOffsetsOptions().requireStable(true))
               .partitionsToOffsetAndMetadata()
               .get();
+      found = offsets;
       if (byPosition) {
         return newest(offsets);
+      }
+      if (topic == null) {
+        return offsets.values().stream().filter(o -> o != null).mapToLong(OffsetAndMetadata::offset).max().orElse(0);
       }
       OffsetAndMetadata offset = offsets.get(place);
       return offset == null ? 0 : offset.offset();
@@ -125,6 +165,26 @@ public final class KafkaSender implements AutoCloseable {
     return sent;
   }
 
+  /**
+   * Keeps account of where in the topic the records are, as metadata of the group's offsets; not by position.
+   *
+   * @param wanted see {@link KafkaPlaces#KafkaPlaces(com.fasterxml.jackson.databind.JsonNode)}
+   */
+  public void keepPlaces(String wanted) throws IOException {
+    places = new KafkaPlaces(new ObjectMapper().readTree(wanted));
+    found.forEach(
+        (at, offset) -> {
+          if (at.topic().equals(topic) && offset != null) {
+            places.put(at.partition(), offset.metadata());
+          }
+        });
+  }
+
+  /** Where the records are that this and earlier senders have sent, as {@link KafkaPlaces#json}. */
+  public String places() {
+    return places == null ? null : places.json();
+  }
+
   /** How often the position had been moved when the last record was sent; -1 before the first record. */
   public long resets() {
     return resets;
@@ -139,6 +199,18 @@ public final class KafkaSender implements AutoCloseable {
   /** Opens an object and passes over its records that have been sent; false if no record is left. */
   public boolean readOn(Configuration conf, String uri) throws IOException {
     open(conf, uri);
+    return passOver();
+  }
+
+  /** Like {@link #readOn(Configuration, String)}, for the content of an object. */
+  public boolean readOn(byte[] content) throws IOException {
+    closeLines();
+    next = null;
+    lines = new Lines(new ByteArrayInputStream(content));
+    return passOver();
+  }
+
+  private boolean passOver() throws IOException {
     last = -1;
     byte[] line;
     while ((line = line()) != null) {
@@ -161,7 +233,7 @@ public final class KafkaSender implements AutoCloseable {
     closeLines();
     next = null;
     Path path = new Path(uri);
-    lines = new java.io.BufferedInputStream(path.getFileSystem(conf).open(path), 1 << 20);
+    lines = new Lines(path.getFileSystem(conf).open(path));
   }
 
   /** Opens an object, whose first record has number {@code first}, and skips {@code passedOver} of its records. */
@@ -178,19 +250,101 @@ public final class KafkaSender implements AutoCloseable {
    * there were.
    */
   public int send(int most) throws IOException, InterruptedException {
-    List<Future<RecordMetadata>> acknowledged = new ArrayList<>();
-    producer.beginTransaction();
-    try {
-      byte[] line;
-      while (acknowledged.size() < most && (line = line()) != null) {
-        acknowledged.add(producer.send(record(line)));
+    transact(
+        acknowledged -> {
+          byte[] line;
+          while (acknowledged.size() < most && (line = line()) != null) {
+            acknowledged.add(producer.send(record(line)));
+            origins.add(origin);
+          }
+          return acknowledged.size();
+        });
+    return open;
+  }
+
+  /** Leaves out records of these positions, a JSON array. */
+  public void leaveOut(String positions) throws IOException {
+    new ObjectMapper().readTree(positions).forEach(position -> leftOut.add(position.asLong()));
+  }
+
+  /**
+   * Reads the object's next records, of which each names its topic, for {@link #sendTaken}. Returns those whose topic
+   * takes none, which are not sent: a JSON array of {@code [number, position, why]}.
+   */
+  public String take(int most) throws IOException, InterruptedException {
+    taken.clear();
+    byte[] line;
+    int bytes = 0;
+    while (taken.size() < most && bytes < TAKEN_BYTES && (line = line()) != null) {
+      ProducerRecord<byte[], byte[]> record = said(line);
+      taken.add(new Taken(last, leftOut.contains(last) ? null : record));
+      bytes += line.length;
+    }
+    Set<String> names = new TreeSet<>();
+    taken.stream().filter(one -> one.record != null).forEach(one -> names.add(one.record.topic()));
+    names.remove(NO_TOPIC);
+    Map<String, String> why = named.refused(names);
+    why.put(NO_TOPIC, "Unnamed");
+    ArrayNode refused = new ObjectMapper().createArrayNode();
+    for (int number = 0; number < taken.size(); number++) {
+      Taken one = taken.get(number);
+      String reason = one.record == null ? null : why.get(one.record.topic());
+      if (reason != null) {
+        taken.set(number, new Taken(one.position, null));
+        refused.addArray().add(number).add(one.position).add(reason);
       }
+    }
+    return refused.toString();
+  }
+
+  /** Gives back what was taken from a number on; nothing more is read from the object. */
+  public void cut(int number) {
+    taken.subList(number, taken.size()).clear();
+    last = taken.isEmpty() ? -1 : taken.get(number - 1).position;
+  }
+
+  /** Like {@link #send}, for what was taken. If nothing of it is sent, there is no transaction. */
+  public void sendTaken() throws IOException, InterruptedException {
+    if (taken.stream().allMatch(one -> one.record == null)) {
+      open = taken.size();
+      return;
+    }
+    transact(
+        acknowledged -> {
+          for (Taken one : taken) {
+            if (one.record != null) {
+              acknowledged.add(producer.send(one.record));
+              usedTopics.add(one.record.topic());
+            }
+          }
+          return taken.size();
+        });
+  }
+
+  /** Whether a transaction without records can commit the number; of named topics it needs one that was sent to. */
+  public boolean hasPlace() throws InterruptedException {
+    if (topic == null) {
+      found.keySet().forEach(at -> usedTopics.add(at.topic()));
+      usedTopics.removeAll(named.refused(usedTopics).keySet());
+      place = usedTopics.isEmpty() ? null : new TopicPartition(usedTopics.iterator().next(), 0);
+    }
+    return place != null;
+  }
+
+  private void transact(Producing records) throws IOException, InterruptedException {
+    List<Future<RecordMetadata>> acknowledged = new ArrayList<>();
+    origins.clear();
+    producer.beginTransaction();
+    under = true;
+    try {
+      open = records.into(acknowledged);
       producer.flush();
+      List<RecordMetadata> known = new ArrayList<>();
       // A commit after a refused record would wait in vain.
       for (Future<RecordMetadata> one : acknowledged) {
-        one.get();
+        known.add(one.get());
       }
-      producer.sendOffsetsToTransaction(Map.of(place, reached(acknowledged.size())), group);
+      producer.sendOffsetsToTransaction(offsets(known), group);
     } catch (ExecutionException e) {
       abort();
       throw new KafkaException(e.getCause().getMessage(), e.getCause());
@@ -198,8 +352,27 @@ public final class KafkaSender implements AutoCloseable {
       abort();
       throw e;
     }
-    open = acknowledged.size();
-    return open;
+  }
+
+  private Map<TopicPartition, OffsetAndMetadata> offsets(List<RecordMetadata> taken) {
+    OffsetAndMetadata progress = reached(open);
+    if (topic == null && !taken.isEmpty()) {
+      Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+      taken.forEach(one -> offsets.put(new TopicPartition(one.topic(), 0), progress));
+      return offsets;
+    }
+    if (places == null) {
+      return Map.of(place, progress);
+    }
+    following = places.after(taken, origins);
+    Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+    offsets.put(place, progress);
+    for (int partition : following.partitions()) {
+      TopicPartition at = new TopicPartition(topic, partition);
+      long offset = at.equals(place) ? progress.offset() : following.next(partition);
+      offsets.put(at, new OffsetAndMetadata(offset, following.text(partition)));
+    }
+    return offsets;
   }
 
   private OffsetAndMetadata reached(int records) {
@@ -210,17 +383,26 @@ public final class KafkaSender implements AutoCloseable {
 
   /** Commits the transaction of {@link #send}. */
   public void commit() {
-    try {
-      producer.commitTransaction();
-    } catch (KafkaException e) {
-      abort();
-      throw e;
+    if (under) {
+      try {
+        producer.commitTransaction();
+      } catch (KafkaException e) {
+        abort();
+        throw e;
+      }
+      under = false;
     }
     sent = byPosition ? Math.max(sent, last + 1) : sent + open;
+    places = places == null ? null : following;
+    leftOut.removeIf(position -> position < sent);
   }
 
   /** Aborts, so that readers need not wait for the transaction's timeout; if that fails, they do. */
   public void abort() {
+    if (!under) {
+      return;
+    }
+    under = false;
     try {
       producer.abortTransaction();
     } catch (KafkaException e) {
@@ -235,19 +417,15 @@ public final class KafkaSender implements AutoCloseable {
       next = null;
       return first;
     }
-    ByteArrayOutputStream line = new ByteArrayOutputStream(1024);
-    int b;
-    while ((b = lines.read()) >= 0) {
-      if (b == '\n') {
-        return line.toByteArray();
-      }
-      line.write(b);
-    }
-    return line.size() == 0 ? null : line.toByteArray();
+    return lines.next();
   }
 
   /** A record for Kafka; key and headers come from its members, and {@code last} becomes its position. */
   private ProducerRecord<byte[], byte[]> record(byte[] line) throws IOException {
+    return key == null ? said(line) : nativeRecord(line);
+  }
+
+  private ProducerRecord<byte[], byte[]> nativeRecord(byte[] line) throws IOException {
     byte[] named = null;
     List<Header> headers = new ArrayList<>();
     try (JsonParser parser = JSON.createParser(line)) {
@@ -269,6 +447,58 @@ public final class KafkaSender implements AutoCloseable {
       }
     }
     return new ProducerRecord<>(topic, null, named, line, headers);
+  }
+
+  /**
+   * The record of a line that has its key, value and headers in base64, and maybe its topic, partition and timestamp.
+   */
+  private ProducerRecord<byte[], byte[]> said(byte[] line) throws IOException {
+    byte[] keyBytes = null;
+    byte[] content = null;
+    String to = topic == null ? NO_TOPIC : topic;
+    Integer partition = null;
+    Long timestamp = null;
+    long generation = 0;
+    long offset = 0;
+    List<Header> headers = new ArrayList<>();
+    try (JsonParser parser = Json.FACTORY.createParser(line)) {
+      parser.nextToken();
+      while (parser.nextToken() == JsonToken.FIELD_NAME) {
+        String name = parser.currentName();
+        parser.nextToken();
+        switch (name) {
+          case "globalPosition" -> last = parser.getLongValue();
+          case "topic" -> to = parser.getText();
+          case "key" -> keyBytes = parser.getBinaryValue();
+          case "value" -> content = parser.getBinaryValue();
+          case "headers" -> sayHeaders(parser, headers);
+          case "partition" -> partition = parser.getIntValue();
+          case "timestamp" -> timestamp = parser.getLongValue();
+          case "generation" -> generation = parser.getLongValue();
+          case "offset" -> offset = parser.getLongValue();
+          default -> parser.skipChildren();
+        }
+      }
+    }
+    origin = new KafkaPlaces.Origin(generation, offset);
+    return new ProducerRecord<>(to, partition, timestamp, keyBytes, content, headers);
+  }
+
+  private static void sayHeaders(JsonParser parser, List<Header> into) throws IOException {
+    while (parser.nextToken() == JsonToken.START_OBJECT) {
+      String header = null;
+      byte[] content = null;
+      while (parser.nextToken() == JsonToken.FIELD_NAME) {
+        boolean isName = parser.currentName().equals("name");
+        parser.nextToken();
+        if (isName) {
+          header = parser.getText();
+        } else {
+          content = parser.getBinaryValue();
+        }
+      }
+      into.add(new RecordHeader(header, content));
+    }
   }
 
   private static void readHeaders(JsonParser parser, List<Header> into) throws IOException {
@@ -295,5 +525,8 @@ public final class KafkaSender implements AutoCloseable {
   public void close() throws IOException {
     closeLines();
     producer.close();
+    if (named != null) {
+      named.close();
+    }
   }
 }

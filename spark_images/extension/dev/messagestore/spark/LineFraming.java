@@ -13,7 +13,7 @@ final class LineFraming implements Framing {
   private static final int BUFFER = 1 << 20;
 
   private final InputStream in;
-  private final long end;
+  private long end;
   private final int limit;
   private byte[] buffer = new byte[BUFFER];
   private int from;
@@ -180,6 +180,16 @@ final class LineFraming implements Framing {
       from += 3;
       mark = 3;
     }
+  }
+
+  @Override
+  public boolean paused() {
+    return buffer.length <= HELD && bufferOffset + from >= end;
+  }
+
+  @Override
+  public void goOn(long to) {
+    end = to;
   }
 
   @Override

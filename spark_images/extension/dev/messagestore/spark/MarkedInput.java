@@ -1,12 +1,13 @@
 package dev.messagestore.spark;
 
 import dev.messagestore.spark.UnpackingInput.DamagedStreamException;
+import java.io.Closeable;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.Arrays;
 
 /** The (decompressed) bytes of a file, one after the other. What follows a mark is kept, up to a limit. */
-final class MarkedInput implements AutoCloseable {
+final class MarkedInput implements Closeable {
   static final int END = -1;
   private static final int BUFFER = 1 << 20;
 
@@ -91,6 +92,11 @@ final class MarkedInput implements AutoCloseable {
     long length = length(end);
     int kept = length < limit ? (int) length : Math.min(limit, Framing.KEPT);
     return start != null ? Arrays.copyOf(start, kept) : Arrays.copyOfRange(buffer, mark, mark + kept);
+  }
+
+  /** Bytes of memory that it takes. */
+  int held() {
+    return buffer.length;
   }
 
   /** Why the file can't be read further, or null. */

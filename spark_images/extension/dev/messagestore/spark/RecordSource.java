@@ -5,7 +5,6 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.Serializable;
-import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -31,12 +30,13 @@ import org.apache.spark.util.SerializableConfiguration;
  * source), offset long (byte at which the record starts in its decompressed file), value binary (its exact bytes), fault
  * string (why it is incomplete, or null), size long (for a record that is too large, of which value is the start; else
  * null), cut boolean (whether value lacks bytes of the record), fault_reason string (of a fault, if it is another than that
- * the record is unreadable; else null), about map (what the plan says about the record's file; may be null). A part's last
- * row is no record: its row is -1 minus the number of records in the part.
+ * the record is unreadable; else null), about map (what the plan says about the record's file, and values of the document
+ * around the record; may be null). A part's last row is no record: its row is -1 minus the number of records in the part.
  *
  * <p>The plan: {@code {"format": "Lines"|"Documents", "maxRecordBytes": how many bytes are too many for a record, "parts":
- * [[{"uri", "start", "end", "size", "source", "about": {name: text}, "from", "to", "most"}]], "recordsPaths": [path, …]}},
- * the last only of documents that have their records there; about, from, to and most are optional.
+ * [[{"uri", "start", "end", "size", "source", "about": {name: text}, "from", "to", "most"}]], "recordsPaths": [path, …],
+ * "documentPaths": {name: path}}}, the last two only of documents that have their records there, and values around them;
+ * about, from, to and most are optional.
  */
 public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
   private static final StructType SCHEMA =
@@ -90,6 +90,11 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
     boolean fromStart() {
       return from != NOT_CUT || start == 0 && end == size;
     }
+
+    /** Its file, without what differs from part to part. */
+    FileRange whole() {
+      return new FileRange(uri, 0, size, size, source, about, 0, Long.MAX_VALUE, Long.MAX_VALUE);
+    }
   }
 
   @Override
@@ -113,9 +118,8 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
     var conf = new SerializableConfiguration(SparkSession.active().sessionState().newHadoopConf());
     boolean documents = plan.get("format").asText().equals("Documents");
     int limit = plan.get("maxRecordBytes").asInt();
-    ArrayList<String> recordsPaths = new ArrayList<>();
-    plan.path("recordsPaths").forEach(path -> recordsPaths.add(path.asText()));
-    return part -> new Reader(part, conf.value(), documents, limit, recordsPaths);
+    DocumentPaths paths = DocumentPaths.parse(plan);
+    return part -> new Reader(part, conf.value(), documents, limit, paths);
   }
 
   /**
@@ -128,39 +132,46 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
     private final Configuration conf;
     private final boolean documents;
     private final int limit;
-    private final List<String> recordsPaths;
+    private final DocumentPaths paths;
     private final GenericInternalRow row = new GenericInternalRow(10);
     private Framing framing;
     private FileRange range;
     private UTF8String uri;
+    private Map<String, String> ofDocument;
     private MapData about;
     private long left;
     private int count;
     private boolean ended;
+    private PausedFramings.Key next;
 
-    Reader(Part<FileRange> part, Configuration conf, boolean documents, int limit, List<String> recordsPaths) {
+    Reader(Part<FileRange> part, Configuration conf, boolean documents, int limit, DocumentPaths paths) {
       this.part = part.index();
       this.ranges = part.ranges().iterator();
       this.conf = conf;
       this.documents = documents;
       this.limit = limit;
-      this.recordsPaths = recordsPaths;
+      this.paths = paths;
     }
 
     @Override
     public boolean next() throws IOException {
       while (framing == null || !framing.next()) {
+        pause();
         close();
         if (!ranges.hasNext()) {
           return end();
         }
         range = ranges.next();
         uri = UTF8String.fromString(range.source());
-        about = range.about() == null ? null : mapOf(range.about());
+        ofDocument = null;
         framing = open(range);
       }
       if (left-- == 0) {
         throw new IOException(range.uri() + " has " + TOO_MANY + ": " + range.most());
+      }
+      if (ofDocument != framing.about()) {
+        ofDocument = framing.about();
+        about = range.about() == null && paths.around().isEmpty() ? null : joined(range.about(), ofDocument);
       }
       String fault = framing.fault();
       row.update(0, part);
@@ -176,9 +187,11 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
       return true;
     }
 
-    private static MapData mapOf(Map<String, String> texts) {
-      Object[] names = texts.keySet().stream().map(UTF8String::fromString).toArray();
-      return ArrayBasedMapData.apply(names, texts.values().stream().map(UTF8String::fromString).toArray());
+    private static MapData joined(Map<String, String> file, Map<String, String> document) {
+      Map<String, String> both = new LinkedHashMap<>(file == null ? Map.of() : file);
+      both.putAll(document);
+      Object[] names = both.keySet().stream().map(UTF8String::fromString).toArray();
+      return ArrayBasedMapData.apply(names, both.values().stream().map(UTF8String::fromString).toArray());
     }
 
     private boolean end() {
@@ -199,23 +212,61 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
       return true;
     }
 
+    /** Lets the next part of a file go on where this one has ended. */
+    private void pause() throws IOException {
+      if (framing != null && next != null && framing.paused()) {
+        PausedFramings.put(next, framing);
+        framing = null;
+      }
+    }
+
     private Framing open(FileRange range) throws IOException {
+      boolean isLast = range.to() == Long.MAX_VALUE;
+      next = null;
+      if (isLast && range.from() <= 0) {
+        return begin(range);
+      }
       Path path = new Path(range.uri());
-      FSDataInputStream file = path.getFileSystem(conf).open(path);
+      long modifiedAt = path.getFileSystem(conf).getFileStatus(path).getModificationTime();
+      PausedFramings.Key own = new PausedFramings.Key(range, modifiedAt, documents, limit, paths, range.from());
+      next = isLast ? null : own.at(range.to());
+      Framing paused = range.from() > 0 ? PausedFramings.take(own) : null;
+      if (paused == null) {
+        return begin(range);
+      }
+      left = range.most();
+      paused.goOn(range.to());
+      return paused;
+    }
+
+    private Framing begin(FileRange range) throws IOException {
       boolean fromStart = documents || range.fromStart();
       long at = fromStart ? 0 : Math.max(0, range.start() - 1);
-      // Lines of a range may end after it, but never after the file's planned size.
-      InputStream bounded = new BoundedInput(from(file, at), range.size() - at);
-      InputStream content = fromStart ? UnpackingInput.of(bounded, range.size()) : bounded;
+      InputStream content = content(range, at, fromStart, false);
       if (!documents && range.from() == NOT_CUT && !(content instanceof UnpackingInput)) {
         left = Long.MAX_VALUE;
         return new LineFraming(content, at, range.start(), range.end(), limit);
       }
+      if (content instanceof ZstdInput) {
+        // Other tasks may wait for its window.
+        next = null;
+      }
       left = range.most();
       long first = Math.max(0, range.from());
-      return documents
-          ? new DocumentFraming(content, first, range.to(), limit, recordsPaths)
-          : new LineFraming(content, 0, first, range.to(), limit);
+      if (!documents) {
+        return new LineFraming(content, 0, first, range.to(), limit);
+      }
+      InputStream again = paths.around().isEmpty() ? null : content(range, 0, true, true);
+      return DocumentFraming.of(content, again, first, range.to(), limit, paths);
+    }
+
+    /** The bytes of a range's file from {@code at} on, unpacked if it is read from its start; {@code again}: beside them. */
+    private InputStream content(FileRange range, long at, boolean fromStart, boolean again) throws IOException {
+      Path path = new Path(range.uri());
+      FSDataInputStream file = path.getFileSystem(conf).open(path);
+      // Lines of a range may end after it, but never after the file's planned size.
+      InputStream bounded = new BoundedInput(from(file, at), range.size() - at);
+      return fromStart ? UnpackingInput.of(bounded, range.size(), again) : bounded;
     }
 
     /** A file from an offset on; empty if it has become shorter in the meantime. */

@@ -51,8 +51,9 @@ abstract class UnpackingInput extends InputStream {
    *
    * @param file from its first byte on
    * @param size of the file, in bytes
+   * @param again whether the task is unpacking the file already, and reads it beside that
    */
-  static InputStream of(InputStream file, long size) throws IOException {
+  static InputStream of(InputStream file, long size, boolean again) throws IOException {
     byte[] start = file.readNBytes(SIGN_BYTES);
     PushbackInputStream whole = new PushbackInputStream(file, SIGN_BYTES);
     whole.unread(start);
@@ -60,7 +61,7 @@ abstract class UnpackingInput extends InputStream {
       return new GunzipInput(whole, size);
     }
     if (ZstdInput.begins(start)) {
-      return new ZstdInput(whole, size);
+      return new ZstdInput(whole, size, again);
     }
     return Bzip2Input.begins(start) ? new Bzip2Input(whole, size) : whole;
   }

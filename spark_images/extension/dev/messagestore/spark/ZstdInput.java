@@ -18,6 +18,9 @@ final class ZstdInput extends UnpackingInput {
   /** What all windows of this process may still take: however many tasks there are, they take one largest window. */
   private static final Semaphore WINDOWS = new Semaphore(LARGEST_WINDOW, true);
 
+  /** Of the task that reads its file twice at a time: the second window lies beside the others. */
+  private static final Semaphore SECOND = new Semaphore(1, true);
+
   private static final int SIGN = 0xFD2FB528;
   private static final int SKIPPABLE = 0x184D2A5;
   private static final int LARGEST_HEADER = 18;
@@ -28,6 +31,7 @@ final class ZstdInput extends UnpackingInput {
   private static final int[] BYTES_OF_DICTIONARY = {0, 1, 2, 4};
 
   private final Pieces pieces = new Pieces();
+  private boolean second;
   private ZstdInputStreamNoFinalizer frames;
   private int reserved;
   private boolean skipped;
@@ -35,9 +39,14 @@ final class ZstdInput extends UnpackingInput {
   /**
    * @param file the compressed bytes
    * @param size of the file, in bytes
+   * @param again whether the task reads the file beside this; it must not have begun, as it may have to wait
    */
-  ZstdInput(InputStream file, long size) {
+  ZstdInput(InputStream file, long size, boolean again) throws IOException {
     super(file, "zstd", size);
+    if (again) {
+      acquire(SECOND, 1);
+      second = true;
+    }
   }
 
   /** Whether a file that begins with these bytes is zstd. */
@@ -81,20 +90,26 @@ final class ZstdInput extends UnpackingInput {
       return;
     }
     release();
-    try {
-      WINDOWS.acquire(bytes);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new InterruptedIOException("waited for memory to unpack zstd");
+    if (!second) {
+      acquire(WINDOWS, bytes);
     }
     reserved = bytes;
     frames = new ZstdInputStreamNoFinalizer(pieces);
   }
 
+  private static void acquire(Semaphore memory, int permits) throws IOException {
+    try {
+      memory.acquire(permits);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new InterruptedIOException("waited for memory to unpack zstd");
+    }
+  }
+
   private void release() throws IOException {
     if (reserved > 0) {
       frames.close();
-      WINDOWS.release(reserved);
+      WINDOWS.release(second ? 0 : reserved);
       reserved = 0;
     }
   }
@@ -114,6 +129,10 @@ final class ZstdInput extends UnpackingInput {
   @Override
   public void close() throws IOException {
     release();
+    if (second) {
+      SECOND.release();
+      second = false;
+    }
     super.close();
   }
 

@@ -6,9 +6,16 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.InputStream;
+import java.io.SequenceInputStream;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.zip.GZIPOutputStream;
 import org.junit.jupiter.api.Test;
 
 class DocumentFramingTest {
@@ -114,7 +121,7 @@ class DocumentFramingTest {
   private static List<Found> found(String file, long from, long to, List<String> paths) throws IOException {
     List<Found> found = new ArrayList<>();
     DocumentFraming records =
-        new DocumentFraming(new ByteArrayInputStream(file.getBytes(UTF_8)), from, to, 1 << 20, paths);
+        DocumentFraming.of(bytes(file), null, from, to, 1 << 20, new DocumentPaths(paths, Map.of()));
     while (records.next()) {
       found.add(new Found(new String(records.bytes(), UTF_8), records.offset(), records.fault()));
     }
@@ -180,6 +187,114 @@ class DocumentFramingTest {
     assertFalse(records.next());
   }
 
+  @Test
+  void eachRecordHasTheValuesAroundItWhereverTheyStand() throws IOException {
+    assertEquals(List.of("1 {a=\"x\"}", "2 {a=\"x\"}"), around("{\"a\": \"x\" ,\"R\":[1,2]}"));
+    assertEquals(List.of("1 {a=7.50, b=true}", "2 {}", "3 {b=\"y\"}"),
+        around("{\"R\":[1],\"o\":{\"b\":true},\"a\":7.50}{\"R\":[2]} {\"o\":{\"c\":[],\"b\":\"y\"},\"R\":[3]}"));
+    assertEquals(List.of("1 {a=[\"]\",{}]}", "2 {a=null}"), around("{\"\\u0061\":[\"]\",{}],\"R\":[1]}{\"R\":[2],\"a\":null}"));
+    assertEquals(List.of("{\"a\":1} {a=1}", "[3] {}", "{ {a=damaged, b=damaged}"), around("{\"a\":1}[3]{"));
+    assertEquals(List.of("1 {a=\"x\" \"y\"}"), around("{\"a\":\"x\" \"y\",\"R\":[1]}"));
+  }
+
+  @Test
+  void valuesThatCannotBeToldAreNoJson() throws IOException {
+    assertEquals(List.of("1 {a=twice}"), around("{\"a\":1,\"a\":1,\"R\":[1]}"));
+    assertEquals(List.of("1 {a=2}", " {a=2}", "2 {a=3}"),
+        around("{\"a\":2,\"R\":[1],\"a\":3,\"a\":4}{\"a\":3,\"R\":[2]}"));
+    assertEquals(List.of("1 {a=1}", " {a=1}"), around("{\"R\":[1],\"a\":1,\"a\":2}"));
+    assertEquals(List.of("1 {a=1, b=damaged}", " {a=1, b=damaged}"), around("{\"a\":1,\"R\":[1]"));
+    assertEquals(List.of("1 {a=damaged, b=damaged}", " {a=damaged, b=damaged}"), around("{\"R\":[1],\"a\" 1}"));
+    assertEquals(List.of("1 {a=damaged, b=damaged}", " {a=damaged, b=damaged}", "2 {a=1}"),
+        around("\u001e{\"R\":[1],\"a\":[\u001e{\"a\":1,\"R\":[2]}"));
+    String most = "\"" + "x".repeat(1022) + "\"";
+    assertEquals(List.of("1 {a=" + most + "}"), around("{\"a\":" + most + ",\"R\":[1]}"));
+    String more = "[" + "x".repeat(3_000_000);
+    assertEquals(List.of("1 {a=" + more.substring(0, 1025) + ", b=2}"), around("{\"R\":[1],\"o\":{\"b\":2},\"a\":" + more + "]}"));
+  }
+
+  @Test
+  void allPartsOfAFileHaveTheSameValuesHoweverItIsDamaged() throws IOException {
+    String file = "{\"a\":1,\"R\":[1,{\"x\":[2]}],\"o\":{\"b\":2}} {\"o\":{\"b\":\"]\"},\"R\":[3],\"a\":[{}]}{\"R\":[4,5]}";
+    Random random = new Random(7);
+    for (int i = 0; i < 2_000; i++) {
+      StringBuilder damaged = new StringBuilder(file);
+      for (int j = random.nextInt(3); j >= 0; j--) {
+        damaged.setCharAt(random.nextInt(file.length()), "{}[],:\"\\ \u001e1aR".charAt(random.nextInt(12)));
+      }
+      String text = damaged.toString();
+      List<String> all = around(text, 0, Long.MAX_VALUE);
+      long cut = random.nextInt(text.length());
+      List<String> parts = around(text, 0, cut);
+      parts.addAll(around(text, cut, Long.MAX_VALUE));
+      assertEquals(all, parts, text + " cut at " + cut);
+      assertEquals(all, goingOn(text, cut), text + " that went on at " + cut);
+    }
+  }
+
+  /** The same, where the second part goes on at the end of the first. */
+  private static List<String> goingOn(String file, long cut) throws IOException {
+    List<String> found = new ArrayList<>();
+    try (DocumentFraming records = framed(file, 0, cut)) {
+      addAll(records, found);
+      if (records.paused()) {
+        records.goOn(Long.MAX_VALUE);
+        addAll(records, found);
+        assertFalse(records.paused());
+      }
+    }
+    return found;
+  }
+
+  @Test
+  void damageAtTheEndIsToldByThePartThatGoesOn() throws IOException {
+    byte[] packed = new byte[] {31, -117, 8, 0, 0, 0, 0, 0, 0, 3};
+    InputStream torn = UnpackingInput.of(new SequenceInputStream(gzip("[1,2]"), new ByteArrayInputStream(packed)), 100, false);
+    DocumentFraming records = DocumentFraming.of(torn, null, 0, 4, 1 << 20, new DocumentPaths(List.of(), Map.of()));
+    List<String> found = new ArrayList<>();
+    addAll(records, found);
+    assertTrue(records.paused());
+    records.goOn(Long.MAX_VALUE);
+    addAll(records, found);
+    assertEquals(List.of("1 {}", "2 {}", " {}"), found);
+    assertTrue(records.cut());
+  }
+
+  private static InputStream gzip(String text) throws IOException {
+    ByteArrayOutputStream packed = new ByteArrayOutputStream();
+    try (GZIPOutputStream out = new GZIPOutputStream(packed)) {
+      out.write(text.getBytes(UTF_8));
+    }
+    return new ByteArrayInputStream(packed.toByteArray());
+  }
+
+  /** Each record, and the values around it. */
+  private static List<String> around(String file) throws IOException {
+    return around(file, 0, Long.MAX_VALUE);
+  }
+
+  private static List<String> around(String file, long from, long to) throws IOException {
+    List<String> found = new ArrayList<>();
+    try (DocumentFraming records = framed(file, from, to)) {
+      addAll(records, found);
+    }
+    return found;
+  }
+
+  private static DocumentFraming framed(String file, long from, long to) throws IOException {
+    Map<String, String> values = new LinkedHashMap<>();
+    values.put("a", "$.a");
+    values.put("b", "$.o.b");
+    DocumentPaths paths = new DocumentPaths(List.of("$.R"), values);
+    return DocumentFraming.of(bytes(file), bytes(file), from, to, 1 << 20, paths);
+  }
+
+  private static void addAll(DocumentFraming records, List<String> into) throws IOException {
+    while (records.next()) {
+      into.add(new String(records.bytes(), UTF_8) + " " + records.about());
+    }
+  }
+
   private static List<String> records(String file, List<String> paths) throws IOException {
     List<String> found = new ArrayList<>();
     DocumentFraming records = framing(file, 1 << 20, paths);
@@ -197,7 +312,11 @@ class DocumentFramingTest {
   }
 
   private static DocumentFraming framing(String document, int limit, List<String> paths) throws IOException {
-    return new DocumentFraming(new ByteArrayInputStream(document.getBytes(UTF_8)), 0, Long.MAX_VALUE, limit, paths);
+    return DocumentFraming.of(bytes(document), null, 0, Long.MAX_VALUE, limit, new DocumentPaths(paths, Map.of()));
+  }
+
+  private static ByteArrayInputStream bytes(String text) {
+    return new ByteArrayInputStream(text.getBytes(UTF_8));
   }
 
   private static String text(String document, long offset, int length) {

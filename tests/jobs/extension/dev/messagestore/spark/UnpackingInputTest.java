@@ -21,6 +21,7 @@ import java.util.Random;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
 import java.util.zip.GZIPOutputStream;
 import org.apache.commons.compress.compressors.bzip2.BZip2CompressorOutputStream;
 import org.junit.jupiter.api.Test;
@@ -56,7 +57,7 @@ class UnpackingInputTest {
     String[] plain = {"", "BZh", "BZh91AY&S", "BZh91AY&Sy", "BZh01AY&SY", "BZhello, {}", "(\u00b5/", "P*M", "{\"a\":1}", "\u001f"};
     for (String text : plain) {
       byte[] bytes = text.getBytes(UTF_8);
-      try (InputStream in = UnpackingInput.of(new ByteArrayInputStream(bytes), bytes.length)) {
+      try (InputStream in = UnpackingInput.of(new ByteArrayInputStream(bytes), bytes.length, false)) {
         assertFalse(in instanceof UnpackingInput, text);
         assertArrayEquals(bytes, in.readAllBytes());
       }
@@ -192,6 +193,28 @@ class UnpackingInputTest {
   }
 
   @Test
+  void tasksThatReadTheirFilesTwiceAtATimeDoNotWaitForEachOther() throws Exception {
+    byte[] plain = noise(3 << 20);
+    byte[] packed = joined(zstd(ONE), windowed(plain, 27));
+    var threads = Executors.newFixedThreadPool(4);
+    Callable<Boolean> task =
+        () -> {
+          try (InputStream one = UnpackingInput.of(new ByteArrayInputStream(packed), packed.length, false);
+              InputStream ahead = UnpackingInput.of(new ByteArrayInputStream(packed), packed.length, true)) {
+            byte[] some = new byte[1 << 16];
+            while (ahead.read(some, 0, some.length) >= 0) {
+              one.read(some, 0, some.length);
+            }
+            return drained(one, 1 << 20).fault() == null;
+          }
+        };
+    for (Future<Boolean> done : threads.invokeAll(java.util.Collections.nCopies(8, task), 1, TimeUnit.MINUTES)) {
+      assertTrue(!done.isCancelled() && done.get());
+    }
+    threads.shutdown();
+  }
+
+  @Test
   void anErrorOfTheStorageIsNoDamage() throws IOException {
     for (Packer packer : PACKERS.values()) {
       byte[] packed = packer.pack(noise(300_000));
@@ -251,7 +274,7 @@ class UnpackingInputTest {
   }
 
   private static Unpacked read(InputStream file, int size) throws IOException {
-    InputStream content = UnpackingInput.of(file, size);
+    InputStream content = UnpackingInput.of(file, size, false);
     assertTrue(content instanceof UnpackingInput);
     return drained(content, 1 << 20);
   }

@@ -1,0 +1,217 @@
+"""Texts: Spark's functions of bytes that should be UTF-8, and what text becomes where another kind is needed."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+
+import pyarrow as pa
+
+from messagestore_core.predicate.arrow.numbers import as_argument, fitted
+from messagestore_core.predicate.arrow.values import (
+    BLANK,
+    BYTES,
+    INT,
+    JAVA_BLANK,
+    LONG,
+    TEXT,
+    TRUTH,
+    NotExactError,
+    Value,
+    each,
+)
+
+DECIMAL = pa.decimal128(38, 18)
+_MAX_INT = (1 << 31) - 1
+_WHOLE = re.compile(rb"[+-]?[0-9]+")
+_NUMBER = re.compile(r"([+-]?)(?=\.?\d)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,10}))?")
+_TRUTHS = {
+    **dict.fromkeys((b"t", b"true", b"y", b"yes", b"1"), True),
+    **dict.fromkeys((b"f", b"false", b"n", b"no", b"0"), False),
+}
+
+
+def lower(value: Value) -> Value:
+    """Text in lower case."""
+    return each(lambda text: _cased(text, str.lower), TEXT, value)
+
+
+def upper(value: Value) -> Value:
+    """Text in upper case."""
+    return each(lambda text: _cased(text, str.upper), TEXT, value)
+
+
+def trim(value: Value) -> Value:
+    """Text without spaces at both ends."""
+    return each(lambda text: text.strip(b" "), TEXT, value)
+
+
+def length(value: Value) -> Value:
+    """Characters of a text, bytes of other values."""
+    return each(len if value.type == BYTES else lambda text: sum(1 for _ in _characters(text)), INT, value)
+
+
+def concat(*values: Value) -> Value:
+    """Texts one after the other."""
+    return each(lambda *texts: b"".join(texts), TEXT, *values)
+
+
+def substring(value: Value, first: Value, count: Value | None = None) -> Value:
+    """A part by characters, counted from 1, or backwards from the end."""
+    taken = pa.scalar(_MAX_INT, INT) if count is None else as_argument(count)
+    return each(_part, TEXT, value, as_argument(first), taken)
+
+
+def left(value: Value, count: Value) -> Value:
+    """The first characters."""
+    return substring(value, pa.scalar(1, INT), count)
+
+
+def right(value: Value, count: Value) -> Value:
+    """The last characters."""
+    return each(lambda text, n: b"" if n <= 0 else _part(text, -n, _MAX_INT), TEXT, value, as_argument(count))
+
+
+def starts_with(value: Value, part: Value) -> Value:
+    """Whether it begins with a text."""
+    return each(bytes.startswith, TRUTH, value, part)
+
+
+def ends_with(value: Value, part: Value) -> Value:
+    """Whether it ends with a text."""
+    return each(bytes.endswith, TRUTH, value, part)
+
+
+def contains(value: Value, part: Value) -> Value:
+    """Whether it has a text in it."""
+    return each(bytes.__contains__, TRUTH, value, part)
+
+
+def like(value: Value, pattern: pa.Scalar) -> Value:
+    """LIKE with backslash as its escape. What stands between two ``%`` is searched once, from the left."""
+    parts = _parts(pattern.as_py())
+    first, *middle = parts
+    last = middle.pop() if middle else None
+
+    def matches(text: bytes) -> bool:
+        characters = text.decode(errors="replace")
+        if last is None:
+            return first.fullmatch(characters) is not None
+        begun = first.match(characters)
+        return begun is not None and _goes_on(characters, begun.end(), middle, last)
+
+    return each(matches, TRUTH, value)
+
+
+def as_whole(value: Value) -> Value:
+    """int() of a text; null if it is no whole number of 64 bits."""
+
+    def read(text: bytes) -> int | None:
+        digits = text.strip(BLANK)
+        # More digits are a number beyond 64 bits, or zeros; Python reads a few thousand at most.
+        short = digits[:1] + digits[1:].lstrip(b"0") if len(digits) > 40 else digits
+        if not _WHOLE.fullmatch(digits) or len(short) > 40:
+            return None
+        number = int(short if _WHOLE.fullmatch(short) else b"0")
+        return number if -(1 << 63) <= number < 1 << 63 else None
+
+    return each(read, LONG, value)
+
+
+def as_decimal(value: Value) -> Value:
+    """A text as a number; null if it is none, or has more than 20 digits before the point."""
+    return each(_decimal, DECIMAL, value)
+
+
+def as_truth(value: Value) -> Value:
+    """A text as a truth; null if it is none."""
+    return each(lambda text: _TRUTHS.get(text.strip(BLANK).lower()), TRUTH, value)
+
+
+def of_decimal(value: Value) -> Value:
+    """A decimal number as text."""
+    return each(lambda number: f"{number:f}".encode(), TEXT, value)
+
+
+def _cased(text: bytes, change: Callable[[str], str]) -> bytes:
+    if text.isascii():
+        return change(text.decode()).encode()
+    characters = text.decode(errors="replace")
+    if any(unicodedata.category(character) == "Cn" for character in characters):
+        raise NotExactError(
+            "lower() and upper() know the characters of Unicode "
+            f"{unicodedata.unidata_version} here, and a text has a newer one; compare the text as it is"
+        )
+    return change(characters).encode()
+
+
+def _characters(text: bytes) -> Iterator[int]:
+    """Where each character begins, by its first byte alone."""
+    at = 0
+    while at < len(text):
+        yield at
+        at += _bytes_of(text[at])
+
+
+def _bytes_of(first: int) -> int:
+    if 0xC2 <= first <= 0xDF:
+        return 2
+    return 3 if 0xE0 <= first <= 0xEF else 4 if 0xF0 <= first <= 0xF4 else 1
+
+
+def _part(text: bytes, first: int, count: int) -> bytes:
+    begins = range(len(text)) if text.isascii() else list(_characters(text))
+    start = first - 1 if first > 0 else len(begins) + first if first < 0 else 0
+    end = max(-_MAX_INT - 1, min(start + count, _MAX_INT))
+    if end <= start or start >= len(text):
+        return b""
+    begin, until = max(start, 0), max(end, 0)
+    edges = [*begins, len(text)] if begin < len(begins) or until < len(begins) else [len(text)]
+    return text[edges[min(begin, len(edges) - 1)] : edges[min(until, len(edges) - 1)]]
+
+
+def _parts(pattern: str) -> list[re.Pattern[str]]:
+    """What stands before, between and after the ``%``, each of a fixed length."""
+    parts, part, signs = [], "", iter(pattern)
+    for sign in signs:
+        if sign == "%":
+            parts.append(part)
+            part = ""
+        elif sign == "_":
+            part += "."
+        else:
+            part += re.escape(next(signs, sign) if sign == "\\" else sign)
+    return [re.compile(one, re.DOTALL) for one in (*parts, part)]
+
+
+def _goes_on(text: str, at: int, middle: list[re.Pattern[str]], last: re.Pattern[str]) -> bool:
+    for part in middle:
+        found = part.search(text, at)
+        if found is None:
+            return False
+        at = found.end()
+    ending = last.fullmatch(text, max(at, len(text) - _width(last)))
+    return ending is not None
+
+
+def _width(part: re.Pattern[str]) -> int:
+    """How many characters a part matches."""
+    return len(re.sub(r"\\(.)", r"\1", part.pattern, flags=re.DOTALL))
+
+
+def _decimal(text: bytes) -> Decimal | None:
+    form = _NUMBER.fullmatch(text.decode(errors="replace").strip(JAVA_BLANK))
+    if form is None or any(character > "\uffff" for character in form[0]):
+        return None
+    sign, before, behind, exponent = form[1], form[2], form[3] or "", int(form[4] or 0)
+    if not -(1 << 31) < exponent < 1 << 31:
+        return None
+    digits = "".join(str(int(digit)) for digit in before + behind).lstrip("0") or "0"
+    exponent -= len(behind)
+    if digits == "0":
+        return Decimal(0).scaleb(-DECIMAL.scale)
+    if len(digits) + exponent > DECIMAL.precision:
+        return None
+    if len(digits) + exponent < -DECIMAL.scale:
+        return Decimal(0).scaleb(-DECIMAL.scale)
+    return fitted(Decimal((int(sign == "-"), tuple(map(int, digits)), exponent)), DECIMAL)

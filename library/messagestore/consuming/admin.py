@@ -1,0 +1,170 @@
+"""Look at the consumers of a store, move their cursors, and remove their state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from messagestore.consuming.cursors import CursorStore
+from messagestore.consuming.names import cursors_in
+from messagestore.consuming.source import Source, Start
+from messagestore.consuming.state import State
+from messagestore.errors import ConsumerStateError
+from messagestore.location import Location, refusals
+from messagestore_core.contract.stores import StorageEntry
+from messagestore_core.store.consumers import Group, Slot
+from messagestore_core.store.layout import CONSUMERS
+
+
+@dataclass(frozen=True)
+class Consumption:
+    """How far the consumers of a name are.
+
+    Attributes:
+        name: theirs.
+        slots: how many there are.
+        global_position: the smallest cursor of the slots.
+        behind: how many positions of the store lie behind it, whoever's messages they are.
+        consumers: how many have slots, or wait for some.
+        leased_until: the end of the last lease; None: nobody has one.
+    """
+
+    name: str
+    slots: int
+    global_position: int
+    behind: int
+    consumers: int
+    leased_until: datetime | None
+
+
+def consumptions(
+    uri: str, state: str | None = None, storage: Sequence[StorageEntry] | None = None
+) -> list[Consumption]:
+    """The consumers of a store, by name.
+
+    Args:
+        state: the folder of their cursors; absent: that in the store.
+    """
+    with _source(uri, storage) as source:
+        head, own = source.head(), source.store_id
+        found = [
+            _consumption(name, cursors_in(source.location.uri, name, state, storage), own, head)
+            for name in _names(source.location, state, storage)
+        ]
+    return [one for one in found if one is not None]
+
+
+def reset(
+    uri: str,
+    name: str,
+    to: Start,
+    state: CursorStore | str | None = None,
+    storage: Sequence[StorageEntry] | None = None,
+) -> Group:
+    """Have the consumers of a name go on elsewhere.
+
+    Args:
+        to: at the first message, behind the last one, or at a global position.
+        state: as for a ``Consumer``.
+
+    Raises:
+        ArgumentError: ``to`` is none of these.
+        ConsumerStateError: there are no such consumers, or one of them has a lease.
+    """
+    with _source(uri, storage) as source, _state(source, name, state, storage) as kept:
+        group = _idle(kept, name)
+        return kept.begin(group.slots, source.before(to))
+
+
+def delete(
+    uri: str, name: str, state: CursorStore | str | None = None, storage: Sequence[StorageEntry] | None = None
+) -> None:
+    """Remove the state of the consumers of a name; the next one begins where its ``start`` says.
+
+    Raises:
+        ConsumerStateError: there are no such consumers, or one of them has a lease.
+    """
+    with _source(uri, storage) as source, _state(source, name, state, storage) as kept:
+        _idle(kept, name)
+        kept.delete()
+
+
+@contextmanager
+def _source(uri: str, storage: Sequence[StorageEntry] | None) -> Iterator[Source]:
+    source = Source(uri, None, None, storage, None)
+    try:
+        yield source
+    finally:
+        source.close()
+
+
+@contextmanager
+def _state(
+    source: Source, name: str, state: CursorStore | str | None, storage: Sequence[StorageEntry] | None
+) -> Iterator[State]:
+    kept = State(cursors_in(source.location.uri, name, state, storage), name, source.store_id)
+    try:
+        yield kept
+    finally:
+        kept.close()
+
+
+def _names(location: Location, state: str | None, storage: Sequence[StorageEntry] | None) -> list[str]:
+    if state is not None:
+        other = Location(state, storage)
+        try:
+            return _folders(other)
+        finally:
+            other.close()
+    return _folders(location, CONSUMERS)
+
+
+def _folders(location: Location, *below: str) -> list[str]:
+    with refusals(location.uri):
+        return [name.rstrip("/") for name in location.objects(*below).names() if name.endswith("/")]
+
+
+def _consumption(name: str, cursors: CursorStore, store: str, head: int) -> Consumption | None:
+    """How far a name is; None if its folder has nothing for this store."""
+    kept = State(cursors, name, store)
+    try:
+        group = kept.group()
+        if group is None:
+            return None
+        slots = _slots(kept, group)
+        position, leases = min(slot.global_position for slot in slots), _leases(kept, slots)
+    finally:
+        kept.close()
+    return Consumption(
+        name, group.slots, position, max(0, head - position), len(leases), max(leases.values(), default=None)
+    )
+
+
+def _slots(kept: State, group: Group) -> list[Slot]:
+    return [found.slot for found in kept.slots(group, range(group.slots)).values()]
+
+
+def _leases(kept: State, slots: Sequence[Slot]) -> dict[str, datetime]:
+    """Who has a lease, or waits for one, and until when."""
+    now = datetime.now(UTC)
+    until = {**kept.members()}
+    for slot in slots:
+        if slot.owner is not None and slot.until is not None:
+            until[slot.owner] = max(slot.until, until.get(slot.owner, slot.until))
+    return {owner: end for owner, end in until.items() if end > now}
+
+
+def _idle(kept: State, name: str) -> Group:
+    """What the consumers of a name have agreed on, while none of them has a lease."""
+    group = kept.group()
+    if group is None:
+        raise ConsumerStateError(f"there is no state of a consumer {name} of this store")
+    leases = _leases(kept, _slots(kept, group))
+    if leases:
+        until = max(leases.values()).isoformat(timespec="seconds")
+        raise ConsumerStateError(
+            f"{len(leases)} of consumer {name} are running, or died and have leases until {until}: stop them, or wait"
+        )
+    return group

@@ -1,0 +1,213 @@
+"""What consumers read of a store: messages behind cursors, its head, its tombstones, and whether there is more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple, TypeAlias
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from messagestore.arguments import check_category
+from messagestore.conditions import checked
+from messagestore.consuming.slots import SlotsOf
+from messagestore.errors import ArgumentError, CursorAheadError
+from messagestore.integrity import OnBroken
+from messagestore.location import Location, refusals
+from messagestore.message import Message, messages_of
+from messagestore.reads import Chosen, Read
+from messagestore.rows import Rows
+from messagestore.snapshot import Snapshot
+from messagestore.versions import Versions
+from messagestore_core.contract.stores import StorageEntry
+from messagestore_core.store.delta_log import note_of
+from messagestore_core.store.keyed import message_key
+from messagestore_core.store.layout import LOG, TOMBSTONE_KEY
+from messagestore_core.store.objects import LARGEST_DOCUMENT
+from messagestore_core.store.schemas import HEADS, TOMBSTONES
+
+Start: TypeAlias = Literal["Beginning", "Now"] | int
+
+
+class Placed(NamedTuple):
+    """A message and its slot."""
+
+    slot: int
+    message: Message
+
+
+class Gone:
+    """Which messages were erased.
+
+    Args:
+        key: the key of the hashes of ids that have no position.
+    """
+
+    def __init__(self, rows: pa.Table, key: bytes | None) -> None:
+        pairs = list(zip(rows["message_key"].to_pylist(), rows["global_position"].to_pylist(), strict=True))
+        self._positions = {position for _, position in pairs if position is not None}
+        self._ids = {hashed for hashed, position in pairs if position is None}
+        self._key = key or b""
+
+    def has(self, message: Message) -> bool:
+        """Whether a message was erased."""
+        if message.global_position in self._positions:
+            return True
+        return bool(self._ids) and message_key(self._key, message.message_id) in self._ids
+
+
+class Source:
+    """The messages of a category, or of all, that meet a condition.
+
+    Args:
+        uri: the store.
+        category: absent: all messages.
+        where: only messages that meet it.
+        slots: how many slots there are.
+        storage: how buckets are reached.
+        on_broken: as for a reader.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        category: str | None,
+        where: str | None,
+        storage: Sequence[StorageEntry] | None,
+        on_broken: OnBroken | None,
+    ) -> None:
+        check_category(category)
+        self._read = Read({} if category is None else {"category": category}, condition=checked(where))
+        self._on_broken = on_broken
+        self.location = Location(uri, storage)
+        self._open()
+
+    def _open(self) -> None:
+        self._versions = Versions(self.location)
+        self._rows = Rows(self.location, self._versions, self._on_broken, ())
+        self._snapshot: Snapshot | None = None
+        self._mark: tuple[int, bytes | None] | None = None
+        self._tombstones: DeltaTable | None = None
+        self._gone: Gone | None = None
+
+    def close(self) -> None:
+        """Release the source's resources."""
+        self.location.close()
+
+    @property
+    def store_id(self) -> str:
+        """The store's id, which another one in the same folder doesn't have."""
+        return str(self._versions.table().metadata().id)
+
+    def head(self) -> int:
+        """The last global position that was ever given, also if its message has been removed since."""
+        table = self._versions.table()
+        with refusals(self.location.uri):
+            noted = note_of(table).next_global_position
+        heads = self._versions.other("heads", HEADS).highest("next_global_position")
+        return max((noted or 1) - 1, (heads or 1) - 1, self._versions.snapshot().last_position)
+
+    def before(self, start: Start) -> int:
+        """The cursor that lies right before a start.
+
+        Raises:
+            ArgumentError: it is none.
+        """
+        if isinstance(start, int):
+            if start < 1:
+                raise ArgumentError(f"{start} is no global position: the first is 1")
+            return start - 1
+        if start not in ("Beginning", "Now"):
+            raise ArgumentError(f"{start!r} is neither Beginning, Now nor a global position")
+        return self.head() if start == "Now" else 0
+
+    def refuse_ahead(self, cursors: Mapping[int, int]) -> None:
+        """Refuse cursors of slots that are ahead of the store.
+
+        Raises:
+            CursorAheadError: one is.
+        """
+        slot = max(cursors, key=lambda one: cursors[one], default=None)
+        if slot is None or cursors[slot] <= self._versions.snapshot().last_position:
+            return
+        head = self.head()
+        if cursors[slot] > head:
+            raise CursorAheadError(
+                f"the cursor of slot {slot} is at {cursors[slot]}, and the last global position of {self.location.uri} "
+                f"is {head}: the store was put back to an earlier state, and gives positions again that were handled. "
+                "Stop all consumers of the name, see which message is the first to be handled again, and say it by "
+                "messagestore consumers reset"
+            )
+
+    def behind(self, cursors: Mapping[int, int], every_slot: bool, slots_of: SlotsOf) -> Iterator[list[Placed]]:
+        """All messages behind the cursors of slots that the newest version has, in order of arrival, some at a time.
+
+        Args:
+            cursors: of some slots, at least one.
+            every_slot: whether these are all slots.
+            slots_of: tells the slots of streams.
+        """
+        self._snapshot = self._versions.snapshot()
+        first, last = min(cursors.values()), max(cursors.values())
+        read = replace(self._read, start=first + 1)
+        if not every_slot or first != last:
+            read = replace(read, chosen=_chosen(cursors, slots_of))
+        for rows in self._rows.parts(read):
+            if rows.num_rows:
+                yield list(map(Placed, slots_of(rows["stream_name"].to_pylist()), messages_of(rows)))
+
+    @property
+    def last_position(self) -> int:
+        """The position behind which the version that was read last has no message; 0 if that is unknown."""
+        return 0 if self._snapshot is None else self._snapshot.last_position
+
+    def has_more(self) -> bool:
+        """Whether the store has a newer version than was read last; by one request."""
+        if self._snapshot is None:
+            return True
+        with refusals(self.location.uri):
+            log = self.location.objects("messages", LOG)
+            return log.exists(f"{self._snapshot.version + 1:020}.json")
+
+    def erased(self) -> Gone:
+        """Which messages were erased by now."""
+        if self._tombstones is None:
+            self._tombstones = self.location.open_table("tombstones")
+        elif self._gone is not None:
+            with refusals(self.location.uri):
+                following = f"{self._tombstones.version() + 1:020}.json"
+                if not self.location.objects("tombstones", LOG).exists(following):
+                    return self._gone
+            self._tombstones = self.location.open_table("tombstones")
+        snapshot = Snapshot(self.location.uri, self._tombstones, TOMBSTONES)
+        rows = snapshot.rows((), columns=("message_key", "global_position"))
+        with refusals(self.location.uri):
+            key = self.location.objects().read(TOMBSTONE_KEY, LARGEST_DOCUMENT) if rows.num_rows else None
+        self._gone = Gone(rows, key)
+        return self._gone
+
+    def open_again_if_replaced(self) -> bool:
+        """Open the store again if it isn't the one that was read: it was put back from a copy, or made again."""
+        if self._snapshot is None:
+            return False
+        version = self._snapshot.version
+        with refusals(self.location.uri):
+            mark = version, self.location.objects("messages", LOG).mark(f"{version:020}.json")
+        before, self._mark = self._mark, mark
+        if before is None or before[0] != version or before[1] == mark[1]:
+            return False
+        self._open()
+        return True
+
+
+def _chosen(cursors: Mapping[int, int], slots_of: SlotsOf) -> Chosen:
+    """The rows behind the cursors of their slots."""
+
+    def keeps(rows: pa.Table) -> pa.Array:
+        slots = slots_of(rows["stream_name"].to_pylist())
+        positions = rows["global_position"].to_pylist()
+        behind = [slot in cursors and position > cursors[slot] for slot, position in zip(slots, positions, strict=True)]
+        return pa.array(behind, pa.bool_())
+
+    return Chosen(("stream_name", "global_position"), keeps)

@@ -1,0 +1,63 @@
+"""The rows that a reader gives: with their payloads checked, and translated to the current envelope version."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from messagestore import reads
+from messagestore.arguments import UNLIMITED
+from messagestore.integrity import OnBroken, sealed_rows, sound_rows
+from messagestore.location import Location
+from messagestore.reads import Read
+from messagestore.versions import Versions
+from messagestore_core.versions.rows import translate_table
+
+_CAUSES = 1000
+"""Of how many messages the effects are looked for at once."""
+
+
+class Rows:
+    """The rows that a reader gives, checked and translated."""
+
+    def __init__(
+        self, location: Location, versions: Versions, on_broken: OnBroken | None, seal_keys: Sequence[str]
+    ) -> None:
+        self.location, self.versions, self._on_broken, self._seal_keys = location, versions, on_broken, seal_keys
+
+    def parts(self, read: Read) -> Iterator[pa.Table]:
+        """The rows of a read in its order, a bounded part at a time."""
+        return self._checked(self.versions.snapshot().pages(read), payloads=read.payloads)
+
+    def newest(self, read: Read, count: int | None) -> Iterator[pa.Table]:
+        """The last ``count`` rows of a read; None: all."""
+        return self._checked(self.versions.snapshot().newest(read, count))
+
+    def by_number(self, where: Sequence[str], limit: int | None) -> Iterator[pa.Table]:
+        """Members of a sequence, by number."""
+        order = ("sequence_number", "global_position")
+        return self._checked([self.versions.snapshot().rows(where, order, limit)])
+
+    def with_id(self, message_id: str) -> Iterator[pa.Table]:
+        """The row with an id that came first; none without one."""
+        return self._checked([self.versions.with_id(message_id).sort_by("global_position")[:1]])
+
+    def caused_by(self, message_id: str, *, payloads: bool) -> Iterator[pa.Table]:
+        """The rows of messages that have a message among their causes, those with fewer causes between first."""
+        snapshot, known, causes = self.versions.snapshot(), {message_id}, [message_id]
+        while causes:
+            some, causes = causes[:_CAUSES], causes[_CAUSES:]
+            read = reads.found(reads.Wanted(causation_ids=some), None, UNLIMITED, False, payloads)
+            for rows in self._checked(snapshot.pages(read), payloads=payloads):
+                new = [one not in known for one in rows["message_id"].to_pylist()]
+                rows = rows.filter(pa.array(new, pa.bool_()))
+                known.update(rows["message_id"].to_pylist())
+                causes += rows["message_id"].to_pylist()
+                yield rows
+
+    def _checked(self, pages: Iterable[pa.Table], *, payloads: bool = True) -> Iterator[pa.Table]:
+        translators = self.versions.translators()
+        for page in pages:
+            if self._seal_keys:
+                page = sealed_rows(page, self._seal_keys, self._on_broken)
+            for rows in sound_rows(self.location, page, self._on_broken) if payloads else [page]:
+                yield translate_table(rows, translators)

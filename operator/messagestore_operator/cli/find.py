@@ -1,0 +1,148 @@
+"""``messagestore messages``: the messages of a store in some state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from messagestore_operator.cli.messages import print_messages
+from messagestore_operator.cli.options import moment
+from messagestore_operator.cli.output import Output
+from messagestore_operator.cli.store import At, Store, Version, Where, opened
+from messagestore_operator.cli.tables import Column, print_table
+from messagestore_operator.cli.validate import BAD_INPUT
+
+if TYPE_CHECKING:
+    from messagestore.message import Message
+
+_COLUMNS = ("GLOBAL", "TIME", "ID", "STREAM", "TYPE", "STATUS", "RETRIES", "NEXT RETRY", "ERROR")
+_WIDE = ("CORRELATION", "CAUSATION", "UPDATED", "SIZE")
+
+
+def messages(
+    store: Store,
+    status: Annotated[
+        list[str] | None, typer.Option("--status", metavar="STATUS", help="Only with this status. Repeatable.")
+    ] = None,
+    type_: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only of this type. Repeatable.")
+    ] = None,
+    error: Annotated[
+        str | None, typer.Option("--error", metavar="TEXT", help="Only if the error has this text in it.")
+    ] = None,
+    correlation_id: Annotated[
+        str | None, typer.Option("--correlation-id", metavar="ID", help="Only with this correlation identifier.")
+    ] = None,
+    causation_id: Annotated[
+        str | None, typer.Option("--causation-id", metavar="ID", help="Only if caused by this message.")
+    ] = None,
+    caused_by: Annotated[
+        str | None,
+        typer.Option(
+            "--caused-by",
+            metavar="ID",
+            help="The chain that began with this message: what it caused, what that caused, and so on. With nothing "
+            "else.",
+        ),
+    ] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option("--since", metavar="TIME", parser=moment, help="Only if its time is not before this (RFC 3339)."),
+    ] = None,
+    where: Where = None,
+    position: Annotated[
+        int | None,
+        typer.Option("--position", "-p", help="Global position to begin with, inclusive. Default: the newest."),
+    ] = None,
+    oldest_first: Annotated[
+        bool, typer.Option("--oldest-first", help="In order of arrival. Default: the newest first.")
+    ] = False,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", "-n", min=-1, help="Maximum number of messages. -1 is no limit.")
+    ] = 100,
+    payloads: Annotated[
+        bool, typer.Option("--payloads", help="Read payloads, too; -o json and yaml have them.")
+    ] = False,
+    version: Version = None,
+    at: At = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+) -> None:
+    """Print messages by their state, the newest first, without payloads: which have failed, and why.
+
+    If there may be more, standard error has the --position of the next page.
+
+    Exits 1 if the store can't be read or a message is broken, 2 if arguments are wrong.
+    """
+    others = (status, type_, error, correlation_id, causation_id, since, where, position)
+    if caused_by is not None and any(other is not None for other in others):
+        typer.echo("error: --caused-by gives a whole chain; leave other conditions out", err=True)
+        raise typer.Exit(BAD_INPUT)
+    with opened(store, version, at) as reader:
+        if caused_by is not None:
+            chain = reader.caused_by(caused_by, payloads=payloads)
+            _print(chain if batch_size < 0 else islice(chain, batch_size), output)
+            return
+        found = reader.find(
+            status or (),
+            type_ or (),
+            correlation_id,
+            causation_id,
+            since,
+            _both(where, error),
+            position,
+            batch_size,
+            newest_first=not oldest_first,
+            payloads=payloads,
+        )
+        page = _Page(found)
+        _print(page, output)
+        if batch_size > 0 and page.count == batch_size:
+            following = page.last + (1 if oldest_first else -1)
+            typer.echo(f"more: --position {following}", err=True)
+
+
+def _both(where: str | None, error: str | None) -> str | None:
+    """A condition, and that the error has a text in it."""
+    if error is None:
+        return where
+    from messagestore.conditions import checked, quoted
+
+    checked(where)
+    has_text = f"contains(error, {quoted(error)})"
+    return has_text if where is None else f"({where}) AND {has_text}"
+
+
+class _Page:
+    """The messages as they come, counted."""
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        self._messages = messages
+        self.count = self.last = 0
+
+    def __iter__(self) -> Iterator[Message]:
+        for message in self._messages:
+            self.count, self.last = self.count + 1, message.global_position
+            yield message
+
+
+def _print(messages: Iterable[Message], form: Output) -> None:
+    if form in (Output.JSON, Output.YAML):
+        print_messages(messages, form)
+        return
+    wide = form is Output.WIDE
+    rows = [_cells(message, wide=wide) for message in messages]
+    if not rows:
+        typer.echo("no messages", err=True)
+        return
+    print_table([Column(name) for name in (*_COLUMNS, *(_WIDE if wide else ()))], rows)
+
+
+def _cells(message: Message, *, wide: bool) -> tuple[object, ...]:
+    m = message
+    narrow = (m.global_position, m.time, m.message_id, m.stream_name, m.type, m.status, m.retries, m.next_retry_at)
+    more = (m.correlation_id, m.causation_id, m.updated_at, m.payload_size) if wide else ()
+    return (*narrow, m.error, *more)

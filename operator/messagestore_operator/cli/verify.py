@@ -1,0 +1,71 @@
+"""``messagestore verify``: whether a store is what was stored."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from messagestore_operator.cli.output import Output, echo, json_text, print_yaml
+from messagestore_operator.cli.store import FAILED, Store
+from messagestore_operator.cli.validate import BAD_INPUT
+
+if TYPE_CHECKING:
+    from messagestore.verifying import Check
+
+
+def verify(
+    store: Store,
+    seal_keys: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--seal-key",
+            metavar="VARIABLE",
+            help="Check seals, with the key in this environment variable. Repeatable, for earlier keys.",
+        ),
+    ] = None,
+    payloads: Annotated[bool, typer.Option(help="Read all payloads, and compare each with its SHA-256.")] = True,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+) -> None:
+    """Check that a store is what was stored. It reads all messages, and writes nothing.
+
+    Tables: whether they belong together. Totals: each record that was received is one thing. Positions: none is given
+    twice, and only purges left holes. Payloads and seals: as they were stored. Index: has what the table has.
+
+    Exits 0 if nothing is wrong, 1 if something is or the store can't be read, 2 if the arguments are wrong.
+    """
+    from messagestore.errors import MessageStoreError
+    from messagestore.verifying import verify as checks
+
+    for name in seal_keys or ():
+        if not os.environ.get(name):
+            echo(f"error: --seal-key names {name}, and there is no such environment variable", err=True)
+            raise typer.Exit(BAD_INPUT)
+    keys = [os.environ[name] for name in seal_keys or ()]
+    made: list[Check] = []
+    try:
+        for check in checks(store, seal_keys=keys, payloads=payloads):
+            made.append(check)
+            if output in (Output.TABLE, Output.WIDE):
+                for line in _lines(check):
+                    echo(line)
+    except MessageStoreError as error:
+        echo(f"error: {error}", err=True)
+        raise typer.Exit(FAILED) from None
+    if output is Output.JSON:
+        typer.echo(json_text([asdict(check) for check in made]))
+    elif output is Output.YAML:
+        print_yaml({"checks": [asdict(check) for check in made]})
+    if any(check.count for check in made):
+        raise typer.Exit(FAILED)
+
+
+def _lines(check: Check) -> Iterator[str]:
+    result = f"{check.count:,} wrong" if check.count else "ok" if check.examined else "not checked"
+    yield f"{check.name + ':':11}" + ", ".join(filter(None, (result, check.examined, check.note)))
+    yield from (f"  {problem}" for problem in check.problems)
+    if check.count > len(check.problems):
+        yield f"  and {check.count - len(check.problems):,} more"

@@ -1,0 +1,41 @@
+package dev.messagestore.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * Which parts of documents are needed. No path of {@code around} leads to or through another path.
+ *
+ * @param records where a document may have its array of records; if empty, documents and elements are records
+ * @param around where it has values that go with each of its records, by their names
+ */
+record DocumentPaths(List<String> records, Map<String, String> around) implements Serializable {
+  /** Those of {@code {"recordsPaths": [path, …], "documentPaths": {name: path}}}, both optional. */
+  static DocumentPaths parse(JsonNode plan) {
+    List<String> records = new ArrayList<>();
+    plan.path("recordsPaths").forEach(path -> records.add(path.asText()));
+    Map<String, String> around = new LinkedHashMap<>();
+    plan.path("documentPaths").properties().forEach(one -> around.put(one.getKey(), one.getValue().asText()));
+    return new DocumentPaths(records, around);
+  }
+
+  /** The paths of records as fields 0, 1, …, then those around them. */
+  JsonPaths tree() {
+    List<String> all = new ArrayList<>(records);
+    all.addAll(around.values());
+    JsonPaths root = new JsonPaths();
+    for (int i = 0; i < all.size(); i++) {
+      root.add(JsonTextFunction.steps(all.get(i)), i);
+    }
+    return root;
+  }
+
+  /** The path of a field of the tree. */
+  String path(int field) {
+    return field < records.size() ? records.get(field) : List.copyOf(around.values()).get(field - records.size());
+  }
+}

@@ -1,0 +1,214 @@
+package dev.messagestore.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.ExecutionException;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.Config;
+import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.CreateTopicsOptions;
+import org.apache.kafka.clients.admin.CreateTopicsResult;
+import org.apache.kafka.clients.admin.DescribeTopicsOptions;
+import org.apache.kafka.clients.admin.GroupListing;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
+import org.apache.kafka.clients.admin.ListGroupsOptions;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.KafkaFuture;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.AuthorizationException;
+import org.apache.kafka.common.errors.TopicExistsException;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+
+/** Topics of a Kafka cluster, for the driver; each call creates its own client, from the JSON of the access. */
+public final class KafkaTopics {
+  private static final Duration KNOWN = Duration.ofSeconds(30);
+
+  private KafkaTopics() {}
+
+  /**
+   * The named topics that exist, as a JSON array of {@code {"topic", "topicId", "partitions", "replicas",
+   * "configuration"}}. The configuration has what differs from the brokers' defaults; it is null if the user may not ask
+   * for it.
+   */
+  public static String describe(String access, String topics) throws IOException, InterruptedException {
+    List<String> names = new ArrayList<>();
+    new ObjectMapper().readTree(topics).forEach(name -> names.add(name.asText()));
+    ArrayNode found = new ObjectMapper().createArrayNode();
+    try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
+      List<ConfigResource> resources = new ArrayList<>();
+      names.forEach(name -> resources.add(new ConfigResource(ConfigResource.Type.TOPIC, name)));
+      Map<String, KafkaFuture<TopicDescription>> described = admin.describeTopics(names).topicNameValues();
+      Map<ConfigResource, KafkaFuture<Config>> configured = admin.describeConfigs(resources).values();
+      for (ConfigResource resource : resources) {
+        TopicDescription topic = unless(UnknownTopicOrPartitionException.class, described.get(resource.name()));
+        if (topic == null) {
+          continue;
+        }
+        ObjectNode one = found.addObject();
+        one.put("topic", topic.name()).put("topicId", topic.topicId().toString());
+        one.put("partitions", topic.partitions().size());
+        one.put("replicas", topic.partitions().get(0).replicas().size());
+        Config config = unless(AuthorizationException.class, configured.get(resource));
+        if (config == null) {
+          one.putNull("configuration");
+        } else {
+          put(config, one.putObject("configuration"));
+        }
+      }
+    } catch (ExecutionException e) {
+      throw new KafkaException(e.getCause().getMessage(), e.getCause());
+    }
+    return found.toString();
+  }
+
+  /** The names of all consumer groups that the user may see, as a JSON array. */
+  public static String groups(String access) throws InterruptedException {
+    ArrayNode names = new ObjectMapper().createArrayNode();
+    try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
+      for (GroupListing group : admin.listGroups(ListGroupsOptions.forConsumerGroups()).valid().get()) {
+        names.add(group.groupId());
+      }
+    } catch (ExecutionException e) {
+      throw new KafkaException(e.getCause().getMessage(), e.getCause());
+    }
+    return names.toString();
+  }
+
+  /** What consumer groups have committed, as a JSON array of {@code {"group", "topic", "partition", "offset"}}. */
+  public static String committed(String access, String groups) throws IOException, InterruptedException {
+    Map<String, ListConsumerGroupOffsetsSpec> asked = new TreeMap<>();
+    new ObjectMapper().readTree(groups).forEach(name -> asked.put(name.asText(), new ListConsumerGroupOffsetsSpec()));
+    ArrayNode found = new ObjectMapper().createArrayNode();
+    try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
+      admin
+          .listConsumerGroupOffsets(asked)
+          .all()
+          .get()
+          .forEach((group, offsets) -> offsets.forEach((place, offset) -> put(group, place, offset, found)));
+    } catch (ExecutionException e) {
+      throw new KafkaException(e.getCause().getMessage(), e.getCause());
+    }
+    return found.toString();
+  }
+
+  private static void put(String group, TopicPartition place, OffsetAndMetadata offset, ArrayNode into) {
+    if (offset != null) {
+      ObjectNode one = into.addObject().put("group", group).put("topic", place.topic());
+      one.put("partition", place.partition()).put("offset", offset.offset());
+    }
+  }
+
+  /**
+   * A topic's settings, with defaults, and what the user may do to it, as {@code {"settings", "operations"}}; each is null
+   * if the user may not ask for it, or the brokers don't tell.
+   */
+  public static String examine(String access, String topic) throws InterruptedException {
+    ObjectNode found = new ObjectMapper().createObjectNode().putNull("settings").putNull("operations");
+    try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
+      ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+      Config config = unless(AuthorizationException.class, admin.describeConfigs(List.of(resource)).values().get(resource));
+      if (config != null) {
+        found.set("settings", settings(config));
+      }
+      DescribeTopicsOptions asked = new DescribeTopicsOptions().includeAuthorizedOperations(true);
+      TopicDescription described = admin.describeTopics(List.of(topic), asked).topicNameValues().get(topic).get();
+      if (described.authorizedOperations() != null) {
+        ArrayNode operations = found.putArray("operations");
+        described.authorizedOperations().forEach(operation -> operations.add(operation.name()));
+      }
+    } catch (ExecutionException e) {
+      throw new KafkaException(e.getCause().getMessage(), e.getCause());
+    }
+    return found.toString();
+  }
+
+  private static <T> T unless(Class<? extends Exception> expected, KafkaFuture<T> asked)
+      throws ExecutionException, InterruptedException {
+    try {
+      return asked.get();
+    } catch (ExecutionException e) {
+      if (expected.isInstance(e.getCause())) {
+        return null;
+      }
+      throw e;
+    }
+  }
+
+  private static void put(Config config, ObjectNode into) {
+    for (ConfigEntry entry : config.entries()) {
+      if (entry.source() == ConfigEntry.ConfigSource.DYNAMIC_TOPIC_CONFIG && entry.value() != null) {
+        into.put(entry.name(), entry.value());
+      }
+    }
+  }
+
+  /** Creates a topic, {@code {"topic", "partitions", "replicas", "configuration"}}, unless there is one of its name. */
+  public static void create(String access, String topic) throws IOException, InterruptedException {
+    NewTopic made = wanted(topic);
+    try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
+      admin.createTopics(List.of(made)).all().get();
+      awaitKnown(admin, made.name());
+    } catch (ExecutionException e) {
+      if (!(e.getCause() instanceof TopicExistsException)) {
+        throw new KafkaException(e.getCause().getMessage(), e.getCause());
+      }
+    }
+  }
+
+  /**
+   * Asks whether {@link #create} would succeed, and makes nothing.
+   *
+   * @return the settings that the topic would have, with defaults; {@code null} if the user may not ask for them
+   */
+  public static String tryToCreate(String access, String topic) throws IOException, InterruptedException {
+    NewTopic tried = wanted(topic);
+    try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
+      CreateTopicsResult asked = admin.createTopics(List.of(tried), new CreateTopicsOptions().validateOnly(true));
+      asked.all().get();
+      Config config = unless(AuthorizationException.class, asked.config(tried.name()));
+      return config == null ? "null" : settings(config).toString();
+    } catch (ExecutionException e) {
+      throw new KafkaException(e.getCause().getMessage(), e.getCause());
+    }
+  }
+
+  private static NewTopic wanted(String topic) throws IOException {
+    JsonNode wanted = new ObjectMapper().readTree(topic);
+    Map<String, String> configuration = new HashMap<>();
+    wanted.get("configuration").properties().forEach(one -> configuration.put(one.getKey(), one.getValue().asText()));
+    int partitions = wanted.get("partitions").asInt();
+    return new NewTopic(wanted.get("topic").asText(), partitions, (short) wanted.get("replicas").asInt())
+        .configs(configuration);
+  }
+
+  private static ObjectNode settings(Config config) {
+    ObjectNode settings = new ObjectMapper().createObjectNode();
+    config.entries().forEach(entry -> settings.put(entry.name(), entry.value()));
+    return settings;
+  }
+
+  /** Another broker than the one that was asked may know a new topic a little later. */
+  private static void awaitKnown(Admin admin, String topic) throws ExecutionException, InterruptedException {
+    long deadline = System.nanoTime() + KNOWN.toNanos();
+    while (System.nanoTime() < deadline) {
+      KafkaFuture<TopicDescription> asked = admin.describeTopics(List.of(topic)).topicNameValues().get(topic);
+      if (unless(UnknownTopicOrPartitionException.class, asked) != null) {
+        return;
+      }
+      Thread.sleep(100);
+    }
+  }
+}

@@ -1,0 +1,1 @@
+"""A replay to an HTTP endpoint: one request a message, as a CloudEvent."""

@@ -1,0 +1,225 @@
+"""Connections to one HTTP endpoint: each checks the address that it goes to, and none follows a redirect."""
+
+import os
+import re
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
+from urllib.parse import urlsplit
+
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, Timeout
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError
+from urllib3.response import BaseHTTPResponse
+
+from messagestore_core.addresses import Reach, is_allowed
+from messagestore_core.contract.run_document import HttpDestination
+from messagestore_core.store.errors import RunFailedError, end_if_stopped
+from messagestore_jobs.replay.http.answers import Action, action_of, wait_before
+from messagestore_jobs.replay.http.events import Event
+
+UNREACHABLE = "HttpUnreachable"
+_DENIED = "HttpDenied"
+_REFUSED = "HttpRefused"
+_FORBIDDEN_ADDRESS = "HttpAddressForbidden"
+_HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
+_MOST_READ = 64 << 10
+_LOOK_AGAIN_SECONDS = 0.25
+
+
+class _AddressForbiddenError(Exception):
+    """A name stands for addresses that runs may not reach."""
+
+
+class _Checked:
+    """Opens sockets only to addresses that runs may reach, whatever the name stood for before."""
+
+    addresses: Reach
+    host: str
+    port: int
+    _dns_host: str
+    timeout: Any
+    socket_options: Any
+
+    def _new_conn(self) -> socket.socket:
+        try:
+            found = socket.getaddrinfo(self._dns_host, self.port, type=socket.SOCK_STREAM)
+        except (socket.gaierror, UnicodeError) as error:
+            raise NameResolutionError(self.host, self, error) from error  # type: ignore[arg-type]
+        allowed = [one for one in found if is_allowed(_ip(one[4][0]), self.addresses)]
+        if not allowed:
+            raise _AddressForbiddenError
+        problem: OSError | None = None
+        for family, kind, protocol, _, address in allowed:
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.settimeout(self.timeout)
+                for option in self.socket_options or ():
+                    sock.setsockopt(*option)
+                sock.connect(address)
+            except OSError as error:
+                sock.close()
+                problem = error
+            else:
+                return sock
+        raise NewConnectionError(self, str(problem)) from problem  # type: ignore[arg-type]
+
+
+def _ip(text: object) -> IPv4Address | IPv6Address:
+    # A zone may follow an address of IPv6.
+    return ip_address(str(text).partition("%")[0])
+
+
+def _pool(to: HttpDestination) -> HTTPConnectionPool:
+    """Connections to the endpoint, as many as requests may be under way."""
+    parts = urlsplit(to.url)
+    timeout = Timeout(connect=_seconds(to.delivery.timeout), read=_seconds(to.delivery.timeout))
+    given: dict[str, Any] = {"maxsize": to.in_flight, "block": True, "timeout": timeout, "retries": False}
+    kind: type[HTTPConnectionPool]
+    if parts.scheme == "https":
+        kind = HTTPSConnectionPool
+        given["ssl_context"] = ssl.create_default_context(cafile=to.ca_file)
+    else:
+        kind = HTTPConnectionPool
+    pool = kind(parts.hostname or "", parts.port, **given)
+    base = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    pool.ConnectionCls = type("Checked", (_Checked, base), {"addresses": to.addresses})
+    return pool
+
+
+@dataclass(frozen=True)
+class Taken:
+    """An event that the endpoint has taken, or refused: then ``refused`` is its answer."""
+
+    event: Event
+    refused: int | None = None
+
+
+class Endpoint:
+    """Sends events to one endpoint, from any thread.
+
+    Args:
+        stopped: whether the run was told to stop; asked while it waits.
+    """
+
+    def __init__(self, to: HttpDestination, stopped: Callable[[], bool]) -> None:
+        self._to, self._stopped = to, stopped
+        parts = urlsplit(to.url)
+        self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._place = f"{parts.scheme}://{parts.netloc}"
+        self._own_headers = _secret_header(to)
+        self._pool = _pool(to)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.close()
+
+    def send(self, event: Event) -> Taken:
+        """Send one event until the endpoint has answered it for good.
+
+        Raises:
+            RunFailedError: it refuses all events, or it did not answer any of the tries.
+            RunStoppedError: the run was told to stop between two tries.
+        """
+        retry, delivery = 0, self._to.delivery
+        while True:
+            status, asked, words = self._once(event)
+            action = action_of(status)
+            if action is Action.TAKEN:
+                return Taken(event)
+            if action is Action.SET_ASIDE and self._to.dead_letter is not None and status is not None:
+                return Taken(event, status)
+            if action is not Action.RETRY:
+                raise self._error(action, status, event)
+            if retry >= delivery.retry:
+                tries = f"{retry + 1} tries" if retry else "one try"
+                raise RunFailedError(UNREACHABLE, f"{self._place} did not take a message after {tries}: {words}")
+            retry += 1
+            self._wait(wait_before(retry, asked, delivery, datetime.now(UTC)))
+
+    def _once(self, event: Event) -> tuple[int | None, str | None, str]:
+        """The status and the wait that an answer asks for; without an answer None, and why."""
+        try:
+            response = self._pool.urlopen(
+                "POST",
+                self._target,
+                body=event.body,
+                headers={**event.headers, **self._own_headers},
+                redirect=False,
+                retries=False,
+                preload_content=False,
+                decode_content=False,
+                assert_same_host=False,
+            )
+            self._read_on(response)
+        except _AddressForbiddenError:
+            raise RunFailedError(
+                _FORBIDDEN_ADDRESS,
+                f"the name in {self._place} stands for addresses that runs may not reach: loopback, link-local or a "
+                "metadata service, or a private network where tenancy.http.allowPrivate is not set",
+            ) from None
+        except (HTTPError, OSError) as error:
+            # The message of an error names the host; the class tells the rest.
+            return None, None, f"no answer ({type(error).__name__})"
+        return response.status, response.headers.get("Retry-After"), f"it answered {response.status}"
+
+    def _read_on(self, response: BaseHTTPResponse) -> None:
+        """Read a short answer, so that its connection can be used again; leave a long or slow one."""
+        until, read = time.monotonic() + _seconds(self._to.delivery.timeout), 0
+        try:
+            while read < _MOST_READ and time.monotonic() < until:
+                content = response.read1(_MOST_READ)
+                if not content:
+                    response.release_conn()
+                    return
+                read += len(content)
+        except (HTTPError, OSError):
+            # What counts is the status.
+            pass
+        response.close()
+
+    def _error(self, action: Action, status: int | None, event: Event) -> RunFailedError:
+        if action is Action.SET_ASIDE:
+            return RunFailedError(
+                _REFUSED,
+                f"{self._place} refuses the message at global position {event.global_position} with {status}, and "
+                "destination.http.delivery has no deadLetter to set it aside in",
+            )
+        if status is not None and status < 400:
+            words = "redirects are not followed: name the endpoint itself in destination.http.url"
+        else:
+            words = "check destination.http.url, its headerSecretRef, and what the endpoint allows"
+        return RunFailedError(_DENIED, f"{self._place} answers {status}: {words}")
+
+    def _wait(self, time_left: timedelta) -> None:
+        until = time.monotonic() + _seconds(time_left)
+        while (left := until - time.monotonic()) > 0:
+            end_if_stopped(self._stopped)
+            time.sleep(min(left, _LOOK_AGAIN_SECONDS))
+
+
+def _secret_header(to: HttpDestination) -> dict[str, str]:
+    """The header with the value of a Secret.
+
+    Raises:
+        RunFailedError: the value can't be a header's.
+    """
+    if to.header is None:
+        return {}
+    value = os.environ.get(to.header.environment, "").removesuffix("\n")
+    if not _HEADER_VALUE.fullmatch(value):
+        raise RunFailedError(
+            "MissingKey",
+            f"the Secret in destination.http.headerSecretRef has no value for header {to.header.name}: it must be one "
+            "line of printable ASCII",
+        )
+    return {to.header.name: value}
+
+
+def _seconds(span: timedelta) -> float:
+    return span.total_seconds()

@@ -1,0 +1,63 @@
+"""A replay to something that is no folder: what of it is the same for a topic and an endpoint."""
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+from typing_extensions import override
+
+from messagestore_core.contract.run_document import ReplayTask
+from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.store.folder import exists
+from messagestore_jobs.context import Run
+from messagestore_jobs.frozen.replays import Chunk, Format
+from messagestore_jobs.native import LineBreaks
+from messagestore_jobs.replay.chunks import StoreDelivery
+from messagestore_jobs.replay.freeze import nothing_selected
+
+
+class OutwardDelivery(StoreDelivery):
+    """Sends staged objects of one record a line, and deletes each once all of it is sent.
+
+    The replay's state is in the folder of the store that it reads, whose readers ignore it.
+    """
+
+    form: Format = "JSONLines"
+    line_breaks: LineBreaks = "Space"
+
+    def __init__(self, run: Run, task: ReplayTask) -> None:
+        super().__init__(run.store, task, run.store.uri)
+
+    @override
+    def ended(self) -> ReplayOutcome | None:
+        """Without a store there is nothing to send."""
+        if not exists(self._held):
+            progress = ReplayProgress(percent=100)
+            return ReplayOutcome(selection=nothing_selected(), progress=progress, complete=True)
+        return super().ended()
+
+    @override
+    def part_name(self, number: int) -> str:
+        """The name is not used, as sent objects are deleted."""
+        return f"sent/part-{number:08d}"
+
+    @override
+    def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
+        """Send only what has not been sent yet."""
+        for part in chunk.parts:
+            if self.objects.exists(part.staged):
+                if not self._send(part.staged, first, part.messages, unchanged):
+                    return False
+                with self._held.step("replay-staged-removed"):
+                    self.objects.delete(part.staged)
+            first += part.messages
+        return True
+
+    @abstractmethod
+    def _send(self, name: str, first: int, messages: int, unchanged: Callable[[], bool]) -> bool:
+        """Send the records of an object that have not been sent; false if tombstones changed before all were.
+
+        Args:
+            name: of the object.
+            first: how many records of the replay are before its first one.
+            messages: how many records it has.
+        """

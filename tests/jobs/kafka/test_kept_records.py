@@ -1,0 +1,161 @@
+"""Records of topics that are kept as they came, and sent as they came."""
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from pyspark.sql import SparkSession
+
+from messagestore_core.contract.records import Integrity
+from messagestore_core.contract.run_document import Match, Rule, Scrub
+from messagestore_core.progress import Silent
+from messagestore_core.seals import is_sealed
+from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.handle import Store
+from messagestore_jobs.context import Run
+from messagestore_jobs.replay import kafka
+from messagestore_jobs.replay.job import run_replay
+from support.external_writes import observing
+from support.ingests import START
+from support.kafkabroker import Broker
+from support.kafkastreams import KafkaStream
+from support.kafkatopics import Record, Topics
+from support.keptrecords import AS_IT_IS, FOR_EVER, as_they_came
+from support.keys import KEY, VARIABLE
+from support.maintenance import maintain
+from support.purges import erase, files_with, purge
+from support.replays import AT, Crash
+
+RECORDS = [
+    Record(b"plain", key=b"k1", partition=0, timestamp=1_700_000_000_000),
+    Record(None, key=b"k1", partition=0, timestamp=0),
+    Record(b"", key=None, partition=1, timestamp=1_600_000_000_000),
+    Record(b"\x00\xff", key=b"", partition=1, timestamp=1_500_000_000_123),
+    Record(
+        b'{"n": 1.10\n}',
+        key=b"\xff\x00",
+        partition=2,
+        timestamp=1,
+        every_header=(("a", b"1"), ("b", None), ("a", b"\x00\xff"), ("", b""), ("\u00e9", b"x"), ("a", b"1")),
+    ),
+    Record(b"n" * 2000, key=b"large", partition=2, timestamp=2, every_header=(("secret", b"s3cret"),)),
+]
+
+
+@pytest.fixture
+def kept(topics: Topics, stream_of: Callable[..., KafkaStream]) -> KafkaStream:
+    """A stream of a topic of three partitions that keeps records."""
+    topic = topics.make(partitions=3, **FOR_EVER)
+    topics.send(topic, *RECORDS)
+    stream = stream_of(topic, keep_record=True)
+    stream.run(envelope=AS_IT_IS, claim_check_bytes=1000, integrity=Integrity(key_environment=VARIABLE))
+    assert stream.dead_letters() == []
+    return stream
+
+
+@pytest.mark.usefixtures("compiled")
+def test_every_record_is_sent_as_it_came(
+    spark: SparkSession, topics: Topics, broker: Broker, kept: KafkaStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "TRANSACTION_RECORDS", 2)
+    rows = kept.messages()
+    assert [row["record"]["value"] for row in rows] == [None] * len(RECORDS)
+    assert [is_sealed([KEY], row) for row in rows] == [True] * len(RECORDS)
+    # A day that is over is written anew.
+    assert maintain(spark, kept.table, START + timedelta(days=2)).files_after == 1
+    topic = topics.make(partitions=4, **FOR_EVER)
+    document = as_they_came(kept.table, broker, topic, integrity=Integrity(key_environment=VARIABLE))
+    crashes = iter([Crash])
+
+    def observer(name: str, moment: str) -> None:
+        if (name, moment) == ("replay-transaction", "after") and (crash := next(crashes, None)):
+            raise crash
+
+    with observing(observer), pytest.raises(Crash):
+        run_replay(Run.of(document, spark, Silent()))
+    outcome = run_replay(Run.of(document, spark, Silent()))
+    assert (outcome.complete, outcome.progress.replayed, outcome.progress.withheld) == (True, len(RECORDS), 0)
+    assert [one.as_it_is() for one in topics.read(topic)] == [one.as_it_is() for one in RECORDS]
+
+
+def test_a_value_that_is_not_the_payload_is_kept_too(
+    spark: SparkSession, topics: Topics, broker: Broker, stream_of: Callable[..., KafkaStream]
+) -> None:
+    topic, out = topics.make(**FOR_EVER), topics.make(**FOR_EVER)
+    sent = [
+        Record(b' {"messageId":"a","streamName":"s-1","payload": {"n": 1.0} } ', partition=0, timestamp=5),
+        Record(b"garbage", partition=0, timestamp=6),
+        Record(b'{"messageId":"b","streamName":"s-1"}', key=b"b", partition=0, timestamp=7),
+    ]
+    topics.send(topic, *sent)
+    stream = stream_of(topic, keep_record=True)
+    stream.run()
+    assert [row["record"]["value"] for row in stream.messages()] == [sent[0].value, sent[2].value]
+    assert run_replay(Run.of(as_they_came(stream.table, broker, out), spark, Silent())).complete
+    assert [one.as_it_is() for one in topics.read(out)] == [sent[0].as_it_is(), sent[2].as_it_is()]
+
+
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("method", ["Redact", "Drop", "Hash"])
+def test_a_scrub_takes_the_key_and_the_named_headers_and_what_was_scrubbed_is_not_sent(
+    spark: SparkSession, topics: Topics, broker: Broker, kept: KafkaStream, method: str
+) -> None:
+    integrity = Integrity(key_environment=VARIABLE)
+    scrub = Scrub(headers=("SECRET",), payload_paths=("$",), method=method, key_environment=VARIABLE)
+    large = kept.messages()[-1]["message_id"]
+    rule = Rule(name="scrubbed", match=Match(message_ids=(large,)))
+    for run in ("purge-1", "purge-2"):
+        purge(spark, kept.table, AT, run=run, action="Scrub", rules=(rule,), scrub=scrub, integrity=integrity)
+    erase(spark, kept.table, AT + timedelta(days=8))
+    row = kept.messages()[-1]
+    masked = {"Redact": b"[redacted]", "Hash": hmac.new(KEY.encode(), b"s3cret", hashlib.sha256).hexdigest().encode()}
+    headers = [{"name": "secret", "value": masked[method]}] if method in masked else []
+    assert (row["record"]["key"], row["record"]["value"], row["record"]["headers"]) == (None, None, headers)
+    assert is_sealed([KEY], row)
+    assert files_with(kept.table, b"s3cret") == files_with(kept.table, b"nnnn") == []
+    topic = topics.make(partitions=3, **FOR_EVER)
+    outcome = run_replay(Run.of(as_they_came(kept.table, broker, topic, integrity=integrity), spark, Silent()))
+    assert (outcome.complete, outcome.progress.replayed, outcome.progress.withheld) == (True, len(RECORDS) - 1, 1)
+    assert [one.as_it_is() for one in topics.read(topic)] == [one.as_it_is() for one in RECORDS[:-1]]
+
+
+def test_what_was_erased_is_not_sent_and_nothing_of_it_is_left(
+    spark: SparkSession, topics: Topics, broker: Broker, kept: KafkaStream
+) -> None:
+    large = kept.messages()[-1]["message_id"]
+    rule = Rule(name="erased", match=Match(message_ids=(large,)), erase=True)
+    purge(spark, kept.table, AT, rules=(rule,), erase_within=timedelta(0))
+    erase(spark, kept.table, AT)
+    assert files_with(kept.table, b"s3cret") == []
+    topic = topics.make(partitions=3, **FOR_EVER)
+    outcome = run_replay(Run.of(as_they_came(kept.table, broker, topic), spark, Silent()))
+    assert (outcome.complete, outcome.progress.replayed) == (True, len(RECORDS) - 1)
+    assert [one.as_it_is() for one in topics.read(topic)] == [one.as_it_is() for one in RECORDS[:-1]]
+
+
+def test_messages_without_their_record_are_counted_and_a_topic_that_lacks_their_partition_is_refused(
+    spark: SparkSession, topics: Topics, broker: Broker, stream_of: Callable[..., KafkaStream]
+) -> None:
+    topic, small, out = topics.make(partitions=2, **FOR_EVER), topics.make(), topics.make(partitions=2, **FOR_EVER)
+    stream = stream_of(topic)
+    topics.send(topic, Record(b"before", partition=1))
+    stream.run(envelope=AS_IT_IS)
+    assert "record" not in {name for file in _files(stream) for name in file}
+    topics.send(topic, Record(b"after", partition=1, timestamp=9))
+    stream.run(envelope=AS_IT_IS, source={"keep_record": True})
+    with pytest.raises(RunFailedError, match=f"topic {small} has 1 partitions") as refused:
+        run_replay(Run.of(as_they_came(stream.table, broker, small), spark, Silent()))
+    assert refused.value.reason == "TopicUnfit"
+    preview = run_replay(Run.of(as_they_came(stream.table, broker, out, mode="DryRun"), spark, Silent()))
+    assert (preview.selection.messages, preview.progress.withheld) == (1, 1)
+    outcome = run_replay(Run.of(as_they_came(stream.table, broker, out), spark, Silent()))
+    assert (outcome.progress.replayed, outcome.progress.withheld) == (1, 1)
+    assert [(one.partition, one.timestamp, one.value) for one in topics.read(out)] == [(1, 9, b"after")]
+
+
+def _files(stream: KafkaStream) -> list[list[str]]:
+    """The columns of each data file."""
+    dataset = Store(stream.table.uri).table("messages").to_pyarrow_dataset()
+    return [fragment.physical_schema.names for fragment in dataset.get_fragments()]

@@ -1,0 +1,153 @@
+"""Several destinations of a continuous replay, each by itself: topics of a real broker, and real HTTP endpoints."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+from messagestore_core.contract.run_document import (
+    HttpDestination,
+    HttpRetries,
+    KafkaDestination,
+    ReplayTask,
+    Route,
+    RoutesDestination,
+    RunDocument,
+    StartPoint,
+    Subscription,
+    TopicFrom,
+)
+from messagestore_core.contract.run_report import DestinationState, ReplayOutcome, RunReport
+from messagestore_core.contract.stores import Table
+from messagestore_core.progress import Silent
+from messagestore_core.store.audit import read_audit
+from messagestore_core.store.handle import Store
+from messagestore_jobs.driver.control import RunControl
+from messagestore_jobs.driver.execute import execute
+from messagestore_jobs.replay import side_by_side
+from support.httpendpoint import Answer, http_endpoint
+from support.kafkabroker import Broker
+from support.kafkatopics import Topics
+from support.replays import AT, replay_document
+from support.servers import free_ports
+from support.stores import add_messages, make_store, message
+from support.waiting import wait_until
+
+BEGINNING = StartPoint(at="Beginning")
+QUICK, PATIENT = HttpRetries(retry=0), HttpRetries(timeout=timedelta(minutes=5))
+
+
+class Going:
+    """A run that goes on until the block ends."""
+
+    def __init__(self, spark: SparkSession, document: RunDocument) -> None:
+        self.control = RunControl(None)
+        self.report: RunReport | None = None
+        self._spark, self._document = spark, document
+
+    def go(self) -> None:
+        self.report = execute(self._document, lambda: self._spark, Silent(), 0, lambda: AT, self.control)
+
+    def states(self) -> dict[str, DestinationState]:
+        outcome = self.report.outcome if self.report else self.control.outcome
+        return {one.name: one for one in outcome.destinations} if isinstance(outcome, ReplayOutcome) else {}
+
+    def reached(self) -> dict[str, int]:
+        return {name: one.cursor.global_position for name, one in self.states().items() if one.cursor is not None}
+
+    def reasons(self) -> dict[str, str]:
+        return {name: one.error.reason for name, one in self.states().items() if one.error is not None}
+
+
+@contextmanager
+def going(spark: SparkSession, document: RunDocument) -> Iterator[Going]:
+    run = Going(spark, document)
+    thread = InheritableThread(target=run.go)
+    thread.start()
+    try:
+        yield run
+    finally:
+        run.control.stop()
+        thread.join()
+    assert run.report is not None
+
+
+def named(*topics: str, first: int = 1) -> list[dict[str, Any]]:
+    return [message(first + n, headers={"topic": topic}) for n, topic in enumerate(topics)]
+
+
+def routes(table: Table, *several: Route) -> RunDocument:
+    subscription = Subscription(start=BEGINNING, continuous=True)
+    destination = RoutesDestination(routes=several)
+    task = ReplayTask(job_id="job-1", order="Global", subscription=subscription, destination=destination)
+    return replay_document(table, task)
+
+
+def tries_of(state: DestinationState) -> int:
+    return state.going_on.tries if state.going_on is not None else 0
+
+
+def positions(topics: Topics, topic: str) -> list[int]:
+    return [json.loads(record.value or b"")["globalPosition"] for record in topics.read(topic)]
+
+
+def test_each_goes_on_by_itself_whatever_the_others_do(
+    spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "_FIRST_WAIT", timedelta(seconds=0.5))
+    monkeypatch.setattr(side_by_side, "_LONGEST_WAIT", timedelta(seconds=1))
+    a, rest, (port, dead) = topics.make(), topics.make(), free_ports(2)
+    table = make_store(tmp_path / "store", named(a, "no-topic", a, "no-topic", a))
+    held, late_url = threading.Event(), f"http://127.0.0.1:{port}/events"
+    cluster, by_name = broker.cluster(), TopicFrom(header="topic", pattern="topic-.*|no-topic")
+    nowhere = cluster.model_copy(update={"bootstrap_servers": f"127.0.0.1:{dead}"})
+
+    def slowly(_: object) -> Answer:
+        held.wait()
+        return Answer()
+
+    with http_endpoint(slowly) as slow:
+        document = routes(
+            table,
+            Route(name="away", destination=KafkaDestination(cluster=nowhere, topic=a)),
+            Route(name="late", destination=HttpDestination(url=late_url, delivery=QUICK)),
+            Route(name="slow", destination=HttpDestination(url=slow.url, delivery=PATIENT)),
+            Route(
+                name="named",
+                where="json(payload, '$.n') > 0",
+                destination=KafkaDestination(cluster=cluster, topic_from=by_name),
+            ),
+            Route(name="rest", otherwise=True, destination=KafkaDestination(cluster=cluster, topic=rest)),
+        )
+        with going(spark, document) as run:
+            said = lambda: f"{run.reached()} {run.reasons()} {run.report}"  # noqa: E731
+            wait_until(lambda: positions(topics, rest) == [2, 4], 60, said)
+            wait_until(lambda: run.reasons() == {"away": "KafkaUnreachable", "late": "HttpUnreachable"}, 30, said)
+            assert positions(topics, a) == [1, 3, 5]
+            add_messages(table.uri, [*named(a, "no-topic", first=6), message(8, payload=b"{")], next_global_position=9)
+            wait_until(lambda: positions(topics, rest) == [2, 4, 7, 8], 30, said)
+            assert (positions(topics, a), slow.positions) == ([1, 3, 5, 6], [])
+            wait_until(lambda: tries_of(run.states()["away"]) > 1, 30, said)
+            held.set()
+            with http_endpoint(port=port) as late:
+                wait_until(lambda: late.positions == [*range(1, 9)] == slow.positions, 60, said)
+                wait_until(lambda: run.reasons() == {"away": "KafkaUnreachable"}, 30, said)
+        assert run.report is not None
+        assert run.report.error is None, run.report.error
+        assert run.reached() == {"late": 8, "slow": 8, "named": 8, "rest": 8}
+        sent = [json.loads(row["rules"])["job"] for row in read_audit(Store(table.uri)) if row["action"] == "Replay"]
+        assert set(sent) == {"job-1"}
+        cursor = run.states()["named"].cursor
+        assert cursor is not None
+        assert (cursor.sent, run.report.outcome and run.report.outcome.progress.set_aside) == (4, 3)
+        # What was sent is not sent again.
+        with going(spark, document) as again:
+            wait_until(lambda: again.reached().get("rest") == 8 and again.reached().get("named") == 8, 60, said)
+        assert (positions(topics, a), positions(topics, rest)) == ([1, 3, 5, 6], [2, 4, 7, 8])

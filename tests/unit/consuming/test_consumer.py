@@ -1,0 +1,433 @@
+"""A consumer of a store: what it handles, in which order, and what of it after errors and restarts."""
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from messagestore.consuming import Consumer, feed
+from messagestore.consuming.source import Placed, Source
+from messagestore.errors import (
+    ArgumentError,
+    BrokenMessageError,
+    ConsumerStateError,
+    CursorAheadError,
+    StorageError,
+    StoreNotFoundError,
+)
+from messagestore.message import Message
+from messagestore.writer import Writer
+from messagestore_core.store.consumers import Slot
+from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.layout import CONSUMERS, is_run_state
+from messagestore_core.store.tombstones import add_tombstones
+from support.consumers import LEASE, Clock, commit, consumer, received, rows
+from support.stores import add_messages, make_store, message, remove_rows
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> str:
+    return make_store(tmp_path / "store", rows(range(1, 10)), rows(range(10, 13))).uri
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def cursors(tmp_path: Path) -> list[int]:
+    files = (tmp_path / "store" / CONSUMERS / "billing").glob("slot-*.json")
+    return [Slot.model_validate_json(file.read_text()).global_position for file in sorted(files)]
+
+
+def test_all_messages_are_handled_in_order_and_later_ones_by_the_next_consumer(uri: str, clock: Clock) -> None:
+    with consumer(uri, clock) as one:
+        assert received(one) == [*range(1, 13)]
+    commit(uri, [13, 14])
+    with consumer(uri, clock) as another:
+        assert received(another) == [13, 14]
+
+
+def test_handlers_get_their_types_one_handler_the_others_and_the_rest_is_passed_over(uri: str, clock: Clock) -> None:
+    add_messages(uri, [message(13, type="Placed"), message(14, type="Paid"), message(15, type=None)])
+    got: list[tuple[str, int]] = []
+    with consumer(uri, clock, start=13) as one:
+        one.on("Placed")(lambda placed: got.append(("placed", placed.global_position)))
+
+        @one.on("Paid")
+        def paid(message: Message) -> None:
+            got.append(("paid", message.global_position))
+            one.stop()
+
+        one.run()
+    with consumer(uri, clock, "audit", start=13) as other:
+
+        @other.on()
+        def every(message: Message) -> None:
+            got.append(("every", message.global_position))
+            if message.global_position == 15:
+                other.stop()
+
+        other.run()
+    assert got == [("placed", 13), ("paid", 14), ("every", 13), ("every", 14), ("every", 15)]
+
+
+def test_a_category_and_a_condition_choose_and_what_they_leave_out_is_passed(
+    uri: str, clock: Clock, tmp_path: Path
+) -> None:
+    add_messages(uri, [message(13, stream_name="cart-1"), message(14, stream_name="cart-2", type="Paid")])
+    with consumer(uri, clock, category="cart", where="type = 'Paid'") as one:
+        assert received(one) == [14]
+    assert min(cursors(tmp_path)) == 14
+
+
+@pytest.mark.parametrize(("start", "first"), [("Beginning", 1), (5, 5), ("Now", 13), (100, None)])
+def test_it_starts_where_it_is_told_and_only_once(uri: str, clock: Clock, start: int, first: int | None) -> None:
+    with consumer(uri, clock, start=start):
+        pass
+    commit(uri, [13])
+    with consumer(uri, clock, start="Now") as one:
+        assert received(one) == ([] if first is None else [*range(first, 14)])
+
+
+def test_now_is_behind_messages_that_a_purge_took(uri: str, clock: Clock) -> None:
+    remove_rows(uri, "messages", "global_position > 7")
+    with consumer(uri, clock, start="Now"):
+        pass
+    commit(uri, [13])
+    with consumer(uri, clock) as one:
+        assert received(one) == [13]
+
+
+def test_a_message_counts_as_handled_once_the_next_one_is_received(uri: str, clock: Clock) -> None:
+    class BrokenError(Exception):
+        pass
+
+    def fail_at_the_third() -> None:
+        with consumer(uri, clock) as one:
+            assert received(one, 3) == [1, 2, 3]
+            raise BrokenError
+
+    with pytest.raises(BrokenError):
+        fail_at_the_third()
+    with consumer(uri, clock) as another:
+        assert received(another)[0] == 3
+
+
+def test_after_a_kill_at_most_a_batch_is_handled_again(uri: str, clock: Clock) -> None:
+    killed = consumer(uri, clock, batch_size=4)
+    assert received(killed, 7) == [*range(1, 8)]
+    with consumer(uri, clock) as another:
+        assert received(another) == []
+        clock.pass_by(61)
+        assert received(another) == [*range(5, 13)]
+
+
+def test_a_cursor_moves_by_one_write_a_batch(uri: str, clock: Clock, tmp_path: Path) -> None:
+    with consumer(uri, clock, slots=1, batch_size=5) as one:
+        received(one, 6)
+        assert cursors(tmp_path) == [5]
+        assert received(one, 4) == [7, 8, 9, 10]
+        assert cursors(tmp_path) == [5]
+        assert received(one, 2) == [11, 12]
+        assert cursors(tmp_path) == [10]
+        assert received(one) == []
+        assert cursors(tmp_path) == [12]
+
+
+def test_it_wakes_within_a_second_of_a_commit(uri: str) -> None:
+    with Consumer(uri, "billing", start="Now", slots=4) as one:
+        assert one.receive_nowait() is None
+        committed = list[float]()
+
+        def commit_later() -> None:
+            sleep(0.3)
+            commit(uri, [13])
+            committed.append(monotonic())
+
+        thread = threading.Thread(target=commit_later)
+        thread.start()
+        got = one.receive(timeout=20)
+        at = monotonic()
+        thread.join()
+    assert got is not None
+    assert got.global_position == 13
+    assert at - committed[0] < 5, "far more than a second, for machines under load"
+
+
+def test_it_waits_as_long_as_it_is_told_and_stops_when_it_is_told(uri: str) -> None:
+    with Consumer(uri, "billing", start="Now", slots=4) as one:
+        begun = monotonic()
+        assert one.receive(timeout=0.2) is None
+        assert 0.2 <= monotonic() - begun < 5
+        threading.Timer(0.1, one.stop).start()
+        assert one.receive() is None
+
+
+def test_a_message_that_fails_is_tried_again_while_its_stream_waits_and_others_go_on(uri: str, clock: Clock) -> None:
+    got, failures = list[int](), [4, 4, 7]
+    with consumer(uri, clock) as one:
+
+        @one.on()
+        def handle(message: Message) -> None:
+            clock.step = 0.3
+            if failures and message.global_position == failures[0]:
+                failures.pop(0)
+                raise ValueError("not now")
+            got.append(message.global_position)
+            if len(got) == 12:
+                one.stop()
+
+        one.run()
+    assert sorted(got) == [*range(1, 13)]
+    for stream in range(3):
+        own = [number for number in got if number % 3 == stream]
+        assert own == sorted(own)
+    assert got.index(6) < got.index(4), "other streams go on"
+
+
+def test_what_waits_is_handled_again_by_the_next_consumer_with_what_is_behind_it(uri: str, clock: Clock) -> None:
+    with consumer(uri, clock, slots=1) as one:
+
+        @one.on()
+        def handle(message: Message) -> None:
+            if message.global_position == 12:
+                one.stop()
+            if message.global_position == 4:
+                raise ValueError
+
+        one.run()
+    with consumer(uri, clock, slots=1) as another:
+        assert received(another) == [*range(4, 13)]
+
+
+def test_a_slot_whose_stream_waits_for_long_waits_too_and_goes_on_where_it_was(
+    uri: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "PAUSED_AFTER", 10)
+    commit(uri, range(13, 31))
+    got, broken = list[int](), [True]
+    with consumer(uri, clock, slots=1) as one:
+
+        @one.on()
+        def handle(message: Message) -> None:
+            if broken[0] and message.global_position == 1:
+                # While the slot waits, only this message is tried.
+                clock.step = 0.7
+                broken[0] = len(got) < 6
+                assert len(got) < 10
+                raise ValueError
+            got.append(message.global_position)
+            if len(got) == 30:
+                one.stop()
+
+        one.run()
+    assert sorted(got) == [*range(1, 31)]
+    for stream in range(3):
+        own = [number for number in got if number % 3 == stream]
+        assert own == sorted(own)
+
+
+def test_a_parked_message_is_reported_before_its_cursor_moves(uri: str, clock: Clock, tmp_path: Path) -> None:
+    add_messages(uri, [message(13, stream_name="order-1", headers={"x-attempt": "3"})])
+    updates = tmp_path / "updates"
+    with (
+        Writer(f"file://{tmp_path}/landing", lifecycle=f"file://{updates}") as writer,
+        consumer(uri, clock, on_error="Park", writer=writer) as one,
+    ):
+
+        @one.on()
+        def handle(message: Message) -> None:
+            if message.global_position == 13:
+                one.stop()
+            if message.global_position in (4, 13):
+                raise ValueError("no such account")
+
+        one.run()
+        one.close()
+        lines = [json.loads(line) for file in sorted(updates.iterdir()) for line in file.read_text().splitlines()]
+    assert [(line["messageId"], line["status"], line["error"], line["attempt"]) for line in lines] == [
+        ("m4", "FAILED", "ValueError: no such account", 1),
+        ("m13", "FAILED", "ValueError: no such account", 3),
+    ]
+    assert min(cursors(tmp_path)) == 13
+
+
+def test_a_message_that_was_erased_meanwhile_is_not_handed_out(uri: str, clock: Clock) -> None:
+    with consumer(uri, clock) as one:
+        assert received(one, 4) == [1, 2, 3, 4]
+        # They are read already; first come the tombstones.
+        add_tombstones(HeldStore(uri), [("m6", 6), ("m9", 9)], datetime.now(UTC), "erasure")
+        clock.pass_by(1)
+        assert received(one) == [5, 7, 8, 10, 11, 12]
+
+
+def test_a_message_that_waits_and_is_erased_is_not_tried_again(uri: str, clock: Clock) -> None:
+    got = list[int]()
+    with consumer(uri, clock) as one:
+
+        @one.on()
+        def handle(message: Message) -> None:
+            got.append(message.global_position)
+            if message.global_position == 4:
+                add_tombstones(HeldStore(uri), [("m4", 4)], datetime.now(UTC), "erasure")
+                raise ValueError
+            if message.global_position == 12:
+                clock.pass_by(5)
+                one.stop()
+
+        one.run()
+        assert one.receive_nowait() is None
+    assert got.count(4) == 1
+    with consumer(uri, clock) as another:
+        assert received(another) in ([], [7, 10], [7, 10, 8, 11])
+
+
+def test_an_erasure_while_messages_are_read_costs_a_second_read(
+    uri: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behind, lost = Source.behind, [True]
+
+    def loses_files(self: Source, *given: Any) -> Iterator[list[Placed]]:
+        for part in behind(self, *given):
+            yield part[:4]
+            if lost:
+                lost.clear()
+                raise StorageError("a file is gone")
+            yield part[4:]
+
+    monkeypatch.setattr(Source, "behind", loses_files)
+    with consumer(uri, clock) as one:
+        assert received(one) == [*range(1, 13)]
+
+
+def test_a_store_that_was_put_back_behind_its_cursor_is_told(uri: str, clock: Clock, tmp_path: Path) -> None:
+    store, copy = tmp_path / "store", tmp_path / "copy"
+    shutil.copytree(store, copy)
+    commit(uri, [13, 14])
+    with consumer(uri, clock) as one:
+        received(one)
+    state = tmp_path / "state"
+    shutil.move(store / CONSUMERS, state)
+    shutil.rmtree(store)
+    shutil.copytree(copy, store)
+    shutil.move(state, store / CONSUMERS)
+    with (
+        consumer(uri, clock) as another,
+        pytest.raises(CursorAheadError, match=r"is at 14, and the last .* is 12.*messagestore consumers reset"),
+    ):
+        another.receive_nowait()
+
+
+def test_a_store_that_is_put_back_while_it_is_consumed_is_told(uri: str, clock: Clock, tmp_path: Path) -> None:
+    store, copy = tmp_path / "store", tmp_path / "copy"
+    shutil.copytree(store, copy)
+    commit(uri, [13, 14])
+    with consumer(uri, clock, state=str(tmp_path / "state")) as one:
+        received(one)
+        for _ in range(3):
+            clock.pass_by(LEASE.total_seconds() / 5)
+            assert received(one) == []
+        shutil.rmtree(store)
+        shutil.copytree(copy, store)
+        # The first look only sees which commit is there; it is another one by the next.
+        clock.pass_by(LEASE.total_seconds() / 5)
+        with pytest.raises(CursorAheadError):
+            received(one)
+
+
+def test_a_store_that_was_made_again_is_consumed_from_its_start(uri: str, clock: Clock, tmp_path: Path) -> None:
+    with consumer(uri, clock, state=str(tmp_path / "state")) as one:
+        received(one)
+    shutil.rmtree(tmp_path / "store")
+    make_store(tmp_path / "store", rows([1, 2]))
+    with consumer(uri, clock, state=str(tmp_path / "state")) as another:
+        assert received(another) == [1, 2]
+
+
+def test_a_purge_of_the_newest_messages_is_no_store_put_back(uri: str, clock: Clock) -> None:
+    commit(uri, [13, 14])
+    with consumer(uri, clock) as one:
+        received(one)
+    remove_rows(uri, "messages", "global_position > 3")
+    with consumer(uri, clock) as another:
+        assert received(another) == []
+        commit(uri, [15])
+        assert received(another) == [15]
+
+
+def test_a_broken_message_ends_the_consumer_or_is_left_out_by_the_callers_will(uri: str, clock: Clock) -> None:
+    add_messages(uri, [message(13, payload_sha256="0" * 64), message(14)])
+    with consumer(uri, clock, start=13) as one, pytest.raises(BrokenMessageError):
+        received(one)
+    broken = list[int]()
+    with consumer(uri, clock, start=13, on_broken=lambda error: broken.append(error.global_position)) as another:
+        assert received(another) == [14]
+    assert broken == [13]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": "Billing"}, "small letters"),
+        ({"name": "../x"}, "small letters"),
+        ({"category": "order-1"}, "Must be a category"),
+        ({"where": "nothing = 1"}, "where"),
+        ({"start": "Yesterday"}, "neither Beginning"),
+        ({"start": 0}, "no global position"),
+        ({"slots": 0}, "slots must be"),
+        ({"slots": 5000}, "slots must be"),
+        ({"lease": timedelta(milliseconds=3)}, "at least a second"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"on_error": "Skip"}, "neither Block nor Park"),
+        ({"on_error": "Park"}, "needs a writer with lifecycle="),
+    ],
+)
+def test_wrong_arguments_are_refused_with_words(uri: str, clock: Clock, given: dict[str, object], said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        consumer(uri, clock, **given)
+
+
+def test_a_run_without_handlers_and_a_batch_without_a_database_are_refused(uri: str, clock: Clock) -> None:
+    with consumer(uri, clock) as one:
+        with pytest.raises(ArgumentError, match="declare a handler"):
+            one.run()
+        with pytest.raises(ArgumentError, match="PostgresCursors"):
+            one.batch()
+
+
+def test_what_is_no_store_is_told(tmp_path: Path, clock: Clock) -> None:
+    with pytest.raises(StoreNotFoundError):
+        consumer(f"file://{tmp_path}/nothing", clock)
+
+
+def test_another_number_of_slots_is_refused(uri: str, clock: Clock) -> None:
+    with consumer(uri, clock):
+        pass
+    with pytest.raises(ConsumerStateError, match="has 4 slots, not 8"):
+        consumer(uri, clock, slots=8)
+
+
+def test_state_that_is_no_consumers_is_refused(uri: str, clock: Clock, tmp_path: Path) -> None:
+    with consumer(uri, clock):
+        pass
+    folder = tmp_path / "store" / CONSUMERS / "billing"
+    (folder / "slot-0001.json").write_text("{}")
+    with consumer(uri, clock) as one, pytest.raises(ConsumerStateError, match=r"slot-0001\.json .* restore it"):
+        one.receive_nowait()
+
+
+def test_all_that_is_in_the_folder_is_known_to_runs(uri: str, clock: Clock, tmp_path: Path) -> None:
+    one = consumer(uri, clock)
+    received(one)
+    store = tmp_path / "store"
+    names = [str(path.relative_to(store)) for path in (store / CONSUMERS).rglob("*") if path.is_file()]
+    assert len(names) == 6
+    assert all(map(is_run_state, names))
+    one.close()

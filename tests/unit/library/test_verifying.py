@@ -1,0 +1,169 @@
+"""A check of a whole store tells what is wrong with it, and nothing of a sound one."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from typer.testing import CliRunner
+
+from messagestore.errors import BrokenMessageError
+from messagestore.reader import Reader
+from messagestore.verifying import Check, verify
+from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.store.delta_log import CommitNote
+from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.heads import raise_heads
+from messagestore_core.store.schemas import MESSAGES
+from messagestore_operator.cli.main import app
+from support.stores import Row, add_messages, add_rows, change_rows, make_store, message, remove_rows
+
+SOUND = ["tables", "totals", "positions", "ids", "payloads", "seals", "index"]
+
+
+def rows(*positions: int, stream: str = "order-1", first: int = 1) -> list[Row]:
+    return [message(first + n, position=position, stream_name=stream) for n, position in enumerate(positions)]
+
+
+def found(path: Path, **asked: Any) -> dict[str, Check]:
+    return {check.name: check for check in verify(f"file://{path}", **asked)}
+
+
+def wrong(path: Path, **asked: Any) -> dict[str, tuple[str, ...]]:
+    checks = found(path, **asked).values()
+    assert all(check.count == len(check.problems) for check in checks)
+    return {check.name: check.problems for check in checks if check.problems}
+
+
+def noted_heads(uri: str, **heads: int) -> None:
+    names = [name.replace("_", "-") for name in heads]
+    streams = pa.table({"stream_name": names, "next_position": list(heads.values())})
+    raise_heads(HeldStore(uri), streams, max(heads.values()))
+
+
+def test_nothing_is_wrong_with_a_sound_store(tmp_path: Path) -> None:
+    make_store(tmp_path, rows(0, 1, 2), rows(0, stream="order-2", first=4))
+    checks = found(tmp_path)
+    assert list(checks) == SOUND
+    assert not wrong(tmp_path)
+    assert {name: check.examined for name, check in checks.items()} == {
+        "tables": "the logs and notes of all tables",
+        "totals": "4 records",
+        "positions": "4 messages",
+        "ids": "4 ids",
+        "payloads": "4 messages",
+        "seals": "",
+        "index": "",
+    }
+
+
+def test_a_store_without_messages_is_sound(tmp_path: Path) -> None:
+    make_store(tmp_path, [])
+    assert not wrong(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((0, 1, 1), "position 1 of stream order-1 was given twice"),
+        ((0, 1, 4), "stream order-1 has no positions 2 to 3, and no purge noted that it took them"),
+        ((1, 2), "stream order-1 has no positions 0 to 0, and no purge noted that it took them"),
+        ((1, 0), "position 1 of stream order-1 has a smaller global position than the one before it"),
+    ],
+)
+def test_a_position_is_given_once_in_order_and_without_a_gap(tmp_path: Path, given: Iterable[int], said: str) -> None:
+    make_store(tmp_path, rows(*given))
+    assert wrong(tmp_path) == {"positions": (said,)}
+
+
+def test_a_global_position_is_given_once(tmp_path: Path) -> None:
+    make_store(tmp_path, rows(0, 1), rows(0, stream="order-2", first=2))
+    assert wrong(tmp_path) == {"positions": ("global position 2 was given twice",)}
+
+
+def test_holes_below_what_a_purge_noted_are_its_own(tmp_path: Path) -> None:
+    table = make_store(tmp_path, rows(0, 1, 2, 3))
+    noted_heads(table.uri, order_1=4)
+    remove_rows(table.uri, "messages", "position in (0, 2)")
+    assert not wrong(tmp_path)
+    add_rows(
+        HeldStore(table.uri),
+        "messages",
+        table_of(rows(6, first=5)),
+        CommitNote(run="ingest", totals=IngestCounts(received=5, stored=5)),
+    )
+    assert wrong(tmp_path) == {
+        "positions": ("stream order-1 has no positions 4 to 5, and no purge noted that it took them",)
+    }
+
+
+def table_of(given: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist(given, schema=MESSAGES)
+
+
+def test_all_checks_read_one_version(tmp_path: Path) -> None:
+    table = make_store(tmp_path, rows(0, 1))
+    checks = verify(table.uri)
+    examined = {check.name: check.examined for check in (next(checks), next(checks))}
+    add_messages(table.uri, rows(2, first=3))
+    examined |= {check.name: check.examined for check in checks}
+    assert [examined[name] for name in SOUND[1:5]] == ["2 records", "2 messages", "2 ids", "2 messages"]
+
+
+def test_totals_add_up(tmp_path: Path) -> None:
+    table = make_store(tmp_path, [])
+    totals = IngestCounts(received=3, stored=1, duplicates=1)
+    add_rows(HeldStore(table.uri), "messages", table_of(rows(0, 1)), CommitNote(run="ingest", totals=totals))
+    assert wrong(tmp_path) == {
+        "totals": (
+            "3 records were received, and stored, duplicates, dead-lettered, filtered and discarded ones are 2",
+            "2 messages are in the table, and 1 were stored",
+        )
+    }
+
+
+def test_tables_that_others_changed_are_named(tmp_path: Path) -> None:
+    make_store(tmp_path, rows(0, 1))
+    DeltaTable(str(tmp_path / "messages")).delete("position = 1")
+    assert list(wrong(tmp_path)) == ["tables"]
+    (problem,) = wrong(tmp_path)["tables"]
+    assert "was changed by another writer: DELETE at version" in problem
+
+
+def test_a_payload_is_what_was_stored(tmp_path: Path) -> None:
+    table = make_store(tmp_path, rows(0, 1))
+    change_rows(table.uri, "messages", {"payload": "cast('other' as bytea)"}, "position = 1")
+    ((name, (problem,)),) = wrong(tmp_path).items()
+    assert (name, "m2" in problem, "SHA-256" in problem) == ("payloads", True, True)
+    assert found(tmp_path, payloads=False)["payloads"].note == "not asked for"
+
+
+def test_messages_without_a_seal_are_counted(tmp_path: Path) -> None:
+    make_store(tmp_path, rows(0, 1))
+    assert found(tmp_path, seal_keys=["a key"])["seals"] == Check("seals", "2 messages", note="2 messages have no seal")
+    with (
+        Reader(str(tmp_path), seal_keys=["a key"]) as reader,
+        pytest.raises(BrokenMessageError, match="it has no seal"),
+    ):
+        list(reader.get_messages())
+
+
+def test_the_command_says_what_it_looked_at_and_fails_if_something_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_store(tmp_path, rows(0, 1, 2))
+    command = CliRunner()
+    done = command.invoke(app, ["verify", str(tmp_path)])
+    assert (done.exit_code, done.output.splitlines()[2]) == (0, "positions: ok, 3 messages")
+    assert "index:     not checked, there is none; the next run makes it" in done.output
+    change_rows(table.uri, "messages", {"position": "7"}, "position = 2")
+    done = command.invoke(app, ["verify", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "positions: 1 wrong, 3 messages\n  stream order-1 has no positions 2 to 6" in done.output
+    monkeypatch.delenv("SEAL", raising=False)
+    done = command.invoke(app, ["verify", str(tmp_path), "--seal-key", "SEAL"])
+    assert done.exit_code == 2
+    assert "there is no such environment variable" in done.output
+    assert command.invoke(app, ["verify", str(tmp_path / "none")]).exit_code == 1
