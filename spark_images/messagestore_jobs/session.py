@@ -258,8 +258,7 @@ def python_bytes(spark: SparkSession) -> int:
     public = jvm.java.lang.Class.forName("com.sun.management.OperatingSystemMXBean")
     total = public.getMethod("getTotalMemorySize", gateway.new_array(jvm.java.lang.Class, 0))
     container = int(total.invoke(system, gateway.new_array(jvm.java.lang.Object, 0)))
-    heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())
-    return left_for_data(container, heap, shared=not _is_submitted(spark))
+    return left_for_data(container, _largest_heap(spark), shared=not _is_submitted(spark))
 
 
 def left_for_data(container: int, heap: int, *, shared: bool) -> int:
@@ -270,14 +269,21 @@ def left_for_data(container: int, heap: int, *, shared: bool) -> int:
 
 def heap_bytes(spark: SparkSession) -> int:
     """Bytes of heap of driver or executor, whichever is smaller."""
-    jvm = spark._jvm
-    own = int(jvm.java.lang.Runtime.getRuntime().maxMemory())  # type: ignore[union-attr]
+    own = _largest_heap(spark)
     if _is_local(spark):
         return own
-    size = jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(  # type: ignore[union-attr]
+    size = spark._jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(  # type: ignore[union-attr]
         spark.conf.get("spark.executor.memory", "1g")
     )
     return min(own, int(size))
+
+
+def _largest_heap(spark: SparkSession) -> int:
+    """The driver's -Xmx in bytes. ``maxMemory`` would be less, by a survivor space whose size changes as it runs."""
+    jvm = spark._jvm
+    assert jvm is not None
+    of = jvm.java.lang.Class.forName("com.sun.management.HotSpotDiagnosticMXBean")
+    return int(jvm.java.lang.management.ManagementFactory.getPlatformMXBean(of).getVMOption("MaxHeapSize").getValue())
 
 
 def cores_of_heap(spark: SparkSession) -> int:
