@@ -1,6 +1,6 @@
-"""Jars of Maven, packages of npm, and PostgreSQL, got once: into the project's cache folder, or by Debian's package.
+"""Jars of Maven, packages of npm and of Debian, got once: into the project's cache folder, or where Debian has them.
 
-python3 -m hack.downloads [kafka] [junit] [postgresql] [message-db]    get what is missing, print the folder of each
+python3 -m hack.downloads [kafka] [junit] [postgresql] [message-db] [webhook]    get what is missing, print each folder
 """
 
 from __future__ import annotations
@@ -37,6 +37,15 @@ def postgresql() -> Path:
 def _installed() -> Path | None:
     initdbs = sorted(_POSTGRESQL.glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
     return initdbs[-1].parent if initdbs else None
+
+
+def webhook() -> Path:
+    """The folder of webhook, a receiver of webhooks; a missing one is installed by Debian's package."""
+    debian.need({"webhook": "webhook"})
+    found = shutil.which("webhook")
+    if found is None:
+        raise SystemExit("Debian's package webhook has put no webhook on the PATH")
+    return Path(found).parent
 
 
 def package_folder(package: str, version: str, sha512: str) -> Path:
@@ -89,6 +98,7 @@ FOLDERS: Mapping[str, Callable[[], Path]] = {
     "junit": lambda: jars_folder("junit", "6.0.1"),
     "postgresql": postgresql,
     "message-db": lambda: package_folder("@eventide/message-db", *_MESSAGE_DB) / "database",
+    "webhook": webhook,
 }
 
 

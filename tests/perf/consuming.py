@@ -22,6 +22,9 @@ from messagestore.consuming import Consumer
 from messagestore.message import Message
 from support.stores import add_messages, make_store, message
 
+BATCH_SIZES = (1_000, 10_000)
+"""The default, and that of a consumer which has much to catch up with."""
+
 
 def main(
     messages: Annotated[int, typer.Option(help="Messages of the store.")] = 10_000_000,
@@ -31,21 +34,22 @@ def main(
 ) -> None:
     """Measure, and print."""
     load = os.getloadavg()[0]
-    seconds, cpu = _rate(store_of(messages, days), handled)
+    store = store_of(messages, days)
+    rates = {size: _rate(store, handled, size) for size in BATCH_SIZES}
     waits = _waits(commits)
     console = Console(width=120)
     console.print(f"{os.cpu_count()} cores, load {load:.1f} before")
-    console.print(
-        f"{handled:,} of {messages:,}: {handled / seconds:,.0f} a second, {cpu / handled * 1e6:.0f} µs of CPU"
-    )
+    for size, (seconds, cpu) in rates.items():
+        each = f"{handled / seconds:,.0f} a second, {cpu / handled * 1e6:.0f} µs of CPU"
+        console.print(f"{handled:,} of {messages:,}, batch_size={size:,}: {each}")
     console.print(f"commit to handler: median {statistics.median(waits):.2f} s, {min(waits):.2f} to {max(waits):.2f}")
 
 
-def _rate(store: Path, handled: int) -> tuple[float, float]:
+def _rate(store: Path, handled: int, batch_size: int) -> tuple[float, float]:
     """Seconds, and seconds of CPU, for so many messages of a category."""
     state = Path(tempfile.mkdtemp(prefix="consumers-"))
     left = handled
-    with Consumer(f"file://{store}", "bench", category="account", state=str(state)) as consumer:
+    with Consumer(f"file://{store}", "bench", category="account", state=str(state), batch_size=batch_size) as consumer:
 
         @consumer.on()
         def handle(_: Message) -> None:

@@ -1,15 +1,19 @@
 """Reads of a large store by an application: ``python -m tests.perf.large_reads [--messages N]``.
 
 The store is made once and kept: its days are ordered by stream, as after maintenance, the last one by arrival. To
-measure an earlier reader on the same store, set PYTHONPATH to its ``library`` and ``spark_images``.
+measure an earlier reader on the same store, set PYTHONPATH to its ``library`` and ``spark_images``. With ``--indexed``
+an index of ids is made too, as runs keep one, and looked up by the last row.
 """
 
 import json
 import os
 import resource
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,6 +34,7 @@ from messagestore.reader import Reader
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
+from messagestore_core.store.layout import INDEX, INDEX_MANIFEST
 from messagestore_core.store.schemas import MESSAGES, properties
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.session import UNREPEATED
@@ -124,6 +129,8 @@ def main(
     messages: Annotated[int, typer.Option(help="How many the store holds.")] = 100_000_000,
     days: Annotated[int, typer.Option(help="Over how many days.")] = 20,
     streamed: Annotated[int, typer.Option(help="How many rows of a category are read at once.")] = 1_000_000,
+    *,
+    indexed: Annotated[bool, typer.Option("--indexed", help="Look an id up in an index too.")] = False,
 ) -> None:
     """Measure each read by the median of its repeats, without the first."""
     begin = time.perf_counter()
@@ -134,12 +141,45 @@ def main(
     begin = time.perf_counter()
     reader = Reader(str(store))
     table.add_row("open", "", f"{time.perf_counter() - begin:.3f}")
-    for name, read in _reads(reader, messages, days, streamed).items():
-        measured = sorted(_measured(read) for _ in range(REPEATS + 1))[REPEATS // 2]
-        seconds, cpu, rows = measured
-        table.add_row(name, f"{rows:,}", f"{seconds:.3f}", f"{cpu:.3f}", f"{rows / cpu:,.0f}")
+    every = _reads(reader, messages, days, streamed)
+    with _without_index(store):
+        for name, read in every.items():
+            table.add_row(name, *_row(read))
+    if indexed:
+        index_of(store)
+        table.add_row("one by its id, by the index", *_row(every["one by its id"]))
     Console(width=120).print(table)
     print(f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB, {os.cpu_count()} cores")  # noqa: T201
+
+
+def index_of(store: Path) -> None:
+    """Have the store's index of ids made, by a process of its own."""
+    if not (store / INDEX / INDEX_MANIFEST).exists():
+        code = (
+            "import sys; from messagestore_core.store.fence import HeldStore; "
+            "from messagestore_jobs.index.store_index import StoreIndex; "
+            "from messagestore_jobs.session import local_session; "
+            "StoreIndex(local_session(cores=2, memory='4g'), HeldStore(sys.argv[1])).save()"
+        )
+        subprocess.run([sys.executable, "-c", code, f"file://{store}"], check=True)
+
+
+@contextmanager
+def _without_index(store: Path) -> Iterator[None]:
+    """Reads don't find the index that an earlier call made."""
+    index, aside = store / INDEX, store.parent / "index"
+    if index.exists():
+        index.rename(aside)
+    try:
+        yield
+    finally:
+        if aside.exists():
+            aside.rename(index)
+
+
+def _row(read: Callable[[], int]) -> tuple[str, str, str, str]:
+    seconds, cpu, rows = sorted(_measured(read) for _ in range(REPEATS + 1))[REPEATS // 2]
+    return f"{rows:,}", f"{seconds:.3f}", f"{cpu:.3f}", f"{rows / cpu:,.0f}"
 
 
 def _measured(read: Callable[[], int]) -> tuple[float, float, int]:

@@ -75,6 +75,10 @@ NOT_RUN: dict[str, dict[str, str]] = {
     },
     "docs/network.md": {"Private CAs": "needs the reader's own authority"},
     "docs/consuming.md": {"From the command line": "needs the reader's own consumers"},
+    "docs/howto/webhooks.md": {
+        "Receive": "starts a server; tests/jobs/examples/test_webhooks_in.py does so",
+        "Store": "is run by tests/jobs/examples/test_webhooks_in.py",
+    },
     "docs/replay.md": {"To an HTTP endpoint": "needs the reader's own endpoint and token"},
     "docs/patterns/request-reply.md": {"Request and reply": PAIRS},
     "docs/tutorial.md": {
