@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: reconciling, runs, messages, dead letters and lag."""
+"""Metrics for Prometheus: of the operator, of runs, and of the three kinds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from messagestore_operator.api import MessageStream
-from messagestore_operator.api.messagestream_status import Lag
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.labels import RUN_KIND
 from messagestore_operator.cluster.observe import app_state
+from messagestore_operator.cluster.resource_metrics import families
 from messagestore_operator.decide.snapshot import RunKind
 from messagestore_operator.kube.health import Health
 from messagestore_operator.kube.objects import labels_of
@@ -85,7 +84,7 @@ class _ClusterCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """The present figures."""
         yield self._runs()
-        yield from self._streams()
+        yield from families(self._cache.resources(), datetime.now(UTC))
 
     def _runs(self) -> Metric:
         family = GaugeMetricFamily(
@@ -101,49 +100,6 @@ class _ClusterCollector(Collector):
         for labels, number in sorted(tally.items()):
             family.add_metric(labels, number)
         return family
-
-    def _streams(self) -> Iterator[Metric]:
-        labels = ["namespace", "stream"]
-        messages = GaugeMetricFamily("messagestore_messages", "Messages in the store.", labels=labels)
-        dead = GaugeMetricFamily(
-            "messagestore_dead_letters", "Dead letters in the store that are open: not redriven.", labels=labels
-        )
-        files = GaugeMetricFamily(
-            "messagestore_lag_files",
-            "Files that have not been read yet. No series while that is unknown.",
-            labels=labels,
-        )
-        waits = GaugeMetricFamily(
-            "messagestore_lag_seconds",
-            "Age of the oldest record that has not been read yet. No series while that is unknown.",
-            labels=labels,
-        )
-        now = datetime.now(UTC)
-        for stream in self._cache.resources():
-            if not isinstance(stream, MessageStream) or stream.status is None:
-                continue
-            values = [stream.metadata.namespace, stream.metadata.name]
-            table, lag = stream.status.table, stream.status.lag
-            if table is not None:
-                _add(messages, values, table.messages)
-                _add(dead, values, table.dead_letters)
-            if lag is not None:
-                _add(files, values, lag.files)
-                _add(waits, values, _waiting_seconds(lag, now))
-        yield from (messages, dead, files, waits)
-
-
-def _add(metric: GaugeMetricFamily, labels: list[str], value: float | None) -> None:
-    """Add a figure; one that isn't known has no series."""
-    if value is not None:
-        metric.add_metric(labels, value)
-
-
-def _waiting_seconds(lag: Lag, now: datetime) -> float | None:
-    """How long the oldest record waits; 0 if none does, None if that isn't known."""
-    if lag.oldest_pending_time is not None:
-        return (now - lag.oldest_pending_time.datetime).total_seconds()
-    return 0 if 0 in (lag.files, lag.records) else None
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,17 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
+from ruamel.yaml import YAML
 
 from messagestore_core.store.handle import Store
-from support.local_runs import EXAMPLES, LocalRuns, lines, render
+from messagestore_operator.api import parse_resource
+from messagestore_operator.cluster.resource_metrics import families
+from support.local_runs import EXAMPLES, Done, LocalRuns, lines, render
 from support.stores import stored
 
 
@@ -39,6 +43,24 @@ def test_github_webhooks(local_run: LocalRuns, tmp_path: Path) -> None:
     assert job["progress"]["replayed"] == len(sent) == len(wanted) == 21
     assert {one["headers"]["x-replay-job"] for one in sent} == {"replay-pull-requests"}
     assert [one["headers"]["x-original-position"] for one in sent] == [str(one["position"]) for one in sent]
+    assert _figures(render("github-webhooks", tmp_path), done) >= {
+        *("condition", "last_success_timestamp_seconds", "last_run_seconds", "last_run_cpu_seconds"),
+        *("last_run_written_bytes", "messages", "dead_letters", "table_bytes", "table_small_files", "records"),
+        *("lag_files", "lag_seconds", "last_batch_timestamp_seconds"),
+        *("preview_messages", "preview_held_messages", "awaiting_approval"),
+        *("last_purge_timestamp_seconds", "last_purge_messages"),
+        *("replay_selected_messages", "replay_sent_messages", "replay_percent"),
+    }
+
+
+def _figures(manifests: str, done: Done) -> set[str]:
+    """The figures for Prometheus that have a series, by the statuses after a run."""
+    documents = YAML(typ="safe").load_all(manifests)
+    resources = [
+        parse_resource({**one, "status": done.status(f"{one['kind']}/{one['metadata']['name']}")}) for one in documents
+    ]
+    found = families(iter(resources), datetime.now(UTC))
+    return {family.name.removeprefix("messagestore_") for family in found if family.samples}
 
 
 def test_cloudevents(local_run: LocalRuns, tmp_path: Path) -> None:

@@ -1,0 +1,273 @@
+"""Figures of the three kinds for Prometheus, from their statuses; one that isn't known has no series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.api.messagestream_status import Lag
+from messagestore_operator.api.replayjob_status import DestinationStatus
+from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
+from messagestore_operator.api.scalars import Time
+from messagestore_operator.api.status import Condition, FinishedRun
+
+_EVERY, _STREAM = ("kind", "namespace", "name"), ("namespace", "stream")
+_POLICY, _JOB = ("namespace", "policy", "stream"), ("namespace", "job")
+_SENT = (*_JOB, "destination")
+
+
+class Figure(NamedTuple):
+    """A figure by its name; a counter's has no ``_total`` here."""
+
+    name: str
+    labels: tuple[str, ...]
+    words: str
+    counts: bool = False
+
+
+FIGURES = (
+    Figure("condition", (*_EVERY, "type", "status", "reason"), "1 for each condition of a resource as it is now."),
+    Figure(
+        "last_success_timestamp_seconds",
+        _EVERY,
+        "When a run last succeeded, of the runs that the status has. A policy over several streams: the earliest.",
+    ),
+    Figure("last_run_seconds", _EVERY, "How long the last run took that ended, from its start."),
+    Figure("last_run_cpu_seconds", _EVERY, "CPU time of the last run that ended, its executors' too."),
+    Figure("last_run_written_bytes", _EVERY, "Bytes that the last run's Spark tasks wrote."),
+    Figure("messages", _STREAM, "Messages in the store."),
+    Figure("unfinished_messages", (*_STREAM, "status"), "Messages whose lifecycle status may still change."),
+    Figure("dead_letters", _STREAM, "Dead letters in the store that are open: not redriven."),
+    Figure("dead_letters_by_reason", (*_STREAM, "reason"), "The same by reason, of the ten reasons with the most."),
+    Figure("table_bytes", _STREAM, "Size of the files of table messages."),
+    Figure("table_small_files", _STREAM, "Files of table messages that maintenance would merge."),
+    Figure(
+        "records",
+        (*_STREAM, "outcome"),
+        "Records received by what became of them: stored, duplicate, dead_lettered, filtered or discarded.",
+        counts=True,
+    ),
+    Figure(
+        "status_updates",
+        (*_STREAM, "outcome"),
+        "Status updates received by what became of them: applied, stale or dead_lettered.",
+        counts=True,
+    ),
+    Figure("records_lost", _STREAM, "Kafka records that were gone before they were read.", counts=True),
+    Figure("lag_files", _STREAM, "Files that have not been read yet. No series while that is unknown."),
+    Figure("lag_records", _STREAM, "Records that have not been read yet. No series while that is unknown."),
+    Figure(
+        "lag_seconds", _STREAM, "Age of the oldest record that has not been read yet. No series while that is unknown."
+    ),
+    Figure("last_batch_timestamp_seconds", _STREAM, "When the last batch was committed."),
+    Figure("last_maintenance_timestamp_seconds", _STREAM, "When the tables' last maintenance ended."),
+    Figure("pending_updates", _STREAM, "Status updates whose message has not arrived yet."),
+    Figure("incomplete_sequences", _STREAM, "Message sequences that are not complete."),
+    Figure("overdue_sequences", _STREAM, "Of those: the ones that wait for longer than sequences.timeout."),
+    Figure("preview_messages", _POLICY, "Messages that the last preview would remove or scrub."),
+    Figure("preview_held_messages", _POLICY, "Messages that a rule selects and a legal hold keeps."),
+    Figure("awaiting_approval", _POLICY, "Whether a preview waits for approval."),
+    Figure("last_purge_timestamp_seconds", _POLICY, "When the last purge ended."),
+    Figure("last_purge_messages", _POLICY, "Messages that the last purge removed."),
+    Figure("erasure_due_timestamp_seconds", _POLICY, "By when erased bytes must be gone. No series once they are."),
+    Figure(
+        "unsent_messages",
+        (*_POLICY, "subscription"),
+        "Messages that the last preview keeps until a subscription or a consumer has passed them.",
+    ),
+    Figure("replay_selected_messages", _JOB, "Messages that a replay has selected."),
+    Figure("replay_sent_messages", _JOB, "Messages of the selection that it has sent."),
+    Figure("replay_percent", _JOB, "Percentage of the selection that it has handled."),
+    Figure("subscription_position", _SENT, "The last global position that a destination was sent, or that it passed."),
+    Figure("subscription_lag_records", _SENT, "Selected messages that a destination was not sent yet."),
+    Figure("subscription_lag_seconds", _SENT, "How long the oldest of them has been in the store."),
+    Figure(
+        "subscription_missed", _SENT, "Messages that a purge removed before a destination was sent them.", counts=True
+    ),
+    Figure(
+        "subscription_set_aside", _SENT, "Messages that an endpoint has refused, and that were set aside.", counts=True
+    ),
+    Figure(
+        "destination_condition",
+        (*_SENT, "type", "status", "reason"),
+        "1 for each condition of a destination, as it is.",
+    ),
+)
+"""All figures, without ``messagestore_`` before their names."""
+
+
+class Sample(NamedTuple):
+    """A value of a figure; None: it isn't known."""
+
+    figure: str
+    labels: tuple[str, ...]
+    value: float | None
+
+
+Samples: TypeAlias = Iterator[Sample]
+
+
+def families(resources: Iterator[Resource], now: datetime) -> Iterator[Metric]:
+    """All figures of resources, as they are now."""
+    made = {figure.name: _family(figure) for figure in FIGURES}
+    for resource in resources:
+        for name, labels, value in _samples(resource, now):
+            if value is not None:
+                made[name].add_metric(labels, value)
+    yield from made.values()
+
+
+def _family(figure: Figure) -> GaugeMetricFamily | CounterMetricFamily:
+    make = CounterMetricFamily if figure.counts else GaugeMetricFamily
+    return make(f"messagestore_{figure.name}", figure.words, labels=figure.labels)
+
+
+def _samples(resource: Resource, now: datetime) -> Samples:
+    where = resource.metadata.namespace, resource.metadata.name
+    match resource:
+        case MessageStream(status=status) if status is not None:
+            yield from _of_every(resource, status.conditions, [[*_one(status.last_run), *status.recent_runs]])
+            yield from _of_stream(resource, where, now)
+        case RetentionPolicy(status=status) if status is not None:
+            yield from _of_every(resource, status.conditions, [_one(stream.last_run) for stream in status.streams])
+            for stream in status.streams:
+                yield from _of_policy((*where, stream.name), stream)
+        case ReplayJob(status=status) if status is not None:
+            yield from _of_every(resource, status.conditions, [[*_one(status.last_run), *status.recent_runs]])
+            yield from _of_job(resource, where)
+            for destination in status.destinations:
+                yield from _of_destination((*where, destination.name), destination, now)
+        case _:
+            return
+
+
+def _of_every(resource: Resource, conditions: tuple[Condition, ...], runs: list[list[FinishedRun]]) -> Samples:
+    """What all kinds have; ``runs`` are those of each stream of a policy, and otherwise all, the newest first."""
+    own = resource.identity
+    yield from _conditions("condition", own, conditions)
+    succeeded = [next((_seconds(run.finished_at) for run in some if run.state == "Succeeded"), None) for some in runs]
+    known = [at for at in succeeded if at is not None]
+    # One stream whose success is unknown makes that of the policy unknown.
+    yield Sample("last_success_timestamp_seconds", own, min(known) if known and len(known) == len(runs) else None)
+    ended = [run for some in runs for run in some[:1] if run.finished_at is not None]
+    last = max(ended, key=lambda run: _seconds(run.finished_at) or 0, default=None)
+    if last is not None:
+        yield Sample("last_run_seconds", own, _between(last.started_at, last.finished_at))
+        yield Sample("last_run_cpu_seconds", own, last.cpu_seconds)
+        yield Sample("last_run_written_bytes", own, last.bytes_written)
+
+
+def _of_stream(stream: MessageStream, own: tuple[str, ...], now: datetime) -> Samples:
+    status = stream.status
+    assert status is not None
+    if status.lag is not None:
+        yield from _of_lag(own, status.lag, now)
+    if (totals := status.totals) is not None:
+        for outcome, count in (
+            ("stored", totals.stored),
+            ("duplicate", totals.duplicates),
+            ("dead_lettered", totals.dead_lettered),
+            ("filtered", totals.filtered),
+            ("discarded", totals.discarded),
+        ):
+            yield Sample("records", (*own, outcome), count)
+    if (table := status.table) is not None:
+        yield Sample("messages", own, table.messages)
+        yield Sample("dead_letters", own, table.dead_letters)
+        yield Sample("table_bytes", own, table.bytes)
+        yield Sample("table_small_files", own, table.small_files)
+        for each in table.dead_letters_by_reason:
+            yield Sample("dead_letters_by_reason", (*own, each.reason), each.count)
+    if status.loss is not None:
+        yield Sample("records_lost", own, status.loss.records)
+    if status.sequences is not None:
+        yield Sample("incomplete_sequences", own, status.sequences.incomplete)
+        yield Sample("overdue_sequences", own, status.sequences.overdue)
+    yield Sample("last_batch_timestamp_seconds", own, _seconds(status.last_batch_time))
+    maintained = status.maintenance.at if status.maintenance is not None else None
+    yield Sample("last_maintenance_timestamp_seconds", own, _seconds(maintained))
+    yield from _of_lifecycle(stream, own)
+
+
+def _of_lag(own: tuple[str, ...], lag: Lag, now: datetime) -> Samples:
+    yield Sample("lag_files", own, lag.files)
+    yield Sample("lag_records", own, lag.records)
+    none = 0 in (lag.files, lag.records)
+    yield Sample("lag_seconds", own, _age(lag.oldest_pending_time, now, none=none))
+
+
+def _of_lifecycle(stream: MessageStream, own: tuple[str, ...]) -> Samples:
+    lifecycle = stream.status.lifecycle if stream.status is not None else None
+    if lifecycle is None:
+        return
+    yield Sample("pending_updates", own, lifecycle.pending)
+    yield Sample("status_updates", (*own, "applied"), lifecycle.applied)
+    yield Sample("status_updates", (*own, "stale"), lifecycle.stale)
+    yield Sample("status_updates", (*own, "dead_lettered"), lifecycle.dead_lettered)
+    if (unfinished := lifecycle.unfinished) is not None:
+        yield Sample("unfinished_messages", (*own, "RECEIVED"), unfinished.received)
+        yield Sample("unfinished_messages", (*own, "PROCESSING"), unfinished.processing)
+        yield Sample("unfinished_messages", (*own, "FAILED"), unfinished.failed)
+
+
+def _of_policy(own: tuple[str, ...], stream: PolicyStreamStatus) -> Samples:
+    yield Sample("awaiting_approval", own, stream.awaiting_approval)
+    if (preview := stream.preview) is not None:
+        yield Sample("preview_messages", own, preview.messages)
+        yield Sample("preview_held_messages", own, preview.held)
+        for unsent in preview.subscriptions:
+            yield Sample("unsent_messages", (*own, unsent.name), unsent.waiting)
+    if (purge := stream.last_purge) is not None:
+        yield Sample("last_purge_timestamp_seconds", own, _seconds(purge.at))
+        yield Sample("last_purge_messages", own, purge.purged)
+        due = purge.erase_due_by if purge.erased_at is None else None
+        yield Sample("erasure_due_timestamp_seconds", own, _seconds(due))
+
+
+def _of_job(job: ReplayJob, own: tuple[str, ...]) -> Samples:
+    status = job.status
+    assert status is not None
+    if status.selection is not None:
+        yield Sample("replay_selected_messages", own, status.selection.messages)
+    if status.progress is not None:
+        yield Sample("replay_sent_messages", own, status.progress.replayed)
+        yield Sample("replay_percent", own, status.progress.percent)
+
+
+def _of_destination(own: tuple[str, ...], destination: DestinationStatus, now: datetime) -> Samples:
+    yield from _conditions("destination_condition", own, destination.conditions)
+    if (cursor := destination.cursor) is not None:
+        yield Sample("subscription_position", own, cursor.global_position)
+        yield Sample("subscription_missed", own, cursor.missed)
+        yield Sample("subscription_set_aside", own, cursor.set_aside)
+    if (lag := destination.lag) is not None:
+        yield Sample("subscription_lag_records", own, lag.records)
+        yield Sample("subscription_lag_seconds", own, _age(lag.oldest_pending_time, now, none=lag.records == 0))
+
+
+def _conditions(figure: str, own: tuple[str, ...], conditions: tuple[Condition, ...]) -> Samples:
+    for one in conditions:
+        yield Sample(figure, (*own, one.type, one.status, one.reason), 1)
+
+
+def _one(run: FinishedRun | None) -> list[FinishedRun]:
+    return [] if run is None else [run]
+
+
+def _seconds(at: Time | None) -> float | None:
+    return None if at is None else at.datetime.timestamp()
+
+
+def _between(start: Time | None, end: Time | None) -> float | None:
+    return None if start is None or end is None else (end.datetime - start.datetime).total_seconds()
+
+
+def _age(oldest: Time | None, now: datetime, *, none: bool) -> float | None:
+    """How long the oldest waits; 0 if none does, None if that isn't known."""
+    if oldest is not None:
+        return (now - oldest.datetime).total_seconds()
+    return 0 if none else None

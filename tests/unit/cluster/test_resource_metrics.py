@@ -1,0 +1,194 @@
+"""Each kind's status is told in figures; one that isn't known has no series."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.cluster.resource_metrics import FIGURES, families
+
+EARLIER, LATER, NOW = "2026-01-05T08:00:00Z", "2026-01-05T08:00:30Z", datetime(2026, 1, 5, 9, tzinfo=UTC)
+READY = {"type": "Ready", "status": "False", "reason": "SourceMissing"}
+STREAM, POLICY, JOB = ("default", "orders"), ("default", "old", "orders"), ("default", "relay")
+
+
+def run(state: str = "Succeeded", start: str = EARLIER, end: str | None = LATER, **more: Any) -> dict[str, Any]:
+    return {"name": "r", "state": state, "startedAt": start, **({"finishedAt": end} if end else {}), **more}
+
+
+def stream(status: dict[str, Any]) -> MessageStream:
+    spec = {
+        "table": {"uri": "s3a://lake/orders"},
+        "source": {"files": {"uri": "s3a://landing/orders/"}},
+        "trigger": {"manual": {}},
+    }
+    return MessageStream.model_validate({"metadata": {"name": "orders"}, "spec": spec, "status": status})
+
+
+def policy(status: dict[str, Any]) -> RetentionPolicy:
+    spec = {"streamRefs": [{"name": "orders"}], "trigger": {"manual": {}}, "rules": [{"name": "a", "maxAge": "P1D"}]}
+    return RetentionPolicy.model_validate({"metadata": {"name": "old"}, "spec": spec, "status": status})
+
+
+def job(status: dict[str, Any]) -> ReplayJob:
+    spec = {"streamRef": {"name": "orders"}, "destination": {"files": {"uri": "s3a://lake/replayed"}}}
+    return ReplayJob.model_validate({"metadata": {"name": "relay"}, "spec": spec, "status": status})
+
+
+def series(*resources: Resource) -> dict[tuple[str, ...], float]:
+    """The value of each series, by the figure's name and the labels' values."""
+    return {
+        (sample.name.removeprefix("messagestore_"), *sample.labels.values()): sample.value
+        for family in families(iter(resources), NOW)
+        for sample in family.samples
+    }
+
+
+def test_a_stream() -> None:
+    status = {
+        "conditions": [READY],
+        "totals": {"received": 15, "stored": 1, "duplicates": 2, "deadLettered": 3, "filtered": 4, "discarded": 5},
+        "table": {
+            "messages": 7,
+            "deadLetters": 3,
+            "deadLettersByReason": [{"reason": "Unparseable", "count": 3}],
+            "bytes": 900,
+            "smallFiles": 2,
+        },
+        "lag": {"files": 2, "records": 9, "oldestPendingTime": EARLIER},
+        "loss": {"records": 11},
+        "sequences": {"incomplete": 4, "overdue": 1},
+        "lifecycle": {"applied": 1, "stale": 2, "deadLettered": 3, "pending": 4, "unfinished": {"failed": 5}},
+        "lastBatchTime": LATER,
+        "maintenance": {"at": LATER},
+        "lastRun": run("Failed", cpuSeconds=1.5, bytesWritten=77),
+        "recentRuns": [run("Failed"), run(end=EARLIER)],
+    }
+    at = datetime(2026, 1, 5, 8, tzinfo=UTC).timestamp()
+    every = ("MessageStream", *STREAM)
+    assert series(stream(status)) == {
+        ("condition", *every, "Ready", "False", "SourceMissing"): 1,
+        ("last_success_timestamp_seconds", *every): at,
+        ("last_run_seconds", *every): 30,
+        ("last_run_cpu_seconds", *every): 1.5,
+        ("last_run_written_bytes", *every): 77,
+        ("records_total", *STREAM, "stored"): 1,
+        ("records_total", *STREAM, "duplicate"): 2,
+        ("records_total", *STREAM, "dead_lettered"): 3,
+        ("records_total", *STREAM, "filtered"): 4,
+        ("records_total", *STREAM, "discarded"): 5,
+        ("messages", *STREAM): 7,
+        ("dead_letters", *STREAM): 3,
+        ("dead_letters_by_reason", *STREAM, "Unparseable"): 3,
+        ("table_bytes", *STREAM): 900,
+        ("table_small_files", *STREAM): 2,
+        ("lag_files", *STREAM): 2,
+        ("lag_records", *STREAM): 9,
+        ("lag_seconds", *STREAM): 3600,
+        ("records_lost_total", *STREAM): 11,
+        ("incomplete_sequences", *STREAM): 4,
+        ("overdue_sequences", *STREAM): 1,
+        ("last_batch_timestamp_seconds", *STREAM): at + 30,
+        ("last_maintenance_timestamp_seconds", *STREAM): at + 30,
+        ("pending_updates", *STREAM): 4,
+        ("status_updates_total", *STREAM, "applied"): 1,
+        ("status_updates_total", *STREAM, "stale"): 2,
+        ("status_updates_total", *STREAM, "dead_lettered"): 3,
+        ("unfinished_messages", *STREAM, "RECEIVED"): 0,
+        ("unfinished_messages", *STREAM, "PROCESSING"): 0,
+        ("unfinished_messages", *STREAM, "FAILED"): 5,
+    }
+
+
+def test_a_policy() -> None:
+    due, subscriptions = "2026-01-06T08:00:00Z", [{"name": "relay", "waiting": 6}]
+    one = {
+        "name": "orders",
+        "awaitingApproval": True,
+        "preview": {"id": "p", "messages": 4, "held": 2, "subscriptions": subscriptions},
+        "lastPurge": {"run": "r", "at": LATER, "purged": 3, "eraseDueBy": due},
+    }
+    found = series(policy({"streams": [one]}))
+    at = datetime(2026, 1, 5, 8, 0, 30, tzinfo=UTC).timestamp()
+    assert found == {
+        ("awaiting_approval", *POLICY): 1,
+        ("preview_messages", *POLICY): 4,
+        ("preview_held_messages", *POLICY): 2,
+        ("unsent_messages", *POLICY, "relay"): 6,
+        ("last_purge_timestamp_seconds", *POLICY): at,
+        ("last_purge_messages", *POLICY): 3,
+        ("erasure_due_timestamp_seconds", *POLICY): datetime(2026, 1, 6, 8, tzinfo=UTC).timestamp(),
+    }
+    one["lastPurge"] |= {"erasedAt": LATER}  # type: ignore[operator]
+    assert ("erasure_due_timestamp_seconds", *POLICY) not in series(policy({"streams": [one]}))
+
+
+@pytest.mark.parametrize(
+    ("runs", "seconds"),
+    [
+        ([run(end=LATER), run(end=EARLIER)], 0),
+        ([run(end=LATER), run("Failed")], None),
+        ([run(end=LATER), None], None),
+        ([], None),
+    ],
+)
+def test_a_policy_succeeded_when_all_its_streams_have(runs: list[dict[str, Any] | None], seconds: float | None) -> None:
+    streams = [{"name": f"s{n}", **({"lastRun": one} if one else {})} for n, one in enumerate(runs)]
+    found = series(policy({"streams": streams})).get(("last_success_timestamp_seconds", "RetentionPolicy", *POLICY[:2]))
+    began = datetime(2026, 1, 5, 8, tzinfo=UTC).timestamp()
+    assert (found is None) if seconds is None else found == began + seconds
+
+
+def test_a_replay_and_its_destinations() -> None:
+    eu = {
+        "name": "eu",
+        "cursor": {"globalPosition": 8, "missed": 1, "setAside": 2},
+        "lag": {"records": 3, "oldestPendingTime": EARLIER},
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Sending"}],
+    }
+    idle = {"name": "", "lag": {"records": 0}}
+    status = {
+        "selection": {"messages": 10},
+        "progress": {"replayed": 4, "percent": 40},
+        "destinations": [eu, idle],
+    }
+    assert series(job(status)) == {
+        ("replay_selected_messages", *JOB): 10,
+        ("replay_sent_messages", *JOB): 4,
+        ("replay_percent", *JOB): 40,
+        ("subscription_position", *JOB, "eu"): 8,
+        ("subscription_missed_total", *JOB, "eu"): 1,
+        ("subscription_set_aside_total", *JOB, "eu"): 2,
+        ("subscription_lag_records", *JOB, "eu"): 3,
+        ("subscription_lag_seconds", *JOB, "eu"): 3600,
+        ("destination_condition", *JOB, "eu", "Ready", "True", "Sending"): 1,
+        ("subscription_lag_records", *JOB, ""): 0,
+        ("subscription_lag_seconds", *JOB, ""): 0,
+    }
+
+
+def test_a_resource_without_a_status_has_no_series() -> None:
+    assert series(stream({}), policy({}), job({})) == {}
+
+
+@given(st.lists(st.builds(stream, st.just({"conditions": [READY | {"reason": 'a"b\\\n'}]})), max_size=2))
+def test_prometheus_reads_the_page(resources: list[MessageStream]) -> None:
+    class Page(Collector):
+        def collect(self) -> Iterable[Metric]:
+            return families(iter(resources), NOW)
+
+    registry = CollectorRegistry()
+    registry.register(Page())
+    read = {one.name: one for one in text_string_to_metric_families(generate_latest(registry).decode())}
+    assert read.keys() == {f"messagestore_{figure.name}" for figure in FIGURES}
+    assert {sample.labels["reason"] for sample in read["messagestore_condition"].samples} == (
+        {'a"b\\\n'} if resources else set()
+    )
