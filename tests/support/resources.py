@@ -448,7 +448,7 @@ def replay_to_files() -> Document:
         "globalPositions": {"from": 1, "to": 500},
         "positions": {"from": 0, "to": 20},
         **{name: values for name, values in _MATCH.items() if name != "sequenceIds"},
-        "sequences": {"ids": ["upload-3"], "completeOnly": True},
+        "sequences": {"ids": ["upload-3"], "completeOnly": True, "orOverdue": True},
         "dueForRetry": True,
         "expired": "Skip",
         "limit": 100,
@@ -508,7 +508,9 @@ def subscriptions() -> list[Document]:
     answers = _subscription("answers", {"at": "Now"})
     topic_from: Document = {"replyTo": True, "pattern": "answers[.].*"}
     answers["spec"]["destination"] = {"kafka": {"bootstrapServers": "kafka:9092", "topicFrom": topic_from}}
-    return [*(_subscription(name, start) for name, start in starts.items()), answers, going_on]
+    whole = _subscription("sequences", {"at": "Beginning"})
+    whole["spec"] |= {"order": "Sequence", "select": {"sequences": {"completeOnly": True, "orOverdue": True}}}
+    return [*(_subscription(name, start) for name, start in starts.items()), whole, answers, going_on]
 
 
 def _subscription(name: str, start: Document) -> Document:
@@ -532,7 +534,15 @@ def _replay_status() -> Document:
         "destinations": [
             {
                 "name": "audit",
-                "cursor": {"globalPosition": 812, "resets": 1, "missed": 2, "erased": 3, "expired": 4},
+                "cursor": {
+                    "globalPosition": 812,
+                    "resets": 1,
+                    "missed": 2,
+                    "erased": 3,
+                    "expired": 4,
+                    "waiting": 2,
+                    "firstWaiting": 701,
+                },
                 "lag": {"asOf": TIME, "records": 3, "oldestPendingTime": TIME},
                 "failure": {
                     "reason": "TopicMissing",

@@ -260,7 +260,22 @@ class Sequences(ContractModel):
     ids: Annotated[tuple[Identifier, ...], Field(max_length=1000)] = Field(
         default=(), description="Identifiers of sequences. If empty, all."
     )
-    complete_only: Flag = Field(default=False, description="If true, only complete sequences are selected.")
+    complete_only: Flag = Field(
+        default=False,
+        description="If true, only complete sequences are selected. With start, members wait until theirs is complete.",
+    )
+    or_overdue: Flag = Field(
+        default=False,
+        exclude_if=lambda overdue: not overdue,
+        description="With completeOnly: if true, sequences that are overdue by the stream's sequences.timeout as well.",
+    )
+
+
+class WaitingOfRound(ContractModel):
+    """The positions of messages that wait for others of their sequences, before and after a round."""
+
+    before: tuple[Count, ...] = ()
+    after: tuple[Count, ...] = ()
 
 
 class Decider(ContractModel):
@@ -296,6 +311,11 @@ class Selection(ContractModel):
     headers: Headers = {}
     reasons: tuple[str, ...] = ()
     sequences: Sequences | None = None
+    sequence_timeout: timedelta | None = Field(default=None, exclude_if=lambda timeout: timeout is None)
+    """With sequences.or_overdue: how long after its earliest message a sequence is overdue; None: never."""
+    waiting: WaitingOfRound | None = Field(default=None, exclude_if=lambda waiting: waiting is None)
+    """Of a round of a subscription of complete sequences: it sends what waited before and does not after it, and what
+    is at ``global_positions`` and does not wait after it."""
     due_for_retry: bool = False
     held_back: Literal["Retrying", "Failed"] | None = None
     """With due_for_retry: which earlier messages of the same group hold a message back. Retrying: those that will be

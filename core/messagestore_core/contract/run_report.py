@@ -299,6 +299,10 @@ class CursorState(ContractModel):
     missed: int = 0
     expired: int = 0
     set_aside: int = 0
+    waiting: int = 0
+    """Messages up to the position that wait for others of their sequences."""
+    first_waiting: int | None = None
+    """The position of the first of them."""
     lag: Lag
     taken_up: bool = False
     """Whether another resource of the same name left the cursor."""

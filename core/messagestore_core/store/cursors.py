@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from messagestore_core.contract.base import ContractModel, Count
+from messagestore_core.contract.run_document import ReplayOrder
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import FencedError, HeldStore
@@ -21,6 +22,28 @@ from messagestore_core.store.layout import CURSOR, CURSORS
 from messagestore_core.store.objects import documents_in, join, read_document
 
 _FORMAT_VERSION: Literal[1] = 1
+MOST_WAITING = 1_000_000
+"""Messages that may wait for others of their sequences, some 10 bytes each in the cursor's object."""
+
+
+class Waiting(ContractModel):
+    """Messages that wait for others of their sequences."""
+
+    positions: Annotated[tuple[Count, ...], Field(max_length=MOST_WAITING)] = ()
+    """In order."""
+    oldest_time: datetime | None = None
+    """The time of the earliest message of their sequences."""
+
+
+class Sequences(ContractModel):
+    """What a subscription of complete sequences keeps besides its position."""
+
+    run: str
+    """The run that wrote it first; a topic knows what it has been sent since by this name."""
+    after: Count
+    """The cursor's position then: what is before it was not sent by this cursor."""
+    order: ReplayOrder
+    waiting: Waiting = Waiting()
 
 
 class Round(ContractModel):
@@ -32,6 +55,8 @@ class Round(ContractModel):
     """The number of its first object of files."""
     anchored: bool = False
     """Of a continuous replay: the destination knew the cursor before the round began."""
+    waiting: Waiting | None = Field(default=None, exclude_if=lambda waiting: waiting is None)
+    """Of a subscription of complete sequences: what waits after the round."""
 
 
 class Unnoted(ContractModel):
@@ -78,6 +103,8 @@ class Cursor(ContractModel):
     set_aside: Count = 0
     parts: Count = 0
     """How many objects of files have been numbered."""
+    sequences: Sequences | None = Field(default=None, exclude_if=lambda sequences: sequences is None)
+    """Of a subscription of complete sequences."""
     round: Round | None = None
     unnoted: Unnoted | None = None
     """Of a continuous replay."""
@@ -90,6 +117,17 @@ class Cursor(ContractModel):
     def until(self) -> int:
         """The last position that may have been sent."""
         return self.round.until if self.round else self.global_position
+
+    @property
+    def waiting(self) -> Waiting:
+        """What waits for others of its sequence."""
+        return self.sequences.waiting if self.sequences else Waiting()
+
+    @property
+    def passed(self) -> int:
+        """The last position up to which nothing is left to send: that before the first that waits."""
+        waiting = self.waiting.positions
+        return min(waiting[0] - 1, self.global_position) if waiting else self.global_position
 
 
 class CursorObject:
@@ -165,10 +203,12 @@ def cursor_in(store: Store, folder: str, store_id: str) -> Cursor | None:
 def passed_by_all(cursors: Mapping[str, Cursor], head: int) -> int | None:
     """The last position that all destinations of a subscription have passed; None if one has no cursor yet.
 
+    Members of sequences that wait are not passed.
+
     A cursor ahead of the store, whose last position is ``head``, says nothing.
     """
     named = {*cursors, *(name for cursor in cursors.values() for name in cursor.beside)}
-    known = [cursor.global_position for cursor in cursors.values() if cursor.global_position <= head]
+    known = [cursor.passed for cursor in cursors.values() if cursor.global_position <= head]
     return min(known) if known and len(known) == len(named) else None
 
 
@@ -216,4 +256,27 @@ def ahead(what: str) -> RunFailedError:
         "CursorAhead",
         f"{what}: the store was laid back to an earlier state, and gives positions again that were sent; set "
         "annotation messagestore.dev/reset-to to the first position that is to be sent, or to Now",
+    )
+
+
+def too_many_wait() -> RunFailedError:
+    """The error of a subscription of complete sequences of which too many are incomplete."""
+    return RunFailedError(
+        "SequencesWait",
+        f"more than {MOST_WAITING} messages wait for others of their sequences: set select.sequences.orOverdue and the "
+        "stream's sequences.timeout, have a RetentionPolicy remove incomplete sequences, or begin behind them by "
+        "annotation messagestore.dev/reset-to",
+    )
+
+
+def of_another_kind(cursor: Cursor) -> RunFailedError:
+    """The error of a cursor of complete sequences whose subscription asks for all messages, or the other way round."""
+    was = f"of complete sequences in order {cursor.sequences.order}" if cursor.sequences else "of single messages"
+    waiting = cursor.waiting.positions
+    left = f"; {len(waiting)} messages wait, the first at {waiting[0]}" if waiting else ""
+    return RunFailedError(
+        "CursorOfAnother",
+        f"the cursor, at {cursor.global_position}, is {was}, and select.sequences.completeOnly or order now says "
+        f"otherwise{left}. Set it back, or set annotation messagestore.dev/reset-to to the first position that is to "
+        f"be sent, such as {cursor.global_position + 1}",
     )

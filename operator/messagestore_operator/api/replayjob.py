@@ -64,6 +64,8 @@ class PositionRange(run_document.Interval, Model):
 class SequenceSelection(run_document.Sequences, Model):
     """Members of message sequences."""
 
+    validations = (rules.SEQUENCES,)
+
 
 class Select(Model):
     """Which messages are replayed: those that meet all given conditions. Without conditions, all."""

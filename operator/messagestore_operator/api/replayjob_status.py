@@ -85,6 +85,10 @@ class CursorStatus(StatusModel):
     erased: Count = Field(default=0, description="Messages that were erased before they were sent.")
     expired: Count = Field(default=0, description="Selected messages that were skipped because they had expired.")
     set_aside: Count = Field(default=0, description="Messages that an HTTP endpoint refused, and that were set aside.")
+    waiting: Count = Field(
+        default=0, description="Messages up to globalPosition that wait for others of their sequences."
+    )
+    first_waiting: Count | None = Field(default=None, description="The global position of the first that waits.")
 
 
 class SubscriptionLag(StatusModel):

@@ -496,6 +496,12 @@ _ONLY_ATTRIBUTES = (
     "!self.select.dueForRetry && (!has(self.mark) || self.mark.headers.all(name, name.matches('^[a-z0-9]+$')))"
 )
 """Whether nothing is marked that no attribute of an event can say; see ``_has_only_attributes``."""
+_COMPLETE = "(has(self.select.sequences) && self.select.sequences.completeOnly)"
+SEQUENCES = ValidationRule(
+    message="orOverdue needs completeOnly: without it all sequences are selected",
+    cel="!self.orOverdue || self.completeOnly",
+    holds=lambda sequences: not sequences.or_overdue or sequences.complete_only,
+)
 REPLAY_TRIGGER = exactly_one("interval", "schedule", "continuous", "manual")
 
 
@@ -656,9 +662,28 @@ REPLAY = (
         holds=lambda spec: spec.start is None or len(spec.select.statuses) == 0,
     ),
     ValidationRule(
-        message="with start, there is neither select.sequences nor order Sequence: a sequence may come in two rounds",
-        cel="!has(self.start) || !has(self.select.sequences) && self.order != 'Sequence'",
-        holds=lambda spec: spec.start is None or (spec.select.sequences is None and spec.order != "Sequence"),
+        message="with start, order Sequence needs select.sequences.completeOnly: a sequence may come in two rounds",
+        cel=f"!has(self.start) || self.order != 'Sequence' || {_COMPLETE}",
+        holds=lambda spec: spec.start is None or spec.order != "Sequence" or _is_complete_only(spec.select),
+    ),
+    ValidationRule(
+        message="with start and select.sequences.completeOnly, set trigger interval, schedule or manual: a continuous "
+        "run sends by position, and members that waited come behind others",
+        cel=f"!has(self.start) || !{_COMPLETE} || !has(self.trigger) || !has(self.trigger.continuous)",
+        holds=lambda spec: (
+            spec.start is None
+            or not _is_complete_only(spec.select)
+            or spec.trigger is None
+            or spec.trigger.continuous is None
+        ),
+    ),
+    _of_each(
+        message="with start and select.sequences.completeOnly, give destination.kafka.topic: what no topic of "
+        "topicFrom takes is noted by position, and members that waited come behind others",
+        cel=lambda to: f"!has(self.start) || !{_COMPLETE} || !has({to}.kafka) || has({to}.kafka.topic)",
+        holds=lambda spec, to: (
+            spec.start is None or not _is_complete_only(spec.select) or to.kafka is None or to.kafka.topic is not None
+        ),
     ),
     ValidationRule(
         message="a replay with a trigger never ends: it has neither activeDeadline nor ttlAfterFinished",
@@ -671,6 +696,10 @@ REPLAY = (
 def _has_only_attributes(spec: Any) -> bool:
     names = () if spec.mark is None else spec.mark.headers
     return not spec.select.due_for_retry and all(re.fullmatch("[a-z0-9]+", name) for name in names)
+
+
+def _is_complete_only(select: Any) -> bool:
+    return select.sequences is not None and select.sequences.complete_only
 
 
 def _ends(select: Any) -> bool:

@@ -22,6 +22,7 @@ TERMINAL = frozenset(
     {
         Reason.ARCHIVE_TAKEN,
         Reason.CURSOR_AHEAD,
+        Reason.CURSOR_OF_ANOTHER,
         Reason.CURSOR_UNKNOWN,
         Reason.DESTINATION_NOT_EMPTY,
         Reason.FOLDERS_OVERLAP,
@@ -49,6 +50,7 @@ LASTING = frozenset(
         Reason.HTTP_REFUSED,
         Reason.KAFKA_DENIED,
         Reason.SECRET_MISSING,
+        Reason.SEQUENCES_WAIT,
         Reason.STORAGE_DENIED,
         Reason.STORAGE_MISSING,
         Reason.TOPIC_MISSING,

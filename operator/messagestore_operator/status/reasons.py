@@ -377,6 +377,19 @@ class Reason(StrEnum):
         "Set annotation `messagestore.dev/reset-to` to the first position that is to be sent, or to `Now` "
         "([replay.md](replay.md#subscriptions)).",
     )
+    CURSOR_OF_ANOTHER = (
+        "CursorOfAnother",
+        "`select.sequences.completeOnly`, or with it `order`, is another one than when the subscription's cursor was "
+        "made. Nothing is sent.",
+        "Set it back, or set annotation `messagestore.dev/reset-to` to the first position that is to be sent; the "
+        "message says where the cursor is, and what waits ([replay.md](replay.md#complete-sequences)).",
+    )
+    SEQUENCES_WAIT = (
+        "SequencesWait",
+        "More than a million messages wait for others of their sequences. The subscription sends nothing more.",
+        "Set `select.sequences.orOverdue` and the stream's `sequences.timeout`, or have a RetentionPolicy remove "
+        "messages of incomplete sequences ([replay.md](replay.md#complete-sequences)).",
+    )
     REPLAY_CHANGED = (
         "ReplayChanged",
         "A replay was resumed with another selection, or its store was deleted and created again.",

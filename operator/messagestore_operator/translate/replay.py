@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from messagestore_core.addresses import Reach
@@ -81,10 +81,17 @@ def _subscription(job: ReplayJob) -> contract.Subscription | None:
 
 
 def _selection(select: Select, stream: MessageStream) -> contract.Selection:
-    if not select.due_for_retry:
-        return as_document(contract.Selection, select)
-    grouped_by = "stream_name" if stream.spec.retry.order == "PerStream" else "correlation_id"
-    return as_document(contract.Selection, select, held_back=_held_back(stream), grouped_by=grouped_by)
+    of_stream: dict[str, object] = {"sequence_timeout": _overdue_after(select, stream)}
+    if select.due_for_retry:
+        grouped_by = "stream_name" if stream.spec.retry.order == "PerStream" else "correlation_id"
+        of_stream |= {"held_back": _held_back(stream), "grouped_by": grouped_by}
+    return as_document(contract.Selection, select, **of_stream)
+
+
+def _overdue_after(select: Select, stream: MessageStream) -> timedelta | None:
+    """How long after its earliest message a sequence is sent though it is incomplete; None: never."""
+    timeout = stream.spec.sequences.timeout if stream.spec.sequences else None
+    return timeout.timedelta if timeout and select.sequences and select.sequences.or_overdue else None
 
 
 def _held_back(stream: MessageStream) -> Literal["Retrying", "Failed"] | None:

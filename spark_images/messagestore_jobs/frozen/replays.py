@@ -282,8 +282,10 @@ def digest(task: ReplayTask, table: str) -> str:
         ),
         True,
     )
-    # The stream's spec says how groups are held back, and may change.
-    request = task.model_dump(mode="json", exclude={**changing, "select": {"held_back", "grouped_by"}})
+    # The stream's spec says how groups are held back, and when a sequence is overdue, and may change. What waits is in
+    # the cursor.
+    of_others = {"held_back", "grouped_by", "sequence_timeout", "waiting"}
+    request = task.model_dump(mode="json", exclude={**changing, "select": of_others})
     text = json.dumps([request, _shape(task), table], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import now
-from messagestore_core.contract.base import MAX_COUNT
 from messagestore_core.contract.run_document import (
     FilesDestination,
     HttpDestination,
@@ -36,7 +35,9 @@ from messagestore_jobs.replay.selection import check
 from messagestore_jobs.replay.sending import freeze_order
 from messagestore_jobs.replay.source import Source, is_gone
 from messagestore_jobs.replay.stream import StreamDelivery
+from messagestore_jobs.replay.waiting import Positions, are_of_round, count_of_round, of_round
 
+_NO_SELECTORS = {"held_back", "grouped_by", "sequence_timeout", "waiting"}
 REPLAY = "Replay"
 """The action of a replay of messages in the audit."""
 
@@ -119,16 +120,15 @@ def _frozen(source: Source, run: Run, delivery: Delivery, destination_id: str | 
     found = {"destination_id": destination_id, "withheld": source.withheld()}
     frozen = delivery.fit(source, freeze(source, run.run, task_digest).model_copy(update=found))
     if frozen.restores and source.task.select == Selection():
-        frozen = frozen.model_copy(update={"erased": _erased(source, source.frozen_table(), 0, MAX_COUNT)})
+        erased = _erased(source, source.frozen_table(), erased_positions(source.store))
+        frozen = frozen.model_copy(update={"erased": erased})
     return freeze_order(source, frozen, delivery.state)
 
 
 def with_missed(source: Source, frozen: Frozen) -> Frozen:
     """The frozen range of a subscription, with how many of its messages have left the store before."""
-    within = source.task.select.global_positions
-    assert within is not None
-    first, last = within.from_ or 0, within.to or 0
-    rows = source.frozen_table().where(F.col("global_position").between(first, last)).select("global_position")
+    select = source.task.select
+    rows = of_round(source.frozen_table(), select).select("global_position")
     try:
         present = rows.count()
     except Exception as error:
@@ -136,14 +136,13 @@ def with_missed(source: Source, frozen: Frozen) -> Frozen:
             raise
         # An erasure has removed the version, and with it what was missing in it.
         return frozen.model_copy(update={"missed": 0, "erased": 0})
-    gone = _erased(source, rows, first, last)
-    return frozen.model_copy(update={"missed": last - first + 1 - present - gone, "erased": gone})
-
-
-def _erased(source: Source, rows: DataFrame, first: int, last: int) -> int:
-    """How many messages of a range of positions were erased, and are not among the rows."""
     erased = erased_positions(source.store)
-    erased = erased[(erased >= first) & (erased <= last)]
+    gone = _erased(source, rows, erased[are_of_round(erased, select)])
+    return frozen.model_copy(update={"missed": count_of_round(select) - present - gone, "erased": gone})
+
+
+def _erased(source: Source, rows: DataFrame, erased: Positions) -> int:
+    """How many of these erased messages are not among the rows."""
     if not len(erased):
         return 0
     tombstones = source.spark.createDataFrame(pa.table({"global_position": erased}))
@@ -192,7 +191,7 @@ def counts_of(store: HeldStore, selected: int, sent: ReplayProgress) -> dict[str
 
 def detail_of(document: RunDocument, task: ReplayTask) -> dict[str, Any]:
     """The names of selecting fields, and a digest of the task, as values may name what is erased one day."""
-    given = Selection.model_dump(task.select, by_alias=True, exclude_defaults=True, exclude={"held_back", "grouped_by"})
+    given = Selection.model_dump(task.select, by_alias=True, exclude_defaults=True, exclude=_NO_SELECTORS)
     return {
         "job": task.job_id,
         "origin": task.origin,

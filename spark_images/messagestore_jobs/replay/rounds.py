@@ -36,6 +36,8 @@ class Reached(NamedTuple):
     position: int = 0
     rounds: int = 0
     parts: int = 0
+    sent: int = 0
+    """Records of all rounds since the cursor was made or moved, where positions don't tell."""
 
 
 def round_delivery(run: Run, cursor: Cursor) -> Delivery:
@@ -44,13 +46,13 @@ def round_delivery(run: Run, cursor: Cursor) -> Delivery:
     if isinstance(to, FilesDestination):
         return FilesRound(run, task.job_id, to, cursor)
     if isinstance(to, KafkaDestination):
-        return KafkaRound(run, to, cursor)
+        return KafkaRound(run, to, cursor) if cursor.sequences is None else KafkaSequences(run, to, cursor)
     return delivery_of(run)
 
 
 def reached_by(delivery: Delivery) -> Reached:
     """What the destination of a round knows."""
-    return delivery.reached() if isinstance(delivery, FilesRound | KafkaRound) else Reached()
+    return delivery.reached() if isinstance(delivery, FilesRound | KafkaRound | KafkaSequences) else Reached()
 
 
 class FilesRound(FilesDelivery):
@@ -108,8 +110,7 @@ class KafkaRound(KafkaDelivery):
     def __init__(self, run: Run, destination: KafkaDestination, cursor: Cursor) -> None:
         super().__init__(run, task_of(run), destination, cursor)
         self._cursor, self._is_started = cursor, False
-        name = own_name(cursor.subscription.replace("/", "."), cursor.destination)
-        self._own = f"messagestore-{name}-{cursor.store}"
+        self._own = _group(cursor)
 
     def reached(self) -> Reached:
         """What transactions have committed."""
@@ -185,6 +186,51 @@ class KafkaRound(KafkaDelivery):
         return self._sender
 
 
+class KafkaSequences(KafkaDelivery):
+    """Sends complete sequences to a topic in transactions that commit how many records all rounds have sent.
+
+    A position would not tell, as members of sequences that waited come behind messages with higher positions.
+    """
+
+    def __init__(self, run: Run, destination: KafkaDestination, cursor: Cursor) -> None:
+        super().__init__(run, task_of(run), destination)
+        assert cursor.sequences is not None
+        self._own, self._since, self._before = _group(cursor), cursor.sequences.run, cursor.sent
+
+    def reached(self) -> Reached:
+        """What transactions have committed."""
+        try:
+            return Reached(sent=self._opened().sent())
+        except Py4JJavaError as error:
+            raise failure_of(error, self._to) from error
+        finally:
+            self.close()
+
+    @override
+    def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
+        return super().undelivered(part, self._before + first)
+
+    @override
+    def _send(self, name: str, first: int, messages: int, unchanged: Callable[[], bool]) -> bool:
+        return super()._send(name, self._before + first, messages, unchanged)
+
+    @override
+    def _open(self) -> JavaObject:
+        if self._sender is None and (frozen := self.state.begun()) is not None:
+            self._check_same(frozen)
+        return self._opened()
+
+    def _opened(self) -> JavaObject:
+        if self._sender is None:
+            self._sender = self._make_sender(self._own, f"{self._own}-{self._since}", by_position=False)
+        return self._sender
+
+
+def _group(cursor: Cursor) -> str:
+    """The consumer group of a destination of a subscription, by whose offset it knows what was sent."""
+    return f"messagestore-{own_name(cursor.subscription.replace('/', '.'), cursor.destination)}-{cursor.store}"
+
+
 class KafkaOutlet(KafkaRound):
     """The topic of a continuous replay, which stages nothing and keeps its connections open."""
 
@@ -242,6 +288,8 @@ def refuse_ahead(cursor: Cursor, head: int, known: Reached) -> None:
         raise ahead(f"the topic has records up to global position {known.position}, the cursor is at {cursor.until}")
     if cursor.round is not None and cursor.round.anchored and known.resets < 0:
         raise unknown(cursor)
+    if cursor.round is None and known.sent > cursor.sent:
+        raise ahead(f"the topic has been sent {known.sent} records, the cursor says {cursor.sent}")
     last = cursor.round.number if cursor.round else cursor.rounds
     if known.rounds > last:
         raise ahead(f"the folder has the manifest of round {known.rounds}, the cursor is at round {last}")

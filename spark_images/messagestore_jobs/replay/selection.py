@@ -13,6 +13,7 @@ from messagestore_core.envelope import READ
 from messagestore_core.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS, SUBSCRIPTION_COLUMNS
 from messagestore_core.predicate.spark import condition
 from messagestore_jobs.frozen.orders import BY_FAILURE, BY_POSITION, BY_SEQUENCE, Order
+from messagestore_jobs.replay.waiting import goes, is_complete_only, of_round
 from messagestore_jobs.rows.matching import all_of, compiled, instant, matches, undecided
 from messagestore_jobs.sequences import states
 
@@ -56,7 +57,7 @@ def lasts(selection: Selection) -> bool:
     """Whether the selection always matches the same messages, even if the lifecycle or scrubs change them."""
     if selection.statuses or selection.headers or selection.due_for_retry:
         return False
-    if selection.sequences is not None and selection.sequences.complete_only:
+    if is_complete_only(selection):
         return False
     if selection.routing is not None and selection.routing.deciders:
         return False
@@ -66,13 +67,15 @@ def lasts(selection: Selection) -> bool:
 
 def selected_messages(messages: DataFrame, selection: Selection, now: datetime) -> DataFrame:
     """The messages that match all selectors; the limit is applied later, in order."""
+    if selection.waiting is not None:
+        return of_round(messages.where(matches_anywhere(selection)), selection)
     rows = messages.where(matches_all(selection))
     if selection.due_for_retry:
         rows = due_for_retry(rows, messages, selection, now)
-    if selection.sequences is not None and selection.sequences.complete_only:
+    if selection.sequences is not None and is_complete_only(selection):
         ids = selection.sequences.ids
         candidates = messages.where(F.col("sequence_id").isin(*ids)) if ids else messages
-        rows = rows.join(states(candidates).where("complete"), "sequence_id", "left_semi")
+        rows = rows.join(states(candidates).where(goes(selection, now)), "sequence_id", "left_semi")
     return rows.select(*messages.columns)
 
 
@@ -82,6 +85,11 @@ def matches_all(selection: Selection) -> Column:
     if selection.routing is not None and selection.routing.deciders:
         return all_of([*_base(selection), all_of(routed) | F.col(REFUSED)])
     return all_of([*_base(selection), *routed])
+
+
+def matches_anywhere(selection: Selection) -> Column:
+    """Like ``matches_all``, of messages at any position."""
+    return matches_all(selection.model_copy(update={"global_positions": None}))
 
 
 def decided_by(messages: DataFrame, selection: Selection, decider: Decider) -> DataFrame:
@@ -134,7 +142,8 @@ def due_for_retry(rows: DataFrame, messages: DataFrame, selection: Selection, no
 
 
 def _base(selection: Selection) -> list[Column]:
-    return [matches(_match(selection)), *_within(selection)]
+    of_sequences = [F.col("sequence_id").isNotNull()] if is_complete_only(selection) else []
+    return [matches(_match(selection)), *_within(selection), *of_sequences]
 
 
 def _routed(routing: Routing | None) -> list[Column]:

@@ -10,11 +10,28 @@ from dataclasses import dataclass
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import in_utc, now
-from messagestore_core.contract.run_document import Interval, StartPoint, StreamDestination
+from messagestore_core.contract.run_document import (
+    Interval,
+    ReplayOrder,
+    StartPoint,
+    StreamDestination,
+    WaitingOfRound,
+)
 from messagestore_core.contract.run_report import CursorState, Lag, ReplayOutcome, ReplayProgress
 from messagestore_core.store.audit import note
-from messagestore_core.store.cursors import Cursor, CursorObject, Round, ahead, cursor_in, own_name, undecidable
-from messagestore_core.store.delta_log import next_global_position
+from messagestore_core.store.cursors import (
+    Cursor,
+    CursorObject,
+    Round,
+    Sequences,
+    Waiting,
+    ahead,
+    cursor_in,
+    of_another_kind,
+    own_name,
+    undecidable,
+)
+from messagestore_core.store.delta_log import has_any, next_global_position
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import exists, store_id
 from messagestore_core.store.layout import REPLAYS
@@ -24,8 +41,9 @@ from messagestore_jobs.replay.begin import begin, note_replay, nothing, source_o
 from messagestore_jobs.replay.chunks import Delivery
 from messagestore_jobs.replay.removed import forget_removed
 from messagestore_jobs.replay.rounds import FilesRound, reached_by, refuse_ahead, round_delivery
-from messagestore_jobs.replay.selection import check_subscription, decided_by, is_undecided
+from messagestore_jobs.replay.selection import check_subscription, decided_by, is_undecided, matches_anywhere
 from messagestore_jobs.replay.sending import ReplayControl, Sending
+from messagestore_jobs.replay.waiting import as_kept, falls_due, is_complete_only, who_waits
 from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.tables import read_table
 
@@ -61,14 +79,15 @@ class SubscriptionRun:
         """Send one round, or two if one was begun before.
 
         Raises:
-            RunFailedError: all is sent up to a message of which its condition doesn't say whether it goes here.
+            RunFailedError: all is sent up to a message of which its condition doesn't say whether it goes here; or the
+                cursor is one of complete sequences, and the task asks for single messages, or the other way round.
         """
         opened = self.open()
         if opened is None:
             return nothing()
         outcome, cursor = self.finish(opened[0])
         undecided = None
-        if outcome.complete and not outcome.progress.failed and self.head() != cursor.global_position:
+        if outcome.complete and not outcome.progress.failed and self._has_more(cursor):
             undecided = self._undecided(cursor)
             cursor = self._begin(cursor, self.decided(cursor, self.head() if undecided is None else undecided - 1))
             if cursor.round is not None:
@@ -90,6 +109,8 @@ class SubscriptionRun:
             return None
         taken_up = found is not None and not found.removed and found.job != self._task.job_id
         cursor = self._reset(cursor).model_copy(update={"job": self._task.job_id, "beside": self._asked.beside})
+        if (cursor.sequences.order if cursor.sequences else None) != self._waits_in():
+            raise of_another_kind(cursor)
         if cursor != found:
             self.write(cursor)
         return cursor, taken_up
@@ -105,8 +126,11 @@ class SubscriptionRun:
         """Send the rest of a round that an earlier run began."""
         if cursor.round is None:
             return nothing(), cursor
-        known = reached_by(round_delivery(self.round_run(cursor, cursor.round.number), cursor))
-        refuse_ahead(cursor, self.head(), known)
+        delivery = round_delivery(self.round_run(cursor, cursor.round.number), cursor)
+        refuse_ahead(cursor, self.head(), reached_by(delivery))
+        if cursor.sequences is not None and delivery.ended() is None and delivery.state.begun() is None:
+            # Nothing of it is sent, and what waits was decided by the spec of then.
+            return nothing(), cursor.model_copy(update={"round": None})
         return self._go_on(cursor)
 
     def head(self) -> int:
@@ -116,6 +140,32 @@ class SubscriptionRun:
     def write(self, cursor: Cursor) -> None:
         """Write the cursor, as this run's."""
         self._object.write(cursor.model_copy(update={"run": self.run.run}))
+
+    def _has_more(self, cursor: Cursor) -> bool:
+        """Whether something is behind the cursor, or may be overdue that waits."""
+        return self.head() != cursor.global_position or self._falls_due(cursor)
+
+    def _falls_due(self, cursor: Cursor) -> bool:
+        return falls_due(cursor.waiting, self._task.select, self.run.as_of)
+
+    def _waits_in(self) -> ReplayOrder | None:
+        """The order of a subscription of complete sequences; None of another."""
+        return self._task.order if is_complete_only(self._task.select) else None
+
+    def _sequences_from(self, position: int) -> Sequences | None:
+        """What a cursor at a new position keeps of sequences."""
+        order = self._waits_in()
+        return Sequences(run=self.run.run, after=position, order=order) if order is not None else None
+
+    def _waiting(self, cursor: Cursor, until: int) -> Waiting | None:
+        """What waits after a round up to a position; None if the subscription sends single messages."""
+        if cursor.sequences is None:
+            return None
+        if not has_any(self._store, "sequence_id"):
+            return Waiting()
+        select = self._task.select
+        messages = read_table(self.run.spark, self._store, "messages")
+        return as_kept(who_waits(messages, matches_anywhere(select), select, cursor, until, self.run.as_of))
 
     def _new(self, removed: Cursor | None) -> Cursor | None:
         """A new cursor before the first message to send; None if that has no position yet.
@@ -145,6 +195,7 @@ class SubscriptionRun:
             global_position=position,
             # One of several destinations begins at its start, though the others were moved before.
             reset=reset,
+            sequences=self._sequences_from(position),
             run=self.run.run,
             job=self._task.job_id,
         )
@@ -190,7 +241,8 @@ class SubscriptionRun:
         position = self._before(asked.to, head)
         if position is None or position > head:
             raise ahead(f"reset-to {asked.value} is behind the store's last global position {head}")
-        moved = self._behind(cursor, cursor.model_copy(update={"global_position": position, "reset": asked.value}))
+        news = {"global_position": position, "reset": asked.value, "sequences": self._sequences_from(position)}
+        moved = self._behind(cursor, cursor.model_copy(update=news))
         self._note_reset(asked.value, moved.resets, cursor.global_position, position)
         if (number := cursor.round.number if cursor.round else None) is not None:
             self._forget(round_delivery(self.round_run(cursor, number), cursor), number)
@@ -232,9 +284,10 @@ class SubscriptionRun:
         number = cursor.rounds + 1
         known = reached_by(round_delivery(self.round_run(cursor, number), cursor))
         refuse_ahead(cursor, self.head(), known)
-        if until == cursor.global_position:
+        if until == cursor.global_position and not self._falls_due(cursor):
             return cursor
-        following = Round(number=number, until=until, first_part=max(cursor.parts, known.parts))
+        waiting = self._waiting(cursor, until)
+        following = Round(number=number, until=until, first_part=max(cursor.parts, known.parts), waiting=waiting)
         begun = cursor.model_copy(update={"round": following})
         self.write(begun)
         return begun
@@ -263,12 +316,16 @@ class SubscriptionRun:
         if ended is not None:
             return note_replay(this, ended)
         task, begun = task_of(this), delivery.state.begun()
-        if begun is not None and begun.task != digest(task, self._store.uri):
-            if (chunks := delivery.state.chunks()) and (last := chunks[-1].last_global_position) is not None:
+        if begun is not None and begun.task != (asked := digest(task, self._store.uri)):
+            if cursor.sequences is not None:
+                # What goes is listed, and no position parts what went from the rest.
+                delivery.state.freeze(begun.model_copy(update={"task": asked}))
+            elif (chunks := delivery.state.chunks()) and (last := chunks[-1].last_global_position) is not None:
                 source = source_of(self.round_run(_until(cursor, last), cursor.round.number), begun)
                 sending = Sending(source, with_missed(source, begun), delivery, self.run.progress, self.control)
                 return note_replay(this, sending.cut_short())
-            delivery.state.remove()
+            else:
+                delivery.state.remove()
         source, frozen = begin(this, delivery)
         if not frozen.splits:
             delivery.state.remove()
@@ -291,6 +348,7 @@ class SubscriptionRun:
                 "set_aside": cursor.set_aside + sent.set_aside,
                 "expired": cursor.expired + sent.expired,
                 "parts": delivery.next_part() if isinstance(delivery, FilesRound) else cursor.parts,
+                "sequences": _after(cursor.sequences, cursor.round),
                 "round": None,
             }
         )
@@ -320,7 +378,11 @@ class SubscriptionRun:
     def round_run(self, cursor: Cursor, number: int) -> Run:
         """A round, which is a replay of the positions behind the cursor."""
         behind = Interval.model_validate({"from": cursor.global_position + 1, "to": cursor.until})
-        select = self._task.select.model_copy(update={"global_positions": behind})
+        waiting = None
+        if cursor.sequences is not None:
+            after = _after(cursor.sequences, cursor.round) or cursor.sequences
+            waiting = WaitingOfRound(before=cursor.waiting.positions, after=after.waiting.positions)
+        select = self._task.select.model_copy(update={"global_positions": behind, "waiting": waiting})
         return with_task(self.run, {"job_id": self._round_job(number), "request_digest": None, "select": select})
 
     def lag(self, cursor: Cursor) -> Lag:
@@ -338,13 +400,23 @@ class SubscriptionRun:
 
 def state_of(cursor: Cursor, lag: Lag, *, taken_up: bool) -> CursorState:
     """The cursor in a report."""
-    return CursorState(**cursor.model_dump(include=set(CursorState.model_fields)), lag=lag, taken_up=taken_up)
+    same = cursor.model_dump(include=CursorState.model_fields.keys() - {"waiting"})
+    waiting = cursor.waiting.positions
+    first = waiting[0] if waiting else None
+    return CursorState(**same, waiting=len(waiting), first_waiting=first, lag=lag, taken_up=taken_up)
 
 
 def with_state(outcome: ReplayOutcome, cursor: Cursor, lag: Lag, *, taken_up: bool) -> ReplayOutcome:
     """The outcome with the cursor."""
     state = state_of(cursor, lag, taken_up=taken_up)
     return outcome.model_copy(update={"cursor": state, "round": cursor.rounds, "redelivered": cursor.sent})
+
+
+def _after(sequences: Sequences | None, ended: Round | None) -> Sequences | None:
+    """What a cursor keeps of sequences after a round."""
+    if sequences is None or ended is None or ended.waiting is None:
+        return sequences
+    return sequences.model_copy(update={"waiting": ended.waiting})
 
 
 def _until(cursor: Cursor, position: int) -> Cursor:

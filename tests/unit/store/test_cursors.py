@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from messagestore_core.contract.stores import Table
-from messagestore_core.store.cursors import Cursor, CursorObject, passed_by_all, read_cursors
+from messagestore_core.store.cursors import Cursor, CursorObject, Sequences, Waiting, passed_by_all, read_cursors
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import FencedError, HeldStore
 from messagestore_core.store.folder import store_id
@@ -40,6 +40,15 @@ def test_it_is_read_as_it_was_written(table: Table, tmp_path: Path) -> None:
     assert opened(table).read() == cursor(5)
     assert [str(path.relative_to(tmp_path / "store")) for path in tmp_path.rglob("cursor*")] == [NAME]
     assert is_run_state(NAME)
+
+
+def test_what_waits_for_others_of_its_sequence_is_not_passed() -> None:
+    waiting = Waiting(positions=(3, 5))
+    kept = Sequences(run="run-1", after=0, order="PerStream", waiting=waiting)
+    waits, other = cursor(7, sequences=kept, destination="eu"), cursor(6, destination="rest")
+    assert passed_by_all({"eu": waits, "rest": other}, 9) == 2
+    assert passed_by_all({"": cursor(7, sequences=kept.model_copy(update={"waiting": Waiting()}))}, 9) == 7
+    assert passed_by_all({"": waits}, 6) is None
 
 
 @pytest.mark.parametrize(

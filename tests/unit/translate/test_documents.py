@@ -266,6 +266,15 @@ def test_replay(spec: dict[str, Any], path: str, expected: Any) -> None:
     assert at(replay(job(**spec), stream()), path) == expected
 
 
+def test_sequences_are_overdue_as_the_stream_says_if_those_are_sent() -> None:
+    timed, untimed = stream(sequences={"timeout": "PT1H"}), stream()
+    asked = {"select": {"sequences": {"completeOnly": True, "orOverdue": True}}}
+    complete = {"select": {"sequences": {"completeOnly": True}}}
+    cases = [(asked, timed), (asked, untimed), (complete, timed)]
+    found = [at(replay(job(**spec), of), "select.sequence_timeout") for spec, of in cases]
+    assert found == [timedelta(hours=1), None, None]
+
+
 def test_a_target_brings_how_it_takes_records_in() -> None:
     adopted = {"annotations": {"messagestore.dev/adopt-table": "s3a://lake/other/"}}
     target = stream("other", envelope={"format": "CloudEvents"}, metadata=adopted)
