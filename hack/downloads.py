@@ -1,6 +1,6 @@
 """Jars of Maven, packages of npm and of Debian, got once: into the project's cache folder, or where Debian has them.
 
-python3 -m hack.downloads [kafka] [junit] [postgresql] [message-db] [webhook]    get what is missing, print each folder
+python3 -m hack.downloads [NAME...]    get what is missing of FOLDERS, print the folder of each
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def _installed() -> Path | None:
     return initdbs[-1].parent if initdbs else None
 
 
-def webhook() -> Path:
-    """The folder of webhook, a receiver of webhooks; a missing one is installed by Debian's package."""
-    debian.need({"webhook": "webhook"})
-    found = shutil.which("webhook")
+def of_debian(program: str, package: str) -> Path:
+    """The folder of a program; a missing one is installed by Debian's package."""
+    debian.need({program: package})
+    found = shutil.which(program)
     if found is None:
-        raise SystemExit("Debian's package webhook has put no webhook on the PATH")
+        raise SystemExit(f"Debian's package {package} has put no {program} on the PATH")
     return Path(found).parent
 
 
@@ -98,7 +98,8 @@ FOLDERS: Mapping[str, Callable[[], Path]] = {
     "junit": lambda: jars_folder("junit", "6.0.1"),
     "postgresql": postgresql,
     "message-db": lambda: package_folder("@eventide/message-db", *_MESSAGE_DB) / "database",
-    "webhook": webhook,
+    "webhook": lambda: of_debian("webhook", "webhook"),
+    "promtool": lambda: of_debian("promtool", "prometheus"),
 }
 
 

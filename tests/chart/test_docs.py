@@ -35,8 +35,9 @@ def _rows(schema: dict[str, Any], values: dict[str, Any], path: str = "") -> lis
         if "properties" in node and isinstance(value, dict):
             found += _rows(node, value, place)
         else:
-            about = node["description"].removesuffix(".")
-            found.append((place, f": `{json.dumps(value)}`" if value not in ("", {}, [], None) else "", about))
+            about, shown = node["description"].removesuffix("."), json.dumps(value)
+            is_short = value not in ("", {}, [], None) and len(shown) < 300
+            found.append((place, f": `{shown}`" if is_short else "", about))
     return found
 
 

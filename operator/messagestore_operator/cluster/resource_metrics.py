@@ -36,6 +36,7 @@ FIGURES = (
         _EVERY,
         "When a run last succeeded, of the runs that the status has. A policy over several streams: the earliest.",
     ),
+    Figure("last_run_failed", _EVERY, "Whether the last run that ended failed; of a policy, on any of its streams."),
     Figure("last_run_seconds", _EVERY, "How long the last run took that ended, from its start."),
     Figure("last_run_cpu_seconds", _EVERY, "CPU time of the last run that ended, its executors' too."),
     Figure("last_run_written_bytes", _EVERY, "Bytes that the last run's Spark tasks wrote."),
@@ -156,6 +157,7 @@ def _of_every(resource: Resource, conditions: tuple[Condition, ...], runs: list[
     ended = [run for some in runs for run in some[:1] if run.finished_at is not None]
     last = max(ended, key=lambda run: _seconds(run.finished_at) or 0, default=None)
     if last is not None:
+        yield Sample("last_run_failed", own, any(run.state == "Failed" for run in ended))
         yield Sample("last_run_seconds", own, _between(last.started_at, last.finished_at))
         yield Sample("last_run_cpu_seconds", own, last.cpu_seconds)
         yield Sample("last_run_written_bytes", own, last.bytes_written)

@@ -77,6 +77,7 @@ def test_a_stream() -> None:
     assert series(stream(status)) == {
         ("condition", *every, "Ready", "False", "SourceMissing"): 1,
         ("last_success_timestamp_seconds", *every): at,
+        ("last_run_failed", *every): 1,
         ("last_run_seconds", *every): 30,
         ("last_run_cpu_seconds", *every): 1.5,
         ("last_run_written_bytes", *every): 77,
@@ -145,6 +146,13 @@ def test_a_policy_succeeded_when_all_its_streams_have(runs: list[dict[str, Any] 
     found = series(policy({"streams": streams})).get(("last_success_timestamp_seconds", "RetentionPolicy", *POLICY[:2]))
     began = datetime(2026, 1, 5, 8, tzinfo=UTC).timestamp()
     assert (found is None) if seconds is None else found == began + seconds
+
+
+def test_a_policy_has_failed_if_it_has_on_any_stream() -> None:
+    states = [("a", "Succeeded", LATER), ("b", "Failed", EARLIER)]
+    streams = [{"name": name, "lastRun": run(state, end=end)} for name, state, end in states]
+    assert series(policy({"streams": streams}))["last_run_failed", "RetentionPolicy", *POLICY[:2]] == 1
+    assert series(policy({"streams": streams[:1]}))["last_run_failed", "RetentionPolicy", *POLICY[:2]] == 0
 
 
 def test_a_replay_and_its_destinations() -> None:

@@ -1,0 +1,158 @@
+"""Prometheus' own tool takes the alerts of the chart: each fires on its series, and on no healthy ones."""
+
+import functools
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.cluster.resource_metrics import FIGURES
+from support.helm import CHART, REPOSITORY, HelmError, rendered
+
+ON = ("--set", "metrics.prometheusRule.enabled=true,metrics.prometheusRule.runbooks=https://docs.example.org/runbooks")
+OPERATOR = 'namespace="messagestore", service="store-message-store-operator-metrics"'
+NAMES = tuple(YAML(typ="safe").load(CHART / "values.yaml")["metrics"]["prometheusRule"]["alerts"])
+
+DAYS, DAY, STEP = 8, 24 * 3600, 600
+"""How long it takes, and the seconds of a day and of a step. Alerts are looked at in the end."""
+EVERY = 'namespace="a", name="x"'
+FIRING: dict[str, dict[str, str]] = {
+    "StreamStalled": {f'condition{{kind="MessageStream", {EVERY}, type="Stalled", status="True"}}': "1"},
+    "NoSuccessfulRun": {
+        f'last_success_timestamp_seconds{{kind="MessageStream", {EVERY}}}': "0",
+        f'last_run_failed{{kind="MessageStream", {EVERY}}}': "1",
+    },
+    "LagGrowing": {'lag_seconds{namespace="a", stream="x"}': "3601"},
+    "RecordsLost": {'records_lost_total{namespace="a", stream="x"}': "0+1"},
+    "DeadLetterSpike": {
+        'records_total{namespace="a", stream="x", outcome="stored"}': "0+90",
+        'records_total{namespace="a", stream="x", outcome="dead_lettered"}': "0+10",
+    },
+    "DeadLettersAgeing": {'dead_letters{namespace="a", stream="x"}': "1"},
+    "SmallFiles": {'table_small_files{namespace="a", stream="x"}': "1001"},
+    "PurgeFailed": {f'last_run_failed{{kind="RetentionPolicy", {EVERY}}}': "1"},
+    "ApprovalWaiting": {'awaiting_approval{namespace="a", policy="x", stream="y"}': "1"},
+    "ErasureDueSoon": {'erasure_due_timestamp_seconds{namespace="a", policy="x", stream="y"}': f"{DAYS * DAY + 3600}"},
+    "ErasureOverdue": {'erasure_due_timestamp_seconds{namespace="a", policy="x", stream="y"}': "60"},
+    "RetentionBlocked": {f'condition{{kind="RetentionPolicy", {EVERY}, type="RetentionBlocked", status="True"}}': "1"},
+    "ReplayFailing": {f'last_run_failed{{kind="ReplayJob", {EVERY}}}': "1"},
+    "DestinationFailing": {
+        'destination_condition{namespace="a", job="x", destination="y", type="Ready", status="False"}': "1"
+    },
+    "SubscriptionLagging": {'subscription_lag_seconds{namespace="a", job="x", destination="y"}': "3601"},
+    "ReconcileErrors": {'operator_reconcile_errors_total{kind="MessageStream", error="KeyError"}': "0+1"},
+    "MetricsAbsent": {},
+    "OperatorStalled": {f"operator_stalled{{{OPERATOR}}}": "1"},
+    "OperatorHasNoLeader": {f"operator_leading{{{OPERATOR}}}": "0"},
+}
+"""Series by which an alert fires, without ``messagestore_``: a value, or a first one and what each step adds."""
+HEALTHY = {
+    f"operator_leading{{{OPERATOR}}}": "1",
+    f"operator_stalled{{{OPERATOR}}}": "0",
+    'operator_reconcile_errors_total{kind="MessageStream", error="KeyError"}': "3",
+    'condition{kind="MessageStream", namespace="a", name="x", type="Ready", status="True"}': "1",
+    'last_success_timestamp_seconds{kind="MessageStream", namespace="a", name="x"}': "0",
+    'last_run_failed{kind="MessageStream", namespace="a", name="x"}': "0",
+    'last_run_failed{kind="RetentionPolicy", namespace="a", name="x"}': "0",
+    'last_run_failed{kind="ReplayJob", namespace="a", name="x"}': "0",
+    'lag_seconds{namespace="a", stream="x"}': "3600",
+    'records_lost_total{namespace="a", stream="x"}': "7",
+    'records_total{namespace="a", stream="x", outcome="stored"}': "0+96",
+    'records_total{namespace="a", stream="x", outcome="dead_lettered"}': "0+4",
+    'dead_letters{namespace="a", stream="x"}': "0",
+    'table_small_files{namespace="a", stream="x"}': "1000",
+    'awaiting_approval{namespace="a", policy="x", stream="y"}': "0",
+    'erasure_due_timestamp_seconds{namespace="a", policy="x", stream="y"}': f"{(DAYS + 2) * DAY}",
+    'destination_condition{namespace="a", job="x", destination="y", type="Ready", status="True"}': "1",
+    'subscription_lag_seconds{namespace="a", job="x", destination="y"}': "3600",
+}
+
+
+@pytest.fixture(scope="module")
+def rules() -> dict[str, Any]:
+    (rule,) = [one for one in rendered(*ON) if one["kind"] == "PrometheusRule"]
+    spec: dict[str, Any] = rule["spec"]
+    return spec
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_fires(rules: dict[str, Any], name: str, tmp_path: Path) -> None:
+    known = {key.partition("{")[0] for key in FIRING[name]}
+    leads = {} if name in ("MetricsAbsent", "OperatorHasNoLeader") else {f"operator_leading{{{OPERATOR}}}": "1"}
+    others = {} if "operator_leading" in known else leads
+    firing = _firing(rules, {**others, **FIRING[name]}, tmp_path)
+    assert f"MessageStore{name}" in firing
+    also = {"MetricsAbsent": {"MessageStoreOperatorHasNoLeader"}}
+    assert firing - {f"MessageStore{name}"} == also.get(name, set())
+
+
+def test_none_fires_while_all_is_well(rules: dict[str, Any], tmp_path: Path) -> None:
+    assert _firing(rules, HEALTHY, tmp_path) == set()
+
+
+def test_alerts_and_series_are_those_that_there_are(rules: dict[str, Any]) -> None:
+    metrics = Metrics()
+    metrics.watch_health(lambda: False)
+    own = {one.name + "_total" * (one.type == "counter") for one in metrics.registry.collect()}
+    figures = own | {f"messagestore_{one.name}{'_total' * one.counts}" for one in FIGURES}
+    named = {f"messagestore_{key.partition('{')[0]}" for series in (HEALTHY, *FIRING.values()) for key in series}
+    assert named - figures == set()
+    assert set(FIRING) == set(NAMES)
+
+
+def test_each_has_its_runbook(rules: dict[str, Any]) -> None:
+    page = (REPOSITORY / "docs/runbooks.md").read_text()
+    headings = {line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")}
+    (group,) = rules["groups"]
+    assert headings == {rule["alert"] for rule in group["rules"]}
+    urls = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in group["rules"]}
+    assert urls == {name: f"https://docs.example.org/runbooks#{name.lower()}" for name in headings}
+
+
+def test_an_alert_that_is_none_is_refused() -> None:
+    alert = '{"severity":"info","for":"1m"}'
+    with pytest.raises(HelmError, match=r"alerts.NoSuch: there is no such alert; there are ApprovalWaiting, "):
+        rendered(*ON, f"--set-json=metrics.prometheusRule.alerts.NoSuch={alert}")
+
+
+def test_one_that_is_not_enabled_is_left_out() -> None:
+    (rule,) = [
+        one
+        for one in rendered(*ON, "--set", "metrics.prometheusRule.alerts.SmallFiles.enabled=false")
+        if one["kind"] == "PrometheusRule"
+    ]
+    names = {one["alert"] for one in rule["spec"]["groups"][0]["rules"]}
+    assert names == {f"MessageStore{name}" for name in NAMES} - {"MessageStoreSmallFiles"}
+
+
+def _firing(rules: dict[str, Any], series: dict[str, str], folder: Path) -> set[str]:
+    """The names of the alerts that fire by these series: promtool tells what it has got instead of something else."""
+    steps = DAYS * DAY // STEP
+    inputs = [
+        {"series": f"messagestore_{name}", "values": f"{value}x{steps}" if "+" in value else f"{value}+0x{steps}"}
+        for name, value in series.items()
+    ]
+    alerts = 'count by (alertname) (ALERTS{alertstate="firing"})'
+    wrong = {"expr": alerts, "eval_time": f"{DAYS * DAY}s", "exp_samples": [{"labels": '{none=""}', "value": -1}]}
+    test = {"interval": f"{STEP}s", "input_series": inputs, "promql_expr_test": [wrong]}
+    (folder / "rules.json").write_text(json.dumps(rules))
+    tests = {"rule_files": ["rules.json"], "evaluation_interval": f"{STEP}s", "tests": [test]}
+    (folder / "test.json").write_text(json.dumps(tests))
+    command = [_promtool(), "test", "rules", "test.json"]
+    said = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    _, found, got = said.stdout.partition("got: ")
+    assert found, said.stdout
+    return set(re.findall(r'alertname="(\w+)"', got))
+
+
+@functools.cache
+def _promtool() -> str:
+    command = [sys.executable, "-m", "hack.downloads", "promtool"]
+    done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
+    return f"{done.stdout.strip()}/promtool"
