@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from support.documents import RUN_ON_BROKER, check_page
 from support.kafkabroker import PASSWORD, USER, Broker
 from support.kafkatopics import Record, Topics
-from support.local_runs import render
+from support.local_runs import Done, LocalRuns, render
 from support.waiting import scaled
 
 COMMAND = Path(sys.executable).parent / "messagestore"
@@ -44,6 +45,38 @@ def test_kafka(topics: Topics, broker: Broker, tmp_path: Path) -> None:
     assert sorted(json.loads(record.value or b"")["messageId"] for record in again) == ["shop#e1", "shop#e3"]
     assert {record.key for record in again} == {b"shop-7"}
     assert all(record.headers["x-replay-job"] == b"placed-again" for record in again)
+
+
+def test_bridge(
+    spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two topics of one broker; what comes later is sent by the next run, and nothing twice."""
+    here, there = (topics.make(partitions=2) for _ in range(2))
+    text = render("bridge", tmp_path).replace("topics: [orders]", f"topics: [{here}]").replace("orders-of-shop", there)
+    manifests = re.sub(r"kafka\.\w+\.svc:9092", broker.address, text)
+    local_run = LocalRuns(tmp_path / "manifests", spark, monkeypatch)
+    key, headers = b"o-1", {"trace": b"\xff\x00"}
+    topics.send(here, Record(b"not \xfe text", key, headers, partition=1, timestamp=1_700_000_000_123))
+    topics.send(here, Record(None, key, partition=1), Record(b"{}", partition=0))
+    assert _bridged(local_run.run_text(manifests)) == 3
+    assert _records(topics, there) == _records(topics, here)
+    topics.send(here, Record(b"later", key, partition=1))
+    assert _bridged(local_run.run_text(manifests)) == 4
+    assert _bridged(local_run.run_text(manifests)) == 4
+    assert _records(topics, there) == _records(topics, here)
+    assert len(_records(topics, here)) == 4
+
+
+def _bridged(done: Done) -> int:
+    """How many records were sent in all rounds."""
+    assert done.exit_code == 0, done.stderr
+    return int(done.status("ReplayJob/orders-bridge")["redelivered"])
+
+
+def _records(topics: Topics, topic: str) -> list[tuple[object, ...]]:
+    """All of a topic's records, partition by partition in their order."""
+    found = sorted(topics.read(topic), key=lambda one: (one.partition or 0, one.offset or 0))
+    return [record.as_it_is() for record in found]
 
 
 @pytest.mark.long
