@@ -21,6 +21,7 @@ from messagestore import reads
 from messagestore.arguments import BATCH_SIZE, batch_limit, time_in_utc
 from messagestore.audit import AuditRow, audit_of, audit_rows
 from messagestore.dead_letters import DeadLetter, dead_letter_rows, dead_letters_of
+from messagestore.history import HistoryRow, history_of
 from messagestore.integrity import OnBroken
 from messagestore.location import Location
 from messagestore.message import Message, messages_of
@@ -38,6 +39,7 @@ __all__ = [
     "AuditRow",
     "DeadLetter",
     "Erased",
+    "HistoryRow",
     "Message",
     "NotSeen",
     "Outcome",
@@ -353,6 +355,10 @@ class Reader(_Functions[Iterator[Message], list[Message], Message | None, Iterat
     def outcome(self, message_id: str) -> list[Outcome]:
         """What became of a message: Stored, SetAside, Erased or Purged, each that did; NotSeen if nothing did."""
         return outcomes(self._rows.location, self._rows.versions, message_id)
+
+    def history(self, message_id: str) -> list[HistoryRow]:
+        """What has changed in the lifecycle of a message, in order; empty if nothing has, or no history is kept."""
+        return history_of(self._rows.versions, message_id)
 
     def wait(self, message_id: str, timeout: timedelta) -> list[Outcome]:
         """Wait until something has become of a message, and return it; NotSeen if nothing did in time."""

@@ -1,7 +1,7 @@
 """SQL for the tables' query engine; only this module quotes values."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 
 from messagestore_core.clock import from_microseconds, microseconds
 from messagestore_core.store.schemas import literal
@@ -14,6 +14,7 @@ __all__ = [
     "inserted",
     "literal",
     "moment",
+    "of_days",
     "one_of",
     "select",
     "since",
@@ -58,6 +59,12 @@ def time(at: int) -> str:
 def since(column: str, at: datetime) -> str:
     """The condition that a column is not before a time."""
     return f'"{column}" >= {moment(at)}'
+
+
+def of_days(column: str, days: Iterable[date]) -> str:
+    """The condition that a column is one of these days."""
+    literals = [f"date '{day.isoformat()}'" for day in days]
+    return f"{column} in ({', '.join(literals)})"
 
 
 def inserted(at: Iterable[int], since: int) -> str:

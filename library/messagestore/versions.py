@@ -73,6 +73,11 @@ class Versions:
         """The id of ``messages`` in its log."""
         return str(self._messages.metadata().id)
 
+    def transaction(self, app_id: str) -> int:
+        """The version of a transaction in ``messages`` as a call has opened it; 0 without one."""
+        with refusals(self._location.uri):
+            return self._messages.transaction_version(app_id) or 0
+
     def snapshot(self) -> Snapshot:
         """The snapshot that one call reads; calls at one version share it, as it keeps what it read of files' ends."""
         table = self.table()

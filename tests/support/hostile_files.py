@@ -30,6 +30,7 @@ KINDS = {
     "last check point": r"\w+/_delta_log/_last_checkpoint",
     "sums": r"\w+/_delta_log/\d{20}\.crc",
     "messages": r"messages/inserted_date=[\d-]+/part-[\w.-]+\.parquet",
+    "history": r"history/inserted_date=[\d-]+/part-[\w.-]+\.parquet",
     "rows": r"\w+/part-[\w.-]+\.parquet",
     "plan": r"_purges/[\w-]+/plan\.json",
     "frozen rows": r"_purges/[\w-]+/rows-\d+/part-[\w.-]+\.parquet",
@@ -254,6 +255,11 @@ OWN: dict[str, dict[str, Change]] = {
     "last check point": DOCUMENT | {"beyond": lambda _, path: path.write_text('{"version":999999,"size":1}') and None},
     "sums": {"deep": deep, "expression": _sums_say},
     "messages": PARQUET | {"claims elsewhere": _rows(_claims_elsewhere)},
+    "history": PARQUET
+    | {
+        "another's positions": _rows(_with("global_position", lambda _: 2**63 - 1)),
+        "enormous": _rows(_with("attempt", lambda _: 2**31 - 1)),
+    },
     "rows": PARQUET
     | {
         "planned elsewhere": _rows(_planned_elsewhere),
@@ -322,6 +328,7 @@ FIRST = {
     "last check point": "beyond",
     "sums": "expression",
     "messages": "claims elsewhere",
+    "history": "other columns",
     "rows": "planned elsewhere",
     "plan": "archived elsewhere",
     "frozen rows": "claims elsewhere",
@@ -347,6 +354,7 @@ USED_BY = {
     "last check point": ("ingest", "maintain"),
     "sums": ("ingest", "replay", "maintain"),
     "messages": ("read", "replay", "purge"),
+    "history": ("read", "purge", "maintain"),
     "rows": ("ingest",),
     "plan": ("purge", "maintain"),
     "frozen rows": ("purge",),

@@ -52,7 +52,7 @@ from support.forgeries import forget_logs
 from support.ingests import OWNER, Stream, lines, record
 from support.purges import CrashError
 from support.replays import files_replay
-from support.stores import add_rows, make_store, message
+from support.stores import add_history, add_rows, make_store, message, stored
 
 NOW = datetime(2026, 1, 20, tzinfo=UTC)
 CANARY = os.urandom(48).hex()
@@ -166,6 +166,7 @@ class Site:
             with Reader(self.table.uri, on_broken=lambda _: None) as store:
                 read = [*store.get_messages(batch_size=-1), *store.dead_letters(batch_size=-1), store.statistics()]
                 store.stream_version("order-1")
+                read += [row for number in range(3) for row in store.history(f"m0-{number}")]
         except MessageStoreError as error:
             return f"{type(error).__name__}: {error}"
         assert CANARY not in repr(read)
@@ -208,6 +209,8 @@ class Site:
         read = {"source_id": "k", "batch": 1, "at": NOW, "topic": "t", "topic_id": "i", "partition": 0}
         read |= {"start": 0, "end": 1, "latest": 1}
         add_rows(HeldStore(uri), "offsets", pa.Table.from_pylist([read], schema=OFFSETS))
+        changed = [row for row in stored(uri) if row["global_position"] < 3]
+        add_history(uri, changed, error="why")
         noted = TopicNote(topic="t", topic_id="i", partitions=1, replicas=1, configuration={}, noted_at=NOW)
         note_topic(HeldStore(uri), noted)
         note_restored(HeldStore(uri), RestoredNote(topic="t", topic_id="i", job="job", noted_at=NOW, ends={0: 1}))

@@ -9,7 +9,9 @@ from typing import Any
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import Lifecycle, Retry
 from messagestore_core.contract.run_report import IngestOutcome, LifecycleOutcome
+from messagestore_core.contract.stores import Table
 from messagestore_core.store.handle import Store
+from messagestore_core.store.history import history_table
 from messagestore_core.store.pending_updates import read_pending
 from support.ingests import START, Row, Stream, lines, write_file
 
@@ -21,6 +23,11 @@ class Updated(Stream):
     updates: int = 0
     retry: Retry = field(default_factory=Retry)
     processing_timeout: timedelta | None = None
+    keeps_history: bool = True
+
+    @property
+    def table(self) -> Table:
+        return super().table.model_copy(update={"keeps_history": self.keeps_history})
 
     @property
     def update_landing(self) -> Path:
@@ -51,6 +58,12 @@ class Updated(Stream):
 
     def message(self, message_id: str) -> Row:
         return next(row for row in self.messages() if row["message_id"] == message_id)
+
+    def history(self) -> list[Row]:
+        """The rows of the table ``history``, in order; also those of a step that is not committed."""
+        rows = history_table(Store(self.table.uri))
+        order = [(name, "ascending") for name in ("table_version", "row")]
+        return rows.to_pyarrow_table().sort_by(order).to_pylist() if rows else []
 
     def pending(self) -> list[tuple[str, str]]:
         """Id and status of waiting updates, in order of arrival."""

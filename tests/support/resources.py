@@ -188,6 +188,7 @@ def stream_from_files() -> Document:
                 }
             },
             "processingTimeout": "PT1H",
+            "history": "All",
         },
         "sequences": {"timeout": "P1D"},
         "suspend": True,
@@ -319,6 +320,7 @@ def stream_of_shapes() -> Document:
         "lifecycle": {
             "source": {"files": {"uri": "s3a://landing/outcomes", **files}},
             "timeUnit": "Nanoseconds",
+            "history": "None",
         },
     }
     return resource("MessageStream", "changes", spec)

@@ -17,7 +17,8 @@ from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import HiddenHeads, read_hidden_heads, read_named_heads
-from messagestore_core.store.schemas import DEAD_LETTERS, MESSAGES
+from messagestore_core.store.history import history_table, write_history
+from messagestore_core.store.schemas import DEAD_LETTERS, HISTORY_ROWS, MESSAGES
 from messagestore_core.store.storage import Storage
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
@@ -86,6 +87,24 @@ def add_rows(store: HeldStore, name: str, rows: pa.Table, note: CommitNote | Non
     table, own = store.open_to_write(name), store.commit_properties(note)
     own.app_transactions = [*(own.app_transactions or []), *batch]
     write_deltalake(table, rows, mode="append", commit_properties=own)
+
+
+def add_history(uri: str, rows: Iterable[Row], step: tuple[str, int] = ("updates", 1), **given: Any) -> None:
+    """Add a row for each of some messages to ``history``, and commit its step."""
+    store, changed = HeldStore(uri), list(rows)
+    kept = ("message_id", "global_position", "inserted_date")
+    row = {"at": START, "attempt": 1, "from_status": "RECEIVED", "to_status": "FAILED", "run": "run-1", **given}
+    full = [{name: one[name] for name in kept} | row | {"row": number} for number, one in enumerate(changed)]
+    schema = pa.schema([field for field in HISTORY_ROWS if field.name not in ("step_id", "step", "table_version")])
+    write_history(store, pa.Table.from_pylist(full, schema), step)
+    add_rows(store, "messages", MESSAGES.empty_table(), last_note(store), Transaction(*step))
+
+
+def history_of(uri: str) -> list[tuple[str, str | None]]:
+    """Id and error of each row of ``history``, by global position."""
+    table = history_table(Store(uri))
+    rows = table.to_pyarrow_table().sort_by("global_position").to_pylist() if table else []
+    return [(row["message_id"], row["error"]) for row in rows]
 
 
 def change_rows(uri: str, name: str, changes: dict[str, str], predicate: str) -> None:

@@ -36,6 +36,8 @@ class Table(ContractModel):
     """The number of the grant to write this table; it grows with each. Absent: a local run, or one that only reads."""
     remember_purged: timedelta | None = None
     """How long after its purge an id is remembered, so that a late copy is a duplicate. Absent: it is forgotten."""
+    keeps_history: bool = Field(default=False, exclude_if=lambda keeps: not keeps)
+    """Whether each change of a message's lifecycle gets a row in the table ``history``."""
 
 
 class CredentialVariables(ContractModel):

@@ -12,7 +12,7 @@ from messagestore_core.store.foreign import changed, refuse_foreign
 from messagestore_core.store.layout import LOG
 from messagestore_core.store.notes import Entry, KnownTables, TableAt, entry_of
 from messagestore_core.store.objects import Objects, delta_uri, join
-from messagestore_core.store.schemas import REMEMBERED, TABLES
+from messagestore_core.store.schemas import OPTIONAL, REMEMBERED, TABLES
 from messagestore_core.store.storage import Storage
 
 _LAST_CHECKPOINT = "_last_checkpoint"
@@ -50,6 +50,7 @@ class Store:
         epoch: that of the run's grant; None: no operator grants the right to write.
         read_statistics: those of files of which the log tells none, by their paths: see ``statistics``.
         remember_purged: how long ids of purged messages are remembered; None: they are forgotten.
+        keeps_history: whether changes of messages get rows in ``history``.
         known: the tables as this process knows them.
     """
 
@@ -62,12 +63,13 @@ class Store:
         adopt_from: Sequence[FormerOwner] = (),
         epoch: int | None = None,
         remember_purged: timedelta | None = None,
+        keeps_history: bool = False,
     ) -> None:
         self.uri = uri
         self.storage = storage or Storage()
         self.owner, self.adopt_from, self.epoch = owner, adopt_from, epoch
         self.read_statistics: dict[str, dict[str, Any]] = {}
-        self.remember_purged = remember_purged
+        self.remember_purged, self.keeps_history = remember_purged, keeps_history
         self.known = KnownTables()
         self._tables: dict[str, OpenTable] = {}
         self._entries: dict[str, dict[int, Entry]] = {}
@@ -83,6 +85,7 @@ class Store:
             adopt_from=table.adopt_from,
             epoch=table.epoch,
             remember_purged=table.remember_purged,
+            keeps_history=table.keeps_history,
         )
 
     @property
@@ -91,9 +94,10 @@ class Store:
         return (*TABLES, REMEMBERED) if self.remember_purged is not None else (*TABLES,)
 
     def tables_there(self) -> tuple[str, ...]:
-        """The names of its tables, also of one that its spec asks for no longer."""
-        uri, options = delta_uri(self.path(REMEMBERED)), self.storage.delta_options(self.uri)
-        return (*TABLES, REMEMBERED) if DeltaTable.is_deltatable(uri, options) else (*TABLES,)
+        """The names of its tables, also of those that are made when needed, or that its spec asks for no longer."""
+        options = self.storage.delta_options(self.uri)
+        there = [name for name in OPTIONAL if DeltaTable.is_deltatable(delta_uri(self.path(name)), options)]
+        return (*TABLES, *there)
 
     def path(self, *names: str) -> str:
         """The URI of a name below the folder."""

@@ -25,7 +25,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.layout import INDEX, LOG
 from messagestore_core.store.objects import LARGEST_DOCUMENT
-from messagestore_core.store.schemas import MESSAGES, REMEMBERED
+from messagestore_core.store.schemas import HISTORY, MESSAGES, REMEMBERED
 from messagestore_core.store.together import Problem, named_by, problems, read_tables
 
 RUN = "repair"
@@ -38,6 +38,7 @@ LOST = {
     "files": "sources are read again; messages that the store has are duplicates",
     "offsets": "topics are read again; messages that the store has are duplicates",
     REMEMBERED: "late copies of purged messages will be stored again",
+    HISTORY: "the history of the messages so far is lost",
 }
 """What it means to make a table anew; ``messages`` never is."""
 

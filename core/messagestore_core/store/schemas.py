@@ -219,6 +219,31 @@ PURGED_IDS = pa.schema(
 The rows of a purge that broke off may be there twice.
 """
 
+HISTORY_ROWS = pa.schema(
+    [
+        pa.field("message_id", pa.string(), nullable=False),
+        pa.field("global_position", pa.int64(), nullable=False),
+        pa.field("inserted_date", pa.date32(), nullable=False),
+        pa.field("at", UTC, nullable=False),
+        pa.field("attempt", pa.int32(), nullable=False),
+        pa.field("from_status", pa.string(), nullable=False),
+        pa.field("to_status", pa.string(), nullable=False),
+        pa.field("next_retry_at", UTC),
+        pa.field("error", pa.string()),
+        pa.field("run", pa.string(), nullable=False),
+        pa.field("step_id", pa.string(), nullable=False),
+        pa.field("step", pa.int64(), nullable=False),
+        pa.field("table_version", pa.int64(), nullable=False),
+        pa.field("row", pa.int64(), nullable=False),
+    ]
+)
+"""One row for each change of a message's lifecycle; ``inserted_date`` is the message's, and partitions the table.
+
+``attempt`` is the one that failed, or else the one that the message is in. ``step_id`` and ``step`` are the transaction
+of the commit on ``messages`` that makes the change: until then the row doesn't count. Rows are in order by the version
+of ``messages`` before it, and by their place in the step, ``row``.
+"""
+
 TABLES: dict[str, pa.Schema] = {
     "messages": MESSAGES,
     "dead_letters": DEAD_LETTERS,
@@ -233,8 +258,12 @@ TABLES: dict[str, pa.Schema] = {
 
 REMEMBERED = "purged_ids"
 """The table of stores that remember purged ids."""
-EVERY_TABLE = TABLES | {REMEMBERED: PURGED_IDS}
-PARTITIONS = {"messages": "inserted_date", REMEMBERED: "purged_date"}
+HISTORY = "history"
+"""The table of stores whose messages have changed; it is made with its first row."""
+OPTIONAL = {REMEMBERED: PURGED_IDS, HISTORY: HISTORY_ROWS}
+"""The tables that not every store has."""
+EVERY_TABLE = TABLES | OPTIONAL
+PARTITIONS = {"messages": "inserted_date", REMEMBERED: "purged_date", HISTORY: "inserted_date"}
 """The column that a table is partitioned by."""
 
 GROWN = ("messages", "dead_letters", "heads", "pending_updates", "tombstones", "audit", "files", "offsets")

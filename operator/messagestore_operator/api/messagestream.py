@@ -172,6 +172,10 @@ class Lifecycle(Model):
         description="Unit of an update's time that is a number since 1970, or a string of one. If absent, the time is "
         "text by RFC 3339.",
     )
+    history: Literal["None", "All"] = Field(
+        default="All",
+        description="Whether each change of a message's status, attempt or next retry gets a row in table history.",
+    )
 
 
 class Sequences(Model):

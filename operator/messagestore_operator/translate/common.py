@@ -39,11 +39,13 @@ def table_of(stream: MessageStream, adopt_from: tuple[store_contract.FormerOwner
     """The stream's table folder."""
     deduplication = stream.spec.deduplication
     remembered = deduplication.remember_purged if deduplication else None
+    lifecycle = stream.spec.lifecycle
     return store_contract.Table(
         uri=job_uri(stream.spec.table.uri.rstrip("/")),
         owner=store_contract.Owner(namespace=stream.metadata.namespace, name=stream.metadata.name),
         adopt_from=adopt_from,
         remember_purged=remembered.timedelta if remembered else None,
+        keeps_history=lifecycle is not None and lifecycle.history == "All",
     )
 
 

@@ -3,7 +3,8 @@
 A message without a retry left can become a dead letter too.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
@@ -25,9 +26,11 @@ from messagestore_core.store.dead_letters import NAME_COLUMNS, dead_letter_keys,
 from messagestore_core.store.delta_log import CommitNote, committed_batch, empty_commit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.history import write_history
 from messagestore_core.store.schemas import MESSAGES, UTC
 from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.index.keys import Flags
+from messagestore_jobs.lifecycle.history import history_rows
 from messagestore_jobs.lifecycle.transitions import Change, Folded, LifecycleState, StoredMessage, Update, fold
 from messagestore_jobs.lifecycle.updates import to_dead_letters
 from messagestore_jobs.native import with_native
@@ -135,12 +138,23 @@ def merge_once(
         step: the step that the commit ends; it is not committed yet.
         note: with the totals after the commit.
     """
-    app_id, number = step
     same = bounds.condition("m") & (F.col("m.global_position") == F.col("now.global_position"))
     merge = messages_table(spark, store).alias("m").merge(source.alias("now"), same)
-    once = MERGE | dict(zip(_ONCE, (app_id, str(number)), strict=True))
-    with settings(spark, once), committing(spark, store, "lifecycle", note):
+    with settings(spark, MERGE), ending(spark, store, "lifecycle", step, note):
         merge.whenMatchedUpdate(set=dict(changes)).execute()
+
+
+@contextmanager
+def ending(spark: SparkSession, store: HeldStore, name: str, step: tuple[str, int], note: CommitNote) -> Iterator[None]:
+    """Make the change of ``messages`` in the block an external write ``name``, whose commit ends a step.
+
+    Raises:
+        RunFailedError: the step is not committed afterwards.
+    """
+    app_id, number = step
+    once = dict(zip(_ONCE, (app_id, str(number)), strict=True))
+    with settings(spark, once), committing(spark, store, name, note):
+        yield
     if committed_batch(store, app_id) != number:
         raise RunFailedError("CommitLost", f"step {number} of {app_id} is not in the table after its commit; try again")
 
@@ -193,7 +207,7 @@ def folded(context: LifecycleRun, updates: pa.Table, at: datetime, after: int | 
         after: look only for messages after this global position.
     """
     if not updates.num_rows:
-        return Folded({}, 0, 0, ())
+        return Folded({}, (), 0, ())
     ids = updates["message_id"]
     messages = find_messages(context, ids.combine_chunks(), after)
     said = map(Update, *(updates[name].to_pylist() for name in ("status", "time", "attempt")))
@@ -208,6 +222,8 @@ def commit(
         set_exhausted_aside(context, what.exhausted, at, f"{step[0]}/{step[1]}")
     if what.acts:
         _audit_acts(context, what, at, f"{step[0]}/{step[1]}")
+    kept = what.steps if context.store.keeps_history else ()
+    write_history(context.store, history_rows(context.run, kept, updates, at), step)
     rows = change_rows(what.changes, updates, at)
     commit_changes(context.spark, context.store, what.changes, rows, step, note)
     return note
@@ -302,7 +318,7 @@ def find_messages(context: LifecycleRun, message_ids: pa.Array, after: int | Non
 def message_of(row: dict[str, Any]) -> StoredMessage:
     """The message of a row of COLUMNS."""
     state = LifecycleState(row["status"], row["retries"], row["next_retry_at"], row["expires_at"])
-    return StoredMessage(row["global_position"], row["inserted_date"], state)
+    return StoredMessage(row["message_id"], row["global_position"], row["inserted_date"], state)
 
 
 def _set() -> dict[str, Column]:

@@ -37,16 +37,18 @@ from messagestore_jobs.lifecycle.commit import (
     COLUMNS,
     LifecycleRun,
     commit,
+    ending,
     folded,
     message_of,
     still_unknown,
     without_erased,
 )
+from messagestore_jobs.lifecycle.history import append_history
 from messagestore_jobs.lifecycle.transitions import Folded, Update, fold
 from messagestore_jobs.lifecycle.updates import read_updates, set_aside_once, source_of, to_dead_letters
 from messagestore_jobs.lifecycle.waiting import apply_waiting, was_interrupted
 from messagestore_jobs.rows.matching import instant
-from messagestore_jobs.rows.messages import committing, messages_table, read_messages
+from messagestore_jobs.rows.messages import messages_table, read_messages
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of, to_repeat
 from messagestore_jobs.source.records import Planned, read_planned
 
@@ -55,7 +57,8 @@ BATCH_RECORDS = 250_000
 """Limits of a batch, as the driver holds all of its updates."""
 _PENDING_FOR = timedelta(days=1)
 _STEP = "lifecycle-unanswered"
-"""The transaction on ``messages`` whose version is the last committed step of messages that nobody answered."""
+_EXPIRED = "lifecycle-expired"
+"""The transactions on ``messages`` whose versions are the last committed steps of what nobody answered, and expired."""
 
 
 def updates_task(task: IngestTask) -> IngestTask | None:
@@ -258,11 +261,14 @@ def _expire_due(context: LifecycleRun, at: datetime, note: CommitNote) -> Commit
     if not is_any_due(context.store, at):
         return note
     due = (F.col("expires_at") <= instant(at)) & _is_open()
-    count = read_messages(context.spark, context.store).where(due).count()
+    messages = read_messages(context.spark, context.store).where(due)
+    count = messages.count()
     if not count:
         return note
+    step = (_EXPIRED, committed_batch(context.store, _EXPIRED) + 1)
+    append_history(context.spark, context.store, messages, "EXPIRED", step, context.run, at)
     note = context.noted(note, UpdateCounts(expired=count))
-    with committing(context.spark, context.store, "expire", note):
+    with ending(context.spark, context.store, "expire", step, note):
         messages_table(context.spark, context.store).update(
             due, {"status": F.lit("EXPIRED"), "next_retry_at": F.lit(None), "updated_at": instant(at)}
         )

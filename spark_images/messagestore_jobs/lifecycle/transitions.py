@@ -117,6 +117,7 @@ def wait(retry: Retry, failures: int) -> timedelta:
 class StoredMessage:
     """A message in the store that has updates."""
 
+    message_id: str
     global_position: int
     inserted_date: date
     state: LifecycleState
@@ -137,16 +138,37 @@ class Change:
     outcome: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """An update that was applied to a message.
+
+    Attributes:
+        row: of the update.
+        has_outcome: whether its result and error are the message's.
+    """
+
+    message: StoredMessage
+    before: LifecycleState
+    after: LifecycleState
+    row: int
+    has_outcome: bool
+
+
 @dataclass(frozen=True)
 class Folded:
     """A batch's updates: each is applied, stale, or of an ``unknown`` id (rows)."""
 
     changes: dict[str, Change]
-    applied: int
+    steps: tuple[Applied, ...]
     stale: int
     unknown: tuple[int, ...]
     acts: Mapping[str, int] = field(default_factory=dict)
     """Of those applied: how many by each of ACTS."""
+
+    @property
+    def applied(self) -> int:
+        """How many were applied."""
+        return len(self.steps)
 
     @property
     def retried(self) -> int:
@@ -166,7 +188,8 @@ def fold(
     """Apply updates in order of arrival; their rows count from 0."""
     changes: dict[str, Change] = {}
     unknown: list[int] = []
-    applied = stale = 0
+    applied: list[Applied] = []
+    stale = 0
     acts: Counter[str] = Counter()
     for row, (message_id, update) in enumerate(updates):
         message = messages.get(message_id)
@@ -178,12 +201,12 @@ def fold(
         if state is None:
             stale += 1
             continue
-        applied += 1
+        has_outcome = update.status in ("COMPLETED", "FAILED")
+        applied.append(Applied(message, change.state, state, row, has_outcome))
         if update.status in ACTS:
             acts[update.status] += 1
-        has_outcome = update.status in ("COMPLETED", "FAILED")
         changes[message_id] = replace(change, state=state, outcome=row if has_outcome else change.outcome)
-    return Folded(changes, applied, stale, tuple(unknown), acts)
+    return Folded(changes, tuple(applied), stale, tuple(unknown), acts)
 
 
 def _due(state: LifecycleState, update: Update, now: datetime) -> datetime | None:

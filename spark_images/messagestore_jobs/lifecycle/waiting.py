@@ -89,7 +89,7 @@ def _met(context: LifecycleRun, rows: pa.Table, at: datetime) -> Folded:
     """Fold the updates whose messages have come meanwhile."""
     after = int(pc.min(rows["after"]).as_py())
     if next_global_position(context.store) <= after + 1:
-        return Folded({}, 0, 0, tuple(range(rows.num_rows)))
+        return Folded({}, (), 0, tuple(range(rows.num_rows)))
     return folded(context, rows, at, after)
 
 

@@ -32,6 +32,7 @@ from messagestore_jobs.purge.consumers import awaited
 from messagestore_jobs.purge.dead_letters import dead_letters_naming, delete_dead_letters, forget_copies
 from messagestore_jobs.purge.erase import DUE_BY
 from messagestore_jobs.purge.hidden import hidden
+from messagestore_jobs.purge.history import forget_history
 from messagestore_jobs.purge.rules import held
 from messagestore_jobs.purge.scrub import is_due, scrub
 from messagestore_jobs.purge.whole_days import streams_of_days
@@ -116,6 +117,7 @@ def execute_plan(context: PurgeRun, checked: Checked) -> PurgeResult:
             remember_purged(context, plan)
             context.between_commits()
             delete_frozen(context, plan, checked.by_day)
+            forget_history(context, frozen_rows(context, plan), checked.by_day, _rows_by_day(context.store))
             if plan.erased:
                 delete_claim_checks(context, frozen_rows(context, plan).where("erase"))
         else:

@@ -46,6 +46,7 @@ from messagestore_jobs.index.read import files, hashed
 from messagestore_jobs.lifecycle.waiting import waiting_for_erased
 from messagestore_jobs.purge.dead_letters import naming
 from messagestore_jobs.purge.hidden import hidden_streams, in_clear, without_erased
+from messagestore_jobs.purge.history import history_left
 from messagestore_jobs.rows.tables import read_table
 
 _SHOWN = 5
@@ -163,6 +164,7 @@ def _remains(
 ) -> Iterator[str]:
     yield from strange(store.objects().names(recursive=True), _needed(store, left), claim_checks)
     yield from _rows(spark, store, erased, going)
+    yield from history_left(store, np.setdiff1d(erased_positions(store), going))
     yield from names_left(store, read_hidden_heads(store))
     yield from copies_left(store, erased)
     yield from _plans(store, erased)

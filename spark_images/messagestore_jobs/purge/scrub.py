@@ -18,6 +18,7 @@ from messagestore_jobs.frozen.purges import Plan, frozen_rows
 from messagestore_jobs.integrity import held, key_of, keys_of, matches, own_columns, seal
 from messagestore_jobs.purge.claim_checks import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.dead_letters import by_id, forget_copies
+from messagestore_jobs.purge.history import scrub_history
 from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.messages import MERGE, bounds, committing, messages_table, read_messages, within
 from messagestore_jobs.session import settings
@@ -49,6 +50,8 @@ def scrub(context: PurgeRun, plan: Plan) -> None:
     if where is None:
         return
     todo = _due(context, rows, what)
+    if what.error:
+        scrub_history(context, rows)
     if what.dead_letters:
         forget_copies(context, by_id(todo.select("message_id").toArrow()["message_id"]))
     rewritten = _rewritten(context, plan, todo, what, given)

@@ -29,6 +29,7 @@ from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Frozen, request_digest_of
 from messagestore_jobs.lifecycle.commit import merge_once
+from messagestore_jobs.lifecycle.history import append_history
 from messagestore_jobs.replay.begin import (
     REPLAY,
     begin,
@@ -241,7 +242,8 @@ def _note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> Non
         source: with the selected messages.
         frozen: the selection of the round.
     """
-    rows = source.between(frozen.splits[0].start, frozen.end).select("global_position", "inserted_date")
+    messages = source.between(frozen.splits[0].start, frozen.end)
+    rows = messages.select("global_position", "inserted_date")
     where = bounds(rows)
     assert where is not None
     changes = {
@@ -250,7 +252,9 @@ def _note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> Non
         "updated_at": instant(run.as_of),
     }
     note = last_note(run.store).model_copy(update={"run": run.run})
-    merge_once(run.spark, run.store, rows, where, changes, (_app_id(task_of(run)), number), note)
+    step = (_app_id(task_of(run)), number)
+    append_history(run.spark, run.store, messages, "PROCESSING", step, run.run, run.as_of)
+    merge_once(run.spark, run.store, rows, where, changes, step, note)
 
 
 def _forget_round(run: Run, number: int) -> None:

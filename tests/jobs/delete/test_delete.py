@@ -23,7 +23,7 @@ from messagestore_jobs.driver.execute import execute
 from support.external_writes import observing
 from support.objectstore import ObjectStore
 from support.purges import CrashError, crash_before_any_but, files_below
-from support.stores import OWNER, make_store, message
+from support.stores import OWNER, add_history, make_store, message
 
 AT = datetime(2026, 4, 6, tzinfo=UTC)
 RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")
@@ -38,6 +38,7 @@ def delete(table: Table, **task: Any) -> DeleteOutcome:
 def table(tmp_path: Path) -> Table:
     """A store with everything that runs may leave in it."""
     table = make_store(tmp_path / "store", [message(1)], [message(2)], remember_purged=timedelta(days=1))
+    add_history(table.uri, [message(1)])
     states = ("_purges/p1/plan.json", "_replays/job-1/ended.json", "_cursors/default.out/cursor.json")
     states += ("_topics/id/topic.json", "_consumers/billing/consumer.json")
     for name in ("payloads/00000000000000000001", *states, "_index/manifest.json"):

@@ -14,7 +14,7 @@ from messagestore_core.contract.run_document import Retry
 from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
-from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.schemas import HISTORY, TABLES
 from support.crash import crash_run, forget_tables
 from support.external_writes import observing
 from support.ingests import START, lines, record
@@ -23,6 +23,7 @@ from support.long import few
 from support.replays import Crash
 
 VARYING = {"inserted_at", "inserted_date", "failed_at", "at", "run", "updated_at", "next_retry_at", "received_at"}
+VARYING |= {"table_version"}
 HOUR = timedelta(hours=1)
 WRITES = {
     "plan": 2,
@@ -30,8 +31,10 @@ WRITES = {
     "pending-updates": 1,
     "messages": 1,
     "pending-taken": 1,
+    "history": 3,
     "lifecycle": 2,
     "pending-dropped": 1,
+    "history-begun": 1,
     "expire": 1,
     "ended": 1,
 }
@@ -57,7 +60,7 @@ def message(message_id: str, **fields: Any) -> bytes:
 def contents(stream: Updated) -> tuple[dict[str, list[str]], dict[str, int]]:
     """The store's whole content, without times, run names and its own folder."""
     tables = {}
-    for name in TABLES:
+    for name in (*TABLES, HISTORY):
         rows = Store(stream.table.uri).table(name).to_pyarrow_table().to_pylist()
         plain = [{key: value for key, value in row.items() if key not in VARYING} for row in rows]
         tables[name] = sorted(repr(row).replace(str(stream.folder), "") for row in plain)
@@ -133,7 +136,7 @@ def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Begu
 CRASHES = [*((name, "before") for name in WRITES), ("expire", "after")]
 
 
-@pytest.mark.parametrize(("name", "moment"), few(CRASHES, ("lifecycle", "before")))
+@pytest.mark.parametrize(("name", "moment"), few(CRASHES, ("lifecycle", "before"), ("expire", "before")))
 def test_cut_off_at_a_write_of_the_second_run(
     begun: Begun, name: str, moment: str, uninterrupted: tuple[Any, Counter[str]]
 ) -> None:
@@ -154,11 +157,16 @@ KILLS = [
     ("messages", "after"),
     ("pending-taken", "after"),
     ("dead-letters", "after"),
+    ("history", "after"),
+    ("history-withdrawn", "after"),
     ("lifecycle", "after"),
     ("pending-dropped", "after"),
     ("plan", "after"),
     ("pending-updates", "after"),
+    ("history", "within"),
     ("lifecycle", "within"),
+    ("history-begun", "after"),
+    ("expire", "before"),
     ("expire", "after"),
 ]
 """In the order of the run, each in the next process: first pending updates meet their message, then a batch follows."""

@@ -25,7 +25,7 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
-from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.schemas import HISTORY, TABLES
 from messagestore_core.store.tombstones import erased_positions, open_erased
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.purges import find_plans
@@ -52,9 +52,11 @@ from support.replays import files_replay, sent
 from support.stores import (
     START,
     add_dead_letters,
+    add_history,
     add_messages,
     change_rows,
     heads_of,
+    history_of,
     make_store,
     message,
     positions,
@@ -77,10 +79,10 @@ DAYS: dict[str, Any] = {"rules": (Rule(name="old", max_age=DAY), Rule(name="olde
 SCRUB: dict[str, Any] = {
     "rules": (Rule(name="all", max_messages_per_stream=0),),
     "action": "Scrub",
-    "scrub": Scrub(payload_paths=("$.n",)),
+    "scrub": Scrub(payload_paths=("$.n",), error=True),
 }
 TASKS = {"delete": DELETE, "whole days": DAYS, "scrub": SCRUB}
-LONG = {"archive-files", "claim-check-rewrite", "delete-rows", "scrub-rows"}
+LONG = {"archive-files", "claim-check-rewrite", "delete-rows", "history-rows", "history-scrub", "scrub-rows"}
 """Writes by Spark, which a kill can hit in the middle."""
 WRITES = {
     "delete": [
@@ -94,12 +96,14 @@ WRITES = {
         "heads",
         "delete-days",
         "delete-rows",
+        "history-days",
+        "history-rows",
         "claim-check-delete",
         "delete-dead-letters",
         "audit-purge",
         "forget-plan",
         "forget-rows",
-        *["erase-vacuum", "erase-renew", "erase-checkpoint", "erase-log"] * len(TABLES),
+        *["erase-vacuum", "erase-renew", "erase-checkpoint", "erase-log"] * len((*TABLES, HISTORY)),
         "audit-erase",
     ],
     "whole days": [
@@ -109,6 +113,7 @@ WRITES = {
         "archive-seal",
         "heads",
         "delete-days",
+        "history-days",
         "audit-purge",
         "forget-plan",
         "forget-rows",
@@ -119,6 +124,7 @@ WRITES = {
         "archive-clear",
         "archive-files",
         "archive-seal",
+        "history-scrub",
         "claim-check-rewrite",
         "scrub-rows",
         "claim-check-delete",
@@ -135,6 +141,7 @@ def build(folder: Path) -> Table:
     rows = [message(n, inserted_at=START + (n // 4) * DAY) for n in range(12)]
     rows[8] |= {"payload": None, "payload_uri": f"file://{store}/payloads/{8:020}"}
     table = make_store(store, rows)
+    add_history(table.uri, rows, error="why")
     (store / "payloads").mkdir()
     (store / "payloads" / f"{8:020}").write_bytes(b'{"n":8}')
     add_dead_letters(table.uri, [{"raw": b"old", "failed_at": START}, {"raw": b"new", "failed_at": NOW}])
@@ -151,6 +158,7 @@ def state(folder: Path, table: Table) -> dict[str, Any]:
     return {
         "rows": rows,
         "archived": archived_positions(f"file://{folder}/archive"),
+        "history": history_of(table.uri),
         "heads": heads_of(Store(table.uri)),
         "tombstones": len(open_erased(Store(table.uri))),
         "audit": audit,
@@ -183,13 +191,13 @@ def test_every_crash_is_carried_on_to_the_same_store(spark: SparkSession, tmp_pa
 
 
 KILLED_AT = [
-    ("delete", ("archive-files", "delete-rows", "forget-plan")),
+    ("delete", ("archive-files", "delete-rows", "history-rows", "forget-plan")),
     # If the plan is gone, the next run finds its rows by their folder. An erasure waits for the purge.
     (
         "delete",
         ("freeze-rows", "tombstones", "delete-days", "forget-plan", "sweep-plan", "erase-vacuum", "audit-erase"),
     ),
-    ("scrub", ("claim-check-rewrite", "scrub-rows", "audit-scrub")),
+    ("scrub", ("history-scrub", "claim-check-rewrite", "scrub-rows", "audit-scrub")),
 ]
 """Each kill costs the start of a process; the test before breaks off at all writes."""
 

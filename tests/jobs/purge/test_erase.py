@@ -47,8 +47,10 @@ from support.replays import Suspending, files_replay, replay_document, sent
 from support.stores import (
     START,
     add_dead_letters,
+    add_history,
     add_messages,
     add_rows,
+    history_of,
     kept_heads,
     make_store,
     message,
@@ -129,6 +131,8 @@ def test_nothing_of_it_is_left_at_once_where_nothing_may_stay(spark: SparkSessio
     payloads.write(f"{0:020}-abc", payload)
     log = Objects(f"{table.uri}/messages/_delta_log", Storage())
     log.write(".left.tmp", log.read(f"{1:020}.json") or b"")
+    add_history(table.uri, stored(table.uri), error=SECRET.decode())
+    add_history(table.uri, stored(table.uri)[:1], ("never-committed", 1), error="of ann's second try")
     for name in (b"customer-ann", b"id-of-ann", b"token-of-ann", SECRET):
         assert files_with(table, name)
 
@@ -136,8 +140,9 @@ def test_nothing_of_it_is_left_at_once_where_nothing_may_stay(spark: SparkSessio
     assert files_with(table, SECRET)
     assert erase(spark, table, NOW).erased_at == NOW
 
-    for name in (b"customer-ann", b"id-of-ann", b"token-of-ann", SECRET):
+    for name in (b"customer-ann", b"id-of-ann", b"token-of-ann", b"of ann's second try"):
         assert files_with(table, name) == []
+    assert history_of(table.uri) == [("m1", SECRET.decode())]
     heads = kept_heads(HeldStore(table.uri))
     assert (heads.by_name, heads.next_position("customer-ann"), heads.next_global) == ({"order-1": 3}, 1, 3)
     assert Reader(table.uri).stream_version("customer-ann") == 0
@@ -145,6 +150,21 @@ def test_nothing_of_it_is_left_at_once_where_nothing_may_stay(spark: SparkSessio
     assert key is not None
     (asked,) = json.loads(read_audit(HeldStore(table.uri))[1]["rules"])["rules"]
     assert asked["match"]["messageIds"] == [f"hmac-sha256:{message_key(key, 'id-of-ann')}"]
+
+
+def test_an_erasure_finds_a_row_of_the_history_that_is_left(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [message(0, **ANN), message(1)])
+    before = stored(table.uri)
+    purge(spark, table, NOW, rules=(ERASE_ANN,), erase_within=timedelta(0))
+    add_history(table.uri, before)
+
+    with pytest.raises(RunFailedError, match="history has a row of an erased message"):
+        erase(spark, table, NOW)
+
+    change = HeldStore(table.uri)
+    change.open_to_write("history").delete("global_position = 0", commit_properties=change.commit_properties())
+    assert erase(spark, table, NOW).erased == 1
+    assert history_of(table.uri) == [("m1", None)]
 
 
 EVENT_ID = "/shop#7%23a"

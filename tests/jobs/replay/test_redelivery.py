@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore.reader import Reader
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import IngestTask, ReplayTask, RunDocument, Selection, StreamDestination
 from messagestore_core.contract.stores import Owner, Table
@@ -28,6 +29,9 @@ DUE = Selection(due_for_retry=True)
 WRITES = {
     "replay-selected": 1,
     "replay-frozen": 1,
+    "create-history": 1,
+    "history-begun": 1,
+    "history": 1,
     "lifecycle": 1,
     "replay-staging": 1,
     "replay-seal": 1,
@@ -42,7 +46,13 @@ def failed(number: int, retries: int = 1, due: datetime | None = AT, **given: An
 
 
 def store(folder: Path, *rows: Row) -> Table:
-    return make_store(folder, rows)
+    return make_store(folder, rows).model_copy(update={"keeps_history": True})
+
+
+def changes(table: Table) -> list[tuple[str, int, str, str, str]]:
+    """The history of the first two messages."""
+    history = [row for message_id in ("m1", "m2") for row in Reader(table.uri).history(message_id)]
+    return [(row.message_id, row.attempt, row.from_status, row.to_status, row.run) for row in history]
 
 
 def redelivery(table: Table, folder: Path, at: datetime = AT, **task: Any) -> RunDocument:
@@ -88,6 +98,7 @@ def test_what_is_due_is_sent_with_its_attempt_and_noted(spark: SparkSession, tmp
         7: ("PROCESSING", 1),
     }
     assert {row["global_position"] for row in stored(table.uri) if row["updated_at"] == AT} == {1, 4}
+    assert changes(table) == [("m1", 2, "FAILED", "PROCESSING", "replay-1")]
 
 
 def test_nothing_is_sent_again_before_its_answer_has_come(spark: SparkSession, tmp_path: Path) -> None:
@@ -239,6 +250,7 @@ CRASHES = [(name, moment) for name in WRITES for moment in ("before", "after")]
     ("name", "moment"),
     few(
         CRASHES,
+        ("history", "after"),
         ("lifecycle", "before"),
         ("lifecycle", "after"),
         ("replay-object", "before"),
@@ -264,11 +276,13 @@ def test_cut_off_anywhere_each_message_is_noted_and_sent_once(
     assert sent(tmp_path / "out" / "round-00000001") == [1, 2]
     assert not (tmp_path / "out" / "round-00000002" / "manifest.json").exists()
     assert states(table) == {1: ("COMPLETED" if noted else "PROCESSING", 1), 2: ("PROCESSING", 1)}
+    assert [change[:4] for change in changes(table)] == [(one, 2, "FAILED", "PROCESSING") for one in ("m1", "m2")]
 
 
 KILLS = [
     ("replay-selected", "after"),
     ("replay-frozen", "after"),
+    ("history", "within"),
     ("lifecycle", "within"),
     ("replay-staging", "after"),
     ("replay-object", "after"),
@@ -286,3 +300,4 @@ def test_killed_again_and_again_each_message_is_noted_and_sent_once(spark: Spark
     assert sent(tmp_path / "out" / "round-00000001") == [1, 2]
     assert [path.parent.name for path in (tmp_path / "out").glob("*/manifest.json")] == ["round-00000001"]
     assert states(table) == {1: ("PROCESSING", 1), 2: ("PROCESSING", 1)}
+    assert [change[:4] for change in changes(table)] == [(one, 2, "FAILED", "PROCESSING") for one in ("m1", "m2")]

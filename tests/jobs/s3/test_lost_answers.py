@@ -42,7 +42,7 @@ from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import MARKER
 from messagestore_core.store.objects import Objects
-from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.schemas import HISTORY, TABLES
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.driver.folders import granted_tables
 from messagestore_jobs.index import store_index
@@ -89,7 +89,7 @@ ELSEWHERE = {
 """Writes that no story here has, each with its own test; composed names as patterns."""
 OWN_COLUMNS = {
     *("inserted_at", "inserted_date", "failed_at", "at", "updated_at", "modified_at"),
-    *("run", "rules", "key", "message_key"),
+    *("run", "rules", "key", "message_key", "table_version"),
 }
 OWN_WORDS = re.compile(
     r"run-\d+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(-[0-9a-f]{16,})+|[0-9a-f]{32,}"
@@ -120,7 +120,9 @@ class Site:
         document = RunDocument(
             run=f"run-{self.runs}",
             resource=RESOURCE,
-            table=Table(uri=f"s3a://{self.bucket}/orders", owner=OWNER, remember_purged=timedelta(days=1)),
+            table=Table(
+                uri=f"s3a://{self.bucket}/orders", owner=OWNER, remember_purged=timedelta(days=1), keeps_history=True
+            ),
             at=at,
             storage=(self.objects.entry(self.bucket),),
             task=self._task(event.task),
@@ -159,7 +161,8 @@ class Site:
                 store = Store(uri, storage)
                 if store.objects().exists(MARKER):
                     self._refuse_commits_without_notes(store)
-                    found |= {f"{uri} {name}": self._rows(store, name) for name in TABLES}
+                    tables = (*TABLES, HISTORY) if HISTORY in store.tables_there() else TABLES
+                    found |= {f"{uri} {name}": self._rows(store, name) for name in tables}
                     found[f"{uri} totals"] = repr(last_note(store).totals)
             objects = Objects(f"s3a://{self.bucket}", storage)
             for name in objects.names(recursive=True):
@@ -266,7 +269,8 @@ def grows_old(bucket: str, folder: Path) -> Iterator[Event]:
     yield Event(year + 3, erasure)
     yield Event(year + 4, orders)
     scrubbed = Rule(name="scrubbed", match=Match(message_ids=("m4",)))
-    scrub = PurgeTask(mode="Enforce", rules=(scrubbed,), action="Scrub", scrub=Scrub(payload_paths=("$",)))
+    what = Scrub(payload_paths=("$",), error=True)
+    scrub = PurgeTask(mode="Enforce", rules=(scrubbed,), action="Scrub", scrub=what)
     yield Event(year + 5, scrub)
     land_more(folder)
     yield Event(year + 6, taken)

@@ -13,6 +13,7 @@ from messagestore_core.contract.run_document import Retry
 from messagestore_jobs.lifecycle.transitions import (
     ENDED,
     STATUSES,
+    Applied,
     Change,
     Folded,
     LifecycleState,
@@ -234,9 +235,9 @@ def test_a_message_that_ended_stays_as_it_is(history: list[Update]) -> None:
 
 TODAY = date(2026, 1, 5)
 ONE, TWO, FAILING = (
-    StoredMessage(1, TODAY, RECEIVED),
-    StoredMessage(2, TODAY, COMPLETED),
-    StoredMessage(3, TODAY, EXHAUSTED),
+    StoredMessage("one", 1, TODAY, RECEIVED),
+    StoredMessage("two", 2, TODAY, COMPLETED),
+    StoredMessage("failing", 3, TODAY, EXHAUSTED),
 )
 KNOWN = {"one": ONE, "two": TWO, "failing": FAILING}
 
@@ -249,14 +250,19 @@ def test_each_update_of_a_batch_is_applied_or_stale_or_of_an_unknown_message_and
     found = folded(
         ("nobody", "FAILED"), ("one", "PROCESSING"), ("one", "PROCESSING"), ("two", "FAILED"), ("no", "FAILED")
     )
-    assert found == Folded({"one": Change(ONE, PROCESSING)}, applied=1, stale=2, unknown=(0, 4))
+    applied = Applied(ONE, RECEIVED, PROCESSING, 1, has_outcome=False)
+    assert found == Folded({"one": Change(ONE, PROCESSING)}, (applied,), stale=2, unknown=(0, 4))
 
 
 def test_updates_of_a_message_follow_each_other_and_the_last_that_ended_it_gives_its_outcome() -> None:
     found = folded(("one", "FAILED"), ("one", "PROCESSING"), ("two", "FAILED"), ("one", "COMPLETED"))
-    assert found == Folded(
-        {"one": Change(ONE, LifecycleState("COMPLETED", 1), outcome=3)}, applied=3, stale=1, unknown=()
-    )
+    assert found.changes == {"one": Change(ONE, LifecycleState("COMPLETED", 1), outcome=3)}
+    assert (found.applied, found.stale, found.unknown) == (3, 1, ())
+    assert [(one.before.status, one.after.status, one.row, one.has_outcome) for one in found.steps] == [
+        ("RECEIVED", "FAILED", 0, True),
+        ("FAILED", "PROCESSING", 1, False),
+        ("PROCESSING", "COMPLETED", 3, True),
+    ]
     # A message that is tried again keeps the outcome of the failure before.
     again = folded(("one", "FAILED"), ("one", "PROCESSING"))
     assert again.changes == {"one": Change(ONE, LifecycleState("PROCESSING", 1), outcome=0)}

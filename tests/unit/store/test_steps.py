@@ -7,7 +7,7 @@ from pathlib import Path
 import messagestore_core
 import messagestore_jobs
 
-STEPS = {"step", "committing", "committing_on"}
+STEPS = {"step", "committing", "committing_on", "ending"}
 FUNCTIONS = {"write_deltalake", "empty_commit"}
 METHODS = {"delete", "delete_folder", "delete_file", "copy_files", "move", "execute"}
 METHODS |= {"compact", "create_checkpoint", "cleanup_metadata", "vacuum", "restore"}

@@ -1,0 +1,74 @@
+"""What a purge or a scrub does to the history of its messages. Each step may be repeated."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+from delta.tables import DeltaMergeBuilder
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from messagestore_core.store.handle import Store
+from messagestore_core.store.history import days_of_history, forget_days, history_table
+from messagestore_core.store.scan import scan
+from messagestore_core.store.schemas import HISTORY
+from messagestore_jobs.context import PurgeRun
+from messagestore_jobs.rows.messages import MERGE, bounds, committing_on
+from messagestore_jobs.rows.tables import table_to_change
+from messagestore_jobs.session import settings
+
+
+def forget_history(context: PurgeRun, rows: DataFrame, days: Iterable[date], left: Mapping[date, int]) -> None:
+    """Remove the history of messages that have left the table.
+
+    Args:
+        rows: the messages; columns global_position and inserted_date.
+        days: on which they were inserted.
+        left: how many messages each day still has.
+    """
+    spark, store = context.spark, context.store
+    known = days_of_history(store) & set(days)
+    forget_days(store, [day for day in known if not left.get(day)])
+    partly = [day for day in known if left.get(day)]
+    if partly:
+        context.between_commits()
+        merge = _merge(context, rows.where(F.col("inserted_date").isin(*partly)))
+        if merge is not None:
+            with settings(spark, MERGE), committing_on(spark, store, HISTORY, "history-rows"):
+                merge.whenMatchedDelete().execute()
+
+
+def scrub_history(context: PurgeRun, rows: DataFrame) -> None:
+    """Remove the errors in the history of messages; columns as in ``forget_history``."""
+    spark, store = context.spark, context.store
+    merge = _merge(context, rows) if days_of_history(store) else None
+    if merge is not None:
+        with settings(spark, MERGE), committing_on(spark, store, HISTORY, "history-scrub"):
+            merge.whenMatchedUpdate(F.col("h.error").isNotNull(), {"error": F.lit(None)}).execute()
+
+
+def history_left(store: Store, erased: npt.NDArray[np.int64]) -> Iterator[str]:
+    """What the history has of erased messages, for people.
+
+    Args:
+        erased: their global positions, ascending.
+    """
+    table = history_table(store)
+    if table is None or not len(erased):
+        return
+    position = pc.field("global_position")
+    batches = scan(table, ["global_position"], (position >= int(erased[0])) & (position <= int(erased[-1])))
+    if any(np.isin(batch["global_position"].to_numpy(), erased).any() for batch in batches):
+        yield f"{HISTORY} has a row of an erased message"
+
+
+def _merge(context: PurgeRun, rows: DataFrame) -> DeltaMergeBuilder | None:
+    """A merge with the history of messages ``h``; None without any."""
+    where = bounds(rows)
+    if where is None:
+        return None
+    same = F.col("h.global_position") == F.col("leaving.global_position")
+    table = table_to_change(context.spark, context.store, HISTORY).alias("h")
+    return table.merge(rows.select("global_position").alias("leaving"), where.condition("h") & same)
