@@ -12,6 +12,7 @@ from messagestore_operator.cli.crds import crds
 from messagestore_operator.cli.dead_letters import dead_letters
 from messagestore_operator.cli.find import messages
 from messagestore_operator.cli.get import get
+from messagestore_operator.cli.history import history
 from messagestore_operator.cli.init import init
 from messagestore_operator.cli.offsets import offsets
 from messagestore_operator.cli.operator import operator
@@ -53,6 +54,7 @@ app.command()(run)
 app.command()(get)
 app.command()(messages)
 app.command()(outcome)
+app.command()(history)
 app.command()(tail)
 app.command()(stats)
 app.command()(dead_letters)

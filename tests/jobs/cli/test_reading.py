@@ -17,7 +17,7 @@ from messagestore_core.bounds import LAST_MOMENT
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.schemas import AUDIT
 from messagestore_operator.cli.main import app
-from support.stores import START, add_dead_letters, add_messages, add_rows, make_store, message
+from support.stores import START, add_dead_letters, add_history, add_messages, add_rows, make_store, message, stored
 from support.waiting import scaled
 
 runner = CliRunner()
@@ -309,6 +309,42 @@ def test_an_outcome_is_told_by_exit_code_too(store: str) -> None:
         {"outcome": "NotSeen"}
     ]
     assert run("outcome", "/nowhere", "m1").exit_code == 1
+
+
+def test_the_history_of_a_message_is_shown_in_order(store: str) -> None:
+    changed = [row for row in stored(store) if row["message_id"] == "m2"]
+    add_history(store, changed, ("updates", 1), to_status="PROCESSING")
+    add_history(store, changed, ("updates", 2), from_status="PROCESSING", error="why", next_retry_at=START)
+
+    shown = run("history", store, "m2")
+
+    assert [line.split() for line in shown.stdout.splitlines()] == [
+        ["AT", "ATTEMPT", "FROM", "TO", "NEXT", "RETRY", "ERROR"],
+        ["2026-01-05T00:00:00Z", "1", "RECEIVED", "PROCESSING"],
+        ["2026-01-05T00:00:00Z", "1", "PROCESSING", "FAILED", "2026-01-05T00:00:00Z", "why"],
+    ]
+    assert json.loads(run("history", store, "m2", "-o", "json").stdout)[1] == {
+        "messageId": "m2",
+        "globalPosition": 2,
+        "at": "2026-01-05T00:00:00Z",
+        "attempt": 1,
+        "fromStatus": "PROCESSING",
+        "toStatus": "FAILED",
+        "nextRetryAt": "2026-01-05T00:00:00Z",
+        "error": "why",
+        "run": "run-1",
+    }
+    assert "run-1" in run("history", store, "m2", "-o", "wide").stdout
+    assert run("history", store, "m2", "-o", "yaml").stdout.startswith("history:\n- messageId: m2\n")
+
+
+def test_a_message_without_history_is_told_by_exit_code(store: str) -> None:
+    unchanged, unseen = (run("history", store, one) for one in ("m2", "nobody"))
+
+    assert (unchanged.exit_code, unchanged.stderr) == (0, "no changes\n")
+    assert (unseen.exit_code, unseen.stderr) == (6, "no changes\n")
+    assert json.loads(run("history", store, "nobody", "-o", "json").stdout) == []
+    assert run("history", "/nowhere", "m2").exit_code == 1
 
 
 def test_stats_count_by_parts(store: str) -> None:
