@@ -86,6 +86,14 @@ def test_the_figures() -> None:
     _is_current("metrics.md", "Figures at /metrics", table)
 
 
+def test_the_page_of_where_to_look_names_figures_that_there_are() -> None:
+    page, known = (REFERENCE.parent / "observability.md").read_text(), (REFERENCE / "metrics.md").read_text()
+    cells = [row.split("|")[2] for row in page.splitlines() if row.startswith("| ") and row.endswith("|")]
+    named = [name for cell in cells for name in re.findall(r"`([a-z_]+)[^`]*`", cell)]
+    assert len(named) > 20
+    assert [name for name in named if f"`messagestore_{name}`" not in known] == []
+
+
 def test_the_settings() -> None:
     """Those that the chart has under the same name are in its table of values."""
     intro = (
