@@ -266,7 +266,6 @@ class Sequences(ContractModel):
     )
     or_overdue: Flag = Field(
         default=False,
-        exclude_if=lambda overdue: not overdue,
         description="With completeOnly: if true, sequences that are overdue by the stream's sequences.timeout as well.",
     )
 

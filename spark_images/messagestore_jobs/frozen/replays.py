@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -284,7 +284,10 @@ def digest(task: ReplayTask, table: str) -> str:
     )
     # The stream's spec says how groups are held back, and when a sequence is overdue, and may change. What waits is in
     # the cursor.
-    of_others = {"held_back", "grouped_by", "sequence_timeout", "waiting"}
+    of_others: dict[str, Any] = dict.fromkeys(("held_back", "grouped_by", "sequence_timeout", "waiting"), True)
+    if task.select.sequences is not None and not task.select.sequences.or_overdue:
+        # An earlier release didn't have it.
+        of_others["sequences"] = {"or_overdue"}
     request = task.model_dump(mode="json", exclude={**changing, "select": of_others})
     text = json.dumps([request, _shape(task), table], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
