@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from messagestore_operator.cli.options import moment
-from messagestore_operator.cli.output import Output, json_text, print_yaml
+from messagestore_operator.cli.output import Output, document_of, printed
 from messagestore_operator.cli.store import Store, opened
-from messagestore_operator.cli.tables import Column, print_table, shown_time
+from messagestore_operator.cli.tables import Column, print_table
 
 if TYPE_CHECKING:
     from messagestore.audit import AuditRow
@@ -40,11 +39,9 @@ def audit(
     """Print what was done to a store, the newest first: what, by which resource, who asked, and how much."""
     with opened(store) as reader:
         rows = list(reader.audit(action or (), since, batch_size))
-    if output is Output.JSON:
-        typer.echo(json_text(list(map(_document, rows))))
-    elif output is Output.YAML:
-        print_yaml({"audit": list(map(_document, rows))})
-    elif not rows:
+    if printed(output, list(map(document_of, rows)), "audit"):
+        return
+    if not rows:
         typer.echo("no rows", err=True)
     else:
         wide = output is Output.WIDE
@@ -57,10 +54,3 @@ def _cells(row: AuditRow, *, wide: bool) -> Iterator[object]:
     yield from (row.at, row.action, row.actor, row.requested_by, counts)
     if wide:
         yield from (row.run, row.refers_to, json.dumps(row.rules, ensure_ascii=False))
-
-
-def _document(row: AuditRow) -> dict[str, Any]:
-    from pydantic.alias_generators import to_camel
-
-    values = {to_camel(name): value for name, value in asdict(row).items()}
-    return values | {"at": shown_time(row.at)}

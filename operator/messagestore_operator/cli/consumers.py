@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from messagestore_operator.cli.output import Output, json_text, print_yaml
+from messagestore_operator.cli.output import Output, document_of, printed
 from messagestore_operator.cli.store import Store, opened
-from messagestore_operator.cli.tables import Column, print_table, shown_time
-
-if TYPE_CHECKING:
-    from messagestore.consuming import Consumption
+from messagestore_operator.cli.tables import Column, print_table
 
 consumers = typer.Typer(
     name="consumers",
@@ -42,11 +39,7 @@ def list_(
         from messagestore.consuming import consumptions
 
         found = consumptions(store, state)
-    if output is Output.JSON:
-        typer.echo(json_text({"consumers": [_document(one) for one in found]}))
-    elif output is Output.YAML:
-        print_yaml({"consumers": [_document(one) for one in found]})
-    else:
+    if not printed(output, {"consumers": [document_of(one) for one in found]}):
         columns = [Column(name) for name in ("NAME", "CURSOR", "BEHIND", "SLOTS", "CONSUMERS", "LEASED UNTIL")]
         cells = [
             (one.name, one.global_position, one.behind, one.slots, one.consumers, one.leased_until) for one in found
@@ -101,14 +94,3 @@ def _start(text: str) -> Literal["Beginning", "Now"] | int:
     if not (text.isascii() and text.isdigit() and len(text) < 17):
         raise typer.BadParameter("must be Beginning, Now or a global position", param_hint="--to")
     return int(text)
-
-
-def _document(one: Consumption) -> dict[str, Any]:
-    return {
-        "name": one.name,
-        "globalPosition": one.global_position,
-        "behind": one.behind,
-        "slots": one.slots,
-        "consumers": one.consumers,
-        "leasedUntil": None if one.leased_until is None else shown_time(one.leased_until),
-    }

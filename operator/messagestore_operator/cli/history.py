@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from messagestore_operator.cli.outcome import EXIT_CODES
-from messagestore_operator.cli.output import Output, json_text, print_yaml
+from messagestore_operator.cli.output import Output, document_of, printed
 from messagestore_operator.cli.store import Store, opened
-from messagestore_operator.cli.tables import Column, print_table, shown_time
+from messagestore_operator.cli.tables import Column, print_table
 
 if TYPE_CHECKING:
     from messagestore.history import HistoryRow
@@ -34,16 +32,13 @@ def history(
     with opened(store) as reader:
         rows = reader.history(message_id)
         became = () if rows else reader.outcome(message_id)
-    if output is Output.JSON:
-        typer.echo(json_text(list(map(_document, rows))))
-    elif output is Output.YAML:
-        print_yaml({"history": list(map(_document, rows))})
-    elif not rows:
-        typer.echo("no changes", err=True)
-    else:
-        wide = output is Output.WIDE
-        columns = [Column(name) for name in (*_COLUMNS, *(_WIDE if wide else ()))]
-        print_table(columns, [_cells(row, wide=wide) for row in rows])
+    if not printed(output, list(map(document_of, rows)), "history"):
+        if rows:
+            wide = output is Output.WIDE
+            columns = [Column(name) for name in (*_COLUMNS, *(_WIDE if wide else ()))]
+            print_table(columns, [_cells(row, wide=wide) for row in rows])
+        else:
+            typer.echo("no changes", err=True)
     if became:
         raise typer.Exit(EXIT_CODES[type(became[0]).__name__])
 
@@ -51,12 +46,3 @@ def history(
 def _cells(row: HistoryRow, *, wide: bool) -> tuple[object, ...]:
     cells = (row.at, row.attempt, row.from_status, row.to_status, row.next_retry_at, row.error)
     return (*cells, row.global_position, row.run) if wide else cells
-
-
-def _document(row: HistoryRow) -> dict[str, Any]:
-    from pydantic.alias_generators import to_camel
-
-    return {
-        to_camel(name): shown_time(value) if isinstance(value, datetime) else value
-        for name, value in asdict(row).items()
-    }

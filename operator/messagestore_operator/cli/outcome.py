@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import timedelta
+from typing import Annotated, Any
 
 import typer
 
 from messagestore_operator.cli.options import seconds
-from messagestore_operator.cli.output import Output, json_text, print_yaml
+from messagestore_operator.cli.output import Output, document_of, printed
 from messagestore_operator.cli.store import Store, opened
-from messagestore_operator.cli.tables import Column, print_table, shown_time
-
-if TYPE_CHECKING:
-    from messagestore.outcomes import Outcome
+from messagestore_operator.cli.tables import Column, print_table
 
 EXIT_CODES = {"Stored": 0, "SetAside": 3, "Erased": 4, "Purged": 5, "NotSeen": 6}
 """The exit code of each outcome; that of the first one counts."""
@@ -35,26 +31,11 @@ def outcome(
     """
     with opened(store) as reader:
         found = reader.wait(message_id, timedelta(seconds=wait)) if wait else reader.outcome(message_id)
-    documents = [_document(one) for one in found]
-    if output is Output.JSON:
-        typer.echo(json_text(documents))
-    elif output is Output.YAML:
-        print_yaml({"outcomes": documents})
-    else:
+    documents = [{"outcome": type(one).__name__, **document_of(one)} for one in found]
+    if not printed(output, documents, "outcomes"):
         rows = [(name, _details(one)) for one in documents for name in (one.pop("outcome"),)]
         print_table((Column("OUTCOME"), Column("DETAILS")), rows)
     raise typer.Exit(EXIT_CODES[type(found[0]).__name__])
-
-
-def _document(one: Outcome) -> dict[str, Any]:
-    from pydantic.alias_generators import to_camel
-
-    values = {to_camel(name): _shown(value) for name, value in asdict(one).items()}
-    return {"outcome": type(one).__name__, **values}
-
-
-def _shown(value: object) -> object:
-    return shown_time(value) if isinstance(value, datetime) else value
 
 
 def _details(document: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from messagestore_operator.cli.options import moment
-from messagestore_operator.cli.output import Output, json_text, print_yaml
+from messagestore_operator.cli.output import Output, printed
 from messagestore_operator.cli.store import At, Store, Version, opened
 from messagestore_operator.cli.tables import Column, print_table, shown_time
 from messagestore_operator.cli.validate import BAD_INPUT
@@ -64,35 +64,24 @@ def stats(
         return
     with opened(store, version, at) as reader:
         figures = reader.statistics()
-    if output is Output.JSON:
-        typer.echo(json_text(_document(figures)))
-    elif output is Output.YAML:
-        print_yaml(_document(figures))
-    else:
+    if not printed(output, _document(figures)):
         _print(figures)
 
 
 def _print_shares(parts: list[str], shares: list[Share], output: Output) -> None:
-    if output in (Output.JSON, Output.YAML):
-        rows = [
-            dict(zip(parts, one.values, strict=True)) | {"messages": one.messages, "percent": one.percent}
-            for one in shares
-        ]
-        print_yaml({"summary": rows}) if output is Output.YAML else typer.echo(json_text({"summary": rows}))
-        return
-    columns = [Column(name.upper()) for name in (*parts, "messages", "percent")]
-    print_table(columns, [(*one.values, one.messages, f"{one.percent:.2f}") for one in shares])
+    rows = [
+        dict(zip(parts, one.values, strict=True)) | {"messages": one.messages, "percent": one.percent} for one in shares
+    ]
+    if not printed(output, {"summary": rows}):
+        columns = [Column(name.upper()) for name in (*parts, "messages", "percent")]
+        print_table(columns, [(*one.values, one.messages, f"{one.percent:.2f}") for one in shares])
 
 
 def _print_elapsed(times: Elapsed, output: Output) -> None:
     spans = ("shortest", "median", "p95", "longest")
     seconds = {name: None if (span := getattr(times, name)) is None else span.total_seconds() for name in spans}
     document = {"correlations": times.correlations, "open": times.open, "seconds": seconds}
-    if output is Output.JSON:
-        typer.echo(json_text(document))
-    elif output is Output.YAML:
-        print_yaml(document)
-    else:
+    if not printed(output, document):
         columns = [Column(name.upper()) for name in ("correlations", "open", *spans)]
         cells = ("" if one is None else f"{one:g} s" for one in seconds.values())
         print_table(columns, [(times.correlations, times.open, *cells)])

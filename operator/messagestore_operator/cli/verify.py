@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from messagestore_operator.cli.output import Output, echo, json_text, print_yaml
+from messagestore_operator.cli.output import Output, echo, printed
 from messagestore_operator.cli.store import FAILED, Store
 from messagestore_operator.cli.validate import BAD_INPUT
 
@@ -55,10 +55,7 @@ def verify(
     except MessageStoreError as error:
         echo(f"error: {error}", err=True)
         raise typer.Exit(FAILED) from None
-    if output is Output.JSON:
-        typer.echo(json_text([asdict(check) for check in made]))
-    elif output is Output.YAML:
-        print_yaml({"checks": [asdict(check) for check in made]})
+    printed(output, [asdict(check) for check in made], "checks")
     if any(check.count for check in made):
         raise typer.Exit(FAILED)
 
