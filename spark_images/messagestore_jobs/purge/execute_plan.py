@@ -5,6 +5,7 @@ Each step may be repeated; their order keeps the store consistent.
 
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -117,7 +118,7 @@ def execute_plan(context: PurgeRun, checked: Checked) -> PurgeResult:
             remember_purged(context, plan)
             context.between_commits()
             delete_frozen(context, plan, checked.by_day)
-            forget_history(context, frozen_rows(context, plan), checked.by_day, _rows_by_day(context.store))
+            forget_history(context, frozen_rows(context, plan), checked.by_day, partial(_rows_by_day, context.store))
             if plan.erased:
                 delete_claim_checks(context, frozen_rows(context, plan).where("erase"))
         else:

@@ -1,6 +1,6 @@
 """What a purge or a scrub does to the history of its messages. Each step may be repeated."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 
 import numpy as np
@@ -20,16 +20,19 @@ from messagestore_jobs.rows.tables import table_to_change
 from messagestore_jobs.session import settings
 
 
-def forget_history(context: PurgeRun, rows: DataFrame, days: Iterable[date], left: Mapping[date, int]) -> None:
+def forget_history(
+    context: PurgeRun, rows: DataFrame, days: Iterable[date], rows_left: Callable[[], Mapping[date, int]]
+) -> None:
     """Remove the history of messages that have left the table.
 
     Args:
         rows: the messages; columns global_position and inserted_date.
         days: on which they were inserted.
-        left: how many messages each day still has.
+        rows_left: how many messages each day still has; asked if any of the days has history.
     """
     spark, store = context.spark, context.store
     known = days_of_history(store) & set(days)
+    left = rows_left() if known else {}
     forget_days(store, [day for day in known if not left.get(day)])
     partly = [day for day in known if left.get(day)]
     if partly:
