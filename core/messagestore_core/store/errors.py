@@ -10,6 +10,9 @@ WAY_BACK = (
 )
 """What to do about tables that are not as the store's runs left them."""
 RUN_STOPPED = "RunStopped"
+OUT_OF_MEMORY = "OutOfMemory"
+KAFKA_UNREACHABLE = "KafkaUnreachable"
+HTTP_UNREACHABLE = "HttpUnreachable"
 
 
 class RunFailedError(Exception):

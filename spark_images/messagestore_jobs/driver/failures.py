@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.run_report import RunError
-from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.errors import HTTP_UNREACHABLE, KAFKA_UNREACHABLE, OUT_OF_MEMORY, RunFailedError
 from messagestore_core.text import clipped, printable
 from messagestore_jobs.driver.folders import storage_uris
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
@@ -14,9 +14,6 @@ RUN_FAILED = "RunFailed"
 STORAGE_DENIED = "StorageDenied"
 STORAGE_MISSING = "StorageMissing"
 STORAGE_UNREACHABLE = "StorageUnreachable"
-KAFKA_UNREACHABLE = "KafkaUnreachable"
-HTTP_UNREACHABLE = "HttpUnreachable"
-OUT_OF_MEMORY = "OutOfMemory"
 AS_OF_ENDING_PODS = frozenset({RUN_FAILED, STORAGE_UNREACHABLE, KAFKA_UNREACHABLE, HTTP_UNREACHABLE, OUT_OF_MEMORY})
 """Reasons that also a run has whose executors, session or network end with its pod."""
 

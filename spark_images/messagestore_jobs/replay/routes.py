@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from messagestore_core.contract.run_document import RoutesDestination, RunDocument
 from messagestore_core.contract.run_report import CursorState, DestinationState, ReplayOutcome, RunError
-from messagestore_core.store.errors import RUN_STOPPED, RunFailedError
+from messagestore_core.store.errors import OUT_OF_MEMORY, RUN_STOPPED, RunFailedError
 from messagestore_core.store.folder import exists, store_id
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import nothing, task_of
@@ -28,7 +28,7 @@ from messagestore_jobs.replay.side_by_side import send_side_by_side
 from messagestore_jobs.replay.subscription import SubscriptionRun
 from messagestore_jobs.replay.unsent import refuse_unsent
 
-_OF_THE_RUN = frozenset({RUN_STOPPED, "OutOfMemory"})
+_OF_THE_RUN = frozenset({RUN_STOPPED, OUT_OF_MEMORY})
 """Reasons of failures that no other destination would be spared."""
 _LOOK_FOR_STORE = timedelta(seconds=5)
 _log = logging.getLogger(__name__)

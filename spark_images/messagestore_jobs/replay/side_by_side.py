@@ -14,7 +14,7 @@ from pyspark import InheritableThread
 
 from messagestore_core.clock import now
 from messagestore_core.contract.run_report import DestinationState, GoingOn, ReplayOutcome, RunError
-from messagestore_core.store.errors import RUN_STOPPED, RunFailedError
+from messagestore_core.store.errors import OUT_OF_MEMORY, RUN_STOPPED, RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import check_folder
 from messagestore_jobs.context import Run
@@ -30,7 +30,6 @@ _END_SECONDS = 30.0
 _LOOK_SECONDS = 0.2
 _ENDS = frozenset({"MessagesBroken", "MessagesLost"})
 """The cursor is past a message that was not sent: the destination waits until somebody says that it may go on."""
-_OF_THE_RUN = "OutOfMemory"
 _log = logging.getLogger(__name__)
 
 
@@ -177,7 +176,7 @@ class _Destination:
                 error = self._error_of(failure, self._leaf.document)
                 if error.reason == RUN_STOPPED or self._board.suspended():
                     return
-                if error.reason == _OF_THE_RUN:
+                if error.reason == OUT_OF_MEMORY:
                     self._board.fatal = error
                     return
                 _log.info("destination %s failed", self.name, exc_info=True)

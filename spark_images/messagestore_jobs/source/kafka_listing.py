@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.clock import from_microseconds
 from messagestore_core.contract.records import KafkaCluster, KafkaSource
-from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.errors import KAFKA_UNREACHABLE, RunFailedError
 from messagestore_core.store.offsets import OffsetRange, Partition
 from messagestore_jobs.source.plan import Listed
 
@@ -25,7 +25,7 @@ _CONNECT_SECONDS = 5.0
 _ADVICE = {
     "KafkaDenied": "the brokers at {servers} refuse the credentials: check the keys of the Secret, and what the user "
     "may do",
-    "KafkaUnreachable": "the brokers at {servers} can't be reached: check bootstrapServers, security and the network",
+    KAFKA_UNREACHABLE: "the brokers at {servers} can't be reached: check bootstrapServers, security and the network",
 }
 
 
@@ -68,8 +68,8 @@ def check_brokers(cluster: KafkaCluster) -> None:
         host, _, port = server.rpartition(":")
         with suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS):
             return
-    advice = _ADVICE["KafkaUnreachable"].format(servers=cluster.bootstrap_servers)
-    raise RunFailedError("KafkaUnreachable", f"{advice} (no connection)")
+    advice = _ADVICE[KAFKA_UNREACHABLE].format(servers=cluster.bootstrap_servers)
+    raise RunFailedError(KAFKA_UNREACHABLE, f"{advice} (no connection)")
 
 
 def list_partitions(spark: SparkSession, source: KafkaSource) -> list[Listed]:
@@ -141,7 +141,7 @@ def kafka_failure(error: Exception, cluster: KafkaCluster) -> RunFailedError:
         words = f"token endpoint {cluster.oauth.token_endpoint} refuses the client with code {refused[1]}"
         return RunFailedError("KafkaDenied", f"{words}: check keys clientId and clientSecret of the Secret, and scope")
     denied = any(sign in text for sign in _DENIED) or _NOT_KNOWN.search(text)
-    reason = "KafkaDenied" if denied else "KafkaUnreachable"
+    reason = "KafkaDenied" if denied else KAFKA_UNREACHABLE
     advice = _ADVICE[reason].format(servers=cluster.bootstrap_servers)
     return RunFailedError(reason, f"{advice} ({_said(text)})")
 

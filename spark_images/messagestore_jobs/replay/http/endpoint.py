@@ -19,11 +19,10 @@ from urllib3.response import BaseHTTPResponse
 
 from messagestore_core.addresses import Reach, is_allowed
 from messagestore_core.contract.run_document import HttpDestination
-from messagestore_core.store.errors import RunFailedError, end_if_stopped
+from messagestore_core.store.errors import HTTP_UNREACHABLE, RunFailedError, end_if_stopped
 from messagestore_jobs.replay.http.answers import Action, action_of, wait_before
 from messagestore_jobs.replay.http.events import Event
 
-UNREACHABLE = "HttpUnreachable"
 _DENIED = "HttpDenied"
 _REFUSED = "HttpRefused"
 _FORBIDDEN_ADDRESS = "HttpAddressForbidden"
@@ -138,7 +137,7 @@ class Endpoint:
                 raise self._error(action, status, event)
             if retry >= delivery.retry:
                 tries = f"{retry + 1} tries" if retry else "one try"
-                raise RunFailedError(UNREACHABLE, f"{self._place} did not take a message after {tries}: {words}")
+                raise RunFailedError(HTTP_UNREACHABLE, f"{self._place} did not take a message after {tries}: {words}")
             retry += 1
             self._wait(wait_before(retry, asked, delivery, datetime.now(UTC)))
 
