@@ -27,9 +27,8 @@ from messagestore_jobs.replay.job import run_replay
 from support.external_writes import unheard
 from support.kafkabroker import Broker
 from support.kafkatopics import Record, Topics
-from support.long import few
 from support.purges import break_off
-from support.replays import AT, replay_document
+from support.replays import AT, ROUND_CRASHES, replay_document
 from support.stores import add_messages, make_store, message
 
 BEGINNING = StartPoint(at="Beginning")
@@ -79,20 +78,7 @@ def test_each_round_sends_what_came_behind_the_cursor(
 
 @pytest.mark.parametrize(
     ("name", "moment", "nth"),
-    few(
-        [
-            ("replay-transaction", "before", 2),
-            ("replay-transaction", "after", 2),
-            ("replay-staged-removed", "before", 1),
-            ("replay-ended", "after", 1),
-            ("cursor", "before", 2),
-            ("cursor", "after", 1),
-            ("cursor", "after", 2),
-            ("replay-forgotten", "before", 1),
-        ],
-        ("replay-transaction", "after", 2),
-        ("cursor", "before", 2),
-    ),
+    ROUND_CRASHES,
 )
 def test_killed_between_two_writes_it_sends_each_message_once(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, name: str, moment: str, nth: int
