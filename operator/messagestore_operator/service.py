@@ -156,7 +156,12 @@ class Service:
         self._old_leases = OldLeases(cluster, gatherer, settings.watch_namespaces, policy)
         self._drivers = Drivers(client, backend, self._cache, settings.driver)
         applier = Applier(
-            cluster, self._drivers, Events(client, identity), settings, partial(self._enqueue, delay=_TOGETHER_SECONDS)
+            cluster,
+            self._drivers,
+            Events(client, identity),
+            settings,
+            partial(self._enqueue, delay=_TOGETHER_SECONDS),
+            metrics.observe_run,
         )
         self._reconciler = Reconciler(cluster, gatherer, decide, applier, self._queue, telemetry)
         self._sync = Sync(

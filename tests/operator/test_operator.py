@@ -90,6 +90,8 @@ def test_a_stream_that_is_applied_gets_a_run_and_its_report_becomes_the_status(
     assert _condition(status)["status"] == "True"
     (run,) = spark.launched("orders-")
     assert status["lastRun"]["name"] == run.name
+    assert operator.figure("messagestore_run_seconds_count") == 1
+    assert operator.figure("messagestore_driver_start_seconds_count") == 1
     time.sleep(1.5)
     assert len(spark.launched("orders-")) == 1
 

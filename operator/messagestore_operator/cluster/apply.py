@@ -43,6 +43,7 @@ class Applier:
 
     Args:
         enqueue: receives the resources that a write may affect.
+        observe: receives each run that has ended, for figures.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Applier:
         events: Events,
         settings: Settings,
         enqueue: Enqueue,
+        observe: Callable[[EndedRun], None],
     ) -> None:
         self._cluster = cluster
         self._client = cluster.client
@@ -59,6 +61,7 @@ class Applier:
         self._events = events
         self._settings = settings
         self._enqueue = enqueue
+        self._observe = observe
         self._launcher = Launcher(cluster.client, cluster.backend, cluster.cache, drivers)
 
     async def carry_out(self, resource: Resource, wanted: Iterable[actions.Action]) -> None:
@@ -150,6 +153,7 @@ class Applier:
     @_do.register
     async def _(self, action: actions.LogRun, resource: Resource) -> None:
         log_run(resource, action.ended)
+        self._observe(action.ended)
 
     @_do.register
     async def _(self, action: actions.EmitEvent, resource: Resource) -> None:

@@ -12,16 +12,20 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from messagestore_operator.api.scalars import Time
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.labels import RUN_KIND
 from messagestore_operator.cluster.observe import app_state
 from messagestore_operator.cluster.resource_metrics import families
+from messagestore_operator.decide.run_lifecycle import EndedRun
 from messagestore_operator.decide.snapshot import RunKind
 from messagestore_operator.kube.health import Health
 from messagestore_operator.kube.objects import labels_of
 
 _RUN_KINDS = frozenset(get_args(RunKind))
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_START_BUCKETS = (1, 2.5, 5, 10, 15, 20, 30, 45, 60, 120, 300, 600, 1800)
+_RUN_BUCKETS = (1, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
 
 
 class Metrics:
@@ -53,6 +57,30 @@ class Metrics:
             f"{name}_watch_missed", "Changes that a list showed and no watch had shown.", registry=self.registry
         )
         self.leading = Gauge(f"{name}_leading", "Whether this replica leads.", registry=self.registry)
+        self._runs = Histogram(
+            "messagestore_run_seconds",
+            "How long runs took that ended while this replica led, from their start, by how they ended.",
+            ["kind", "outcome"],
+            buckets=_RUN_BUCKETS,
+            registry=self.registry,
+        )
+        self._starts = Histogram(
+            "messagestore_driver_start_seconds",
+            "Of the same runs: from the launch until the driver's program began, by its report.",
+            ["kind"],
+            buckets=_START_BUCKETS,
+            registry=self.registry,
+        )
+
+    def observe_run(self, ended: EndedRun) -> None:
+        """Note a run that has ended."""
+        run, launched = ended.finished_run(), ended.run.launched_at
+        if run.started_at is not None:
+            self._runs.labels(run.kind, run.state).observe(_seconds(run.started_at, ended.at))
+        # A report is untrusted, and its clock another one.
+        begun = ended.report.started_at if ended.report is not None else None
+        if launched is not None and begun is not None and begun.tzinfo is not None and begun <= ended.at:
+            self._starts.labels(run.kind).observe(_seconds(launched, begun))
 
     def watch_health(self, stalled: Callable[[], bool]) -> None:
         """Add a gauge of the operator's health."""
@@ -100,6 +128,10 @@ class _ClusterCollector(Collector):
         for labels, number in sorted(tally.items()):
             family.add_metric(labels, number)
         return family
+
+
+def _seconds(start: Time, end: datetime) -> float:
+    return max(0.0, (end - start.datetime).total_seconds())
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
+from math import inf
 from typing import NamedTuple, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -14,10 +15,14 @@ from messagestore_operator.api.replayjob_status import DestinationStatus
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.scalars import Time
 from messagestore_operator.api.status import Condition, FinishedRun
+from messagestore_operator.decide.tables import current_runs
+from messagestore_operator.status.reasons import Reason
 
 _EVERY, _STREAM = ("kind", "namespace", "name"), ("namespace", "stream")
 _POLICY, _JOB = ("namespace", "policy", "stream"), ("namespace", "job")
 _SENT = (*_JOB, "destination")
+_WAITS: Mapping[str, str] = {Reason.TABLE_BUSY: "table", Reason.WAITING_FOR_ROOM: "slot"}
+"""Why a run that is not launched waits, by the reason of a condition."""
 
 
 class Figure(NamedTuple):
@@ -40,6 +45,12 @@ FIGURES = (
     Figure("last_run_seconds", _EVERY, "How long the last run took that ended, from its start."),
     Figure("last_run_cpu_seconds", _EVERY, "CPU time of the last run that ended, its executors' too."),
     Figure("last_run_written_bytes", _EVERY, "Bytes that the last run's Spark tasks wrote."),
+    Figure(
+        "waiting_since_timestamp_seconds",
+        (*_EVERY, "waiting_for"),
+        "Since when a run waits, of several the first: for its table, which another run has (table), for its turn "
+        "among all runs (slot), or, launched, for its driver (driver). No series while none does.",
+    ),
     Figure("messages", _STREAM, "Messages in the store."),
     Figure("unfinished_messages", (*_STREAM, "status"), "Messages whose lifecycle status may still change."),
     Figure("dead_letters", _STREAM, "Dead letters in the store that are open: not redriven."),
@@ -82,6 +93,11 @@ FIGURES = (
     ),
     Figure("replay_selected_messages", _JOB, "Messages that a replay has selected."),
     Figure("replay_sent_messages", _JOB, "Messages of the selection that it has sent."),
+    Figure(
+        "replay_broken_messages",
+        _JOB,
+        "Messages of the selection that no longer match their digest or seal, or whose payload is gone.",
+    ),
     Figure("replay_percent", _JOB, "Percentage of the selection that it has handled."),
     Figure("subscription_position", _SENT, "The last global position that a destination was sent, or that it passed."),
     Figure("subscription_lag_records", _SENT, "Selected messages that a destination was not sent yet."),
@@ -150,6 +166,7 @@ def _of_every(resource: Resource, conditions: tuple[Condition, ...], runs: list[
     """What all kinds have; ``runs`` are those of each stream of a policy, and otherwise all, the newest first."""
     own = resource.identity
     yield from _conditions("condition", own, conditions)
+    yield from _waiting(resource, conditions)
     succeeded = [next((_seconds(run.finished_at) for run in some if run.state == "Succeeded"), None) for some in runs]
     known = [at for at in succeeded if at is not None]
     # One stream whose success is unknown makes that of the policy unknown.
@@ -161,6 +178,17 @@ def _of_every(resource: Resource, conditions: tuple[Condition, ...], runs: list[
         yield Sample("last_run_seconds", own, _between(last.started_at, last.finished_at))
         yield Sample("last_run_cpu_seconds", own, last.cpu_seconds)
         yield Sample("last_run_written_bytes", own, last.bytes_written)
+
+
+def _waiting(resource: Resource, conditions: tuple[Condition, ...]) -> Samples:
+    why = next((_WAITS[one.reason] for one in conditions if one.reason in _WAITS), None)
+    first: dict[str, float] = {}
+    for run, _ in current_runs(resource):
+        what, since = ("driver", run.launched_at) if run.launched_at is not None else (why, run.requested_at)
+        if run.started_at is None and what is not None and since is not None:
+            first[what] = min(first.get(what, inf), since.datetime.timestamp())
+    for what, at in first.items():
+        yield Sample("waiting_since_timestamp_seconds", (*resource.identity, what), at)
 
 
 def _of_stream(stream: MessageStream, own: tuple[str, ...], now: datetime) -> Samples:
@@ -237,6 +265,7 @@ def _of_job(job: ReplayJob, own: tuple[str, ...]) -> Samples:
         yield Sample("replay_selected_messages", own, status.selection.messages)
     if status.progress is not None:
         yield Sample("replay_sent_messages", own, status.progress.replayed)
+        yield Sample("replay_broken_messages", own, status.progress.failed)
         yield Sample("replay_percent", own, status.progress.percent)
 
 

@@ -49,7 +49,7 @@ def test_github_webhooks(local_run: LocalRuns, tmp_path: Path) -> None:
         *("lag_files", "lag_seconds", "last_batch_timestamp_seconds"),
         *("preview_messages", "preview_held_messages", "awaiting_approval"),
         *("last_purge_timestamp_seconds", "last_purge_messages"),
-        *("replay_selected_messages", "replay_sent_messages", "replay_percent"),
+        *("replay_selected_messages", "replay_sent_messages", "replay_broken_messages", "replay_percent"),
     }
 
 

@@ -1,12 +1,16 @@
 """Figures of streams: one that isn't known has no series."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream
+from messagestore_operator.api.status import CurrentRun, RunState
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.decide.run_lifecycle import EndedRun
 
 TIME = "2026-01-05T08:20:00Z"
 LABELS = {"namespace": "default", "stream": "orders"}
@@ -55,3 +59,38 @@ def test_what_waits_has_an_age(monkeypatch: pytest.MonkeyPatch) -> None:
     found = figures(monkeypatch, {"lag": {"asOf": TIME, "files": 3, "oldestPendingTime": TIME}})
     assert found["lag_files"] == 3
     assert found["lag_seconds"] > 0
+
+
+def ended(begun: str | None, state: RunState = "Succeeded", **times: str) -> EndedRun:
+    run = CurrentRun.model_validate({"name": "r", "kind": "ingest", "launchedAt": TIME, **times})
+    report = RunReport(run="r", sequence=1, state="Running", started_at=begun) if begun else None  # type: ignore[arg-type]
+    return EndedRun(run, state, datetime.fromisoformat(TIME) + timedelta(minutes=1), report)
+
+
+def observed(run: EndedRun) -> dict[str, float | None]:
+    """The sums of seconds of one run."""
+    metrics = Metrics()
+    metrics.observe_run(run)
+    value, kind = metrics.registry.get_sample_value, {"kind": "ingest"}
+    return {
+        "run": value("messagestore_run_seconds_sum", {**kind, "outcome": run.state}),
+        "start": value("messagestore_driver_start_seconds_sum", kind),
+    }
+
+
+def test_a_run_that_ended_tells_how_long_it_and_the_start_of_its_driver_took() -> None:
+    run = ended("2026-01-05T08:20:12Z", startedAt="2026-01-05T08:20:10Z")
+    assert observed(run) == {"run": 50, "start": 12}
+
+
+def test_a_run_without_a_driver_tells_how_long_it_waited_for_one() -> None:
+    assert observed(ended(None, "Failed")) == {"run": 60, "start": None}
+
+
+@pytest.mark.parametrize("begun", ["2026-01-05T08:20:12", "2026-01-05T08:21:01Z"])
+def test_a_report_with_an_impossible_time_tells_no_start(begun: str) -> None:
+    assert observed(ended(begun))["start"] is None
+
+
+def test_a_driver_whose_clock_is_behind_took_no_time() -> None:
+    assert observed(ended("2026-01-05T08:19:58Z"))["start"] == 0

@@ -165,12 +165,13 @@ def test_a_replay_and_its_destinations() -> None:
     idle = {"name": "", "lag": {"records": 0}}
     status = {
         "selection": {"messages": 10},
-        "progress": {"replayed": 4, "percent": 40},
+        "progress": {"replayed": 4, "failed": 1, "percent": 40},
         "destinations": [eu, idle],
     }
     assert series(job(status)) == {
         ("replay_selected_messages", *JOB): 10,
         ("replay_sent_messages", *JOB): 4,
+        ("replay_broken_messages", *JOB): 1,
         ("replay_percent", *JOB): 40,
         ("subscription_position", *JOB, "eu"): 8,
         ("subscription_missed_total", *JOB, "eu"): 1,
@@ -181,6 +182,33 @@ def test_a_replay_and_its_destinations() -> None:
         ("subscription_lag_records", *JOB, ""): 0,
         ("subscription_lag_seconds", *JOB, ""): 0,
     }
+
+
+@pytest.mark.parametrize(
+    ("current", "reason", "waits"),
+    [
+        ({"requestedAt": LATER}, "TableBusy", ("table", 30)),
+        ({"requestedAt": LATER}, "WaitingForRoom", ("slot", 30)),
+        ({"requestedAt": LATER}, "Waiting", None),
+        ({"requestedAt": EARLIER, "launchedAt": LATER}, "Pending", ("driver", 30)),
+        ({"requestedAt": EARLIER, "launchedAt": EARLIER, "startedAt": LATER}, "Ingesting", None),
+    ],
+)
+def test_a_run_that_waits_tells_since_when(
+    current: dict[str, str], reason: str, waits: tuple[str, float] | None
+) -> None:
+    status = {"conditions": [READY | {"reason": reason}], "currentRun": {"name": "r", **current}}
+    found = {name[-1]: value for name, value in series(stream(status)).items() if name[0].startswith("waiting_since")}
+    began = datetime(2026, 1, 5, 8, tzinfo=UTC).timestamp()
+    assert found == ({waits[0]: began + waits[1]} if waits else {})
+
+
+def test_of_several_runs_of_a_policy_the_first_that_waits_counts() -> None:
+    runs = [("a", LATER), ("b", EARLIER)]
+    streams = [{"name": name, "currentRun": {"name": name, "launchedAt": at}} for name, at in runs]
+    found = series(policy({"streams": streams}))
+    began = datetime(2026, 1, 5, 8, tzinfo=UTC).timestamp()
+    assert found["waiting_since_timestamp_seconds", "RetentionPolicy", *POLICY[:2], "driver"] == began
 
 
 def test_a_resource_without_a_status_has_no_series() -> None:
