@@ -1,0 +1,1 @@
+"""The Grafana dashboard of the chart, its check, and its pictures."""

@@ -1,0 +1,97 @@
+"""The dashboard for Grafana: as its table of panels says, in a ConfigMap with the prices of the values."""
+
+import json
+import re
+from typing import Any
+
+from hack.dashboard.build import FILE, text
+from hack.dashboard.panels import Panel, rows
+from prometheus_client import CollectorRegistry
+from ruamel.yaml import YAML
+
+from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.metrics import Metrics
+from support.documents import blocks
+from support.helm import REPOSITORY, rendered
+
+ON = ("--set", "metrics.dashboard.enabled=true")
+PANELS: list[Panel] = [panel for panels in rows().values() for panel in panels]
+
+
+def test_the_charts_json_is_made_of_the_table_of_panels() -> None:
+    assert FILE.read_text(encoding="utf-8") == text(), "run .venv/bin/python -m hack.dashboard"
+
+
+def test_each_query_asks_for_figures_that_there_are() -> None:
+    asked = {name for panel in PANELS for query in panel.queries.values() for name in _figures(query)}
+    assert asked - _told() == set()
+
+
+def test_panels_fill_their_rows_and_tell_what_they_show() -> None:
+    for row, panels in rows().items():
+        assert sum(panel.width for panel in panels) % 24 == 0, row
+    assert len({panel.title for panel in PANELS}) == len(PANELS)
+    assert [panel.title for panel in PANELS if not panel.words.endswith(".")] == []
+
+
+def test_there_is_none_unless_it_is_asked_for() -> None:
+    assert [one for one in rendered() if one["metadata"]["name"].endswith("-dashboard")] == []
+
+
+def test_it_is_found_by_its_label_and_put_into_its_folder() -> None:
+    metadata = _config_map(*ON)["metadata"]
+    assert metadata["labels"]["grafana_dashboard"] == "1"
+    assert (metadata["namespace"], "annotations" in metadata) == ("messagestore", False)
+
+
+def test_the_values_of_its_page_put_it_into_a_folder_of_grafana() -> None:
+    (values,) = [
+        YAML(typ="safe").load(block.text)
+        for block in blocks()
+        if (block.page, block.heading, block.language) == ("docs/observability.md", "Dashboard", "yaml")
+    ]
+    metadata = _config_map(*(f"--set-json={name}={json.dumps(value)}" for name, value in values.items()))["metadata"]
+    assert (metadata["namespace"], metadata["annotations"]) == ("monitoring", {"grafana_folder": "Message stores"})
+    assert metadata["labels"]["grafana_dashboard"] == "1"
+
+
+def test_prices_of_the_values_are_its_constants() -> None:
+    usual = {"cpuHour": "0.04048", "millionReads": "0.4", "millionWrites": "5"}
+    assert _constants(json.loads(FILE.read_text(encoding="utf-8"))) == usual
+    found = json.loads(
+        _config_map(*ON, "--set-json", "metrics.dashboard.prices.cpuHour=0.5")["data"]["message-stores.json"]
+    )
+    assert _constants(found) == {**usual, "cpuHour": "0.5"}
+    found["templating"] = (whole := json.loads(FILE.read_text(encoding="utf-8")))["templating"]
+    assert found == whole
+
+
+def test_requests_are_estimated_as_the_page_about_costs_has_measured_them() -> None:
+    measured = re.findall(r"^\| .* \| (\d+) GET or HEAD, (\d+) LIST", (REPOSITORY / "docs/costs.md").read_text(), re.M)
+    (query,) = next(panel for panel in PANELS if panel.title.endswith("(estimate)")).queries.values()
+    reads, writes = zip(*measured, strict=True)
+    assert f"({reads[0]} * $millionReads + {writes[0]} * $millionWrites)" in query
+    batch = f"(({reads[1]} - {reads[0]}) * $millionReads + ({writes[1]} - {writes[0]}) * $millionWrites)"
+    assert batch in query
+
+
+def _config_map(*arguments: str) -> dict[str, Any]:
+    (found,) = [one for one in rendered(*arguments) if one["metadata"]["name"].endswith("-dashboard")]
+    return dict(found)
+
+
+def _constants(dashboard: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["query"] for one in dashboard["templating"]["list"] if one["type"] == "constant"}
+
+
+def _figures(query: str) -> list[str]:
+    return [re.sub("_(bucket|sum|count)$", "", name) for name in re.findall(r"messagestore_\w+", query)]
+
+
+def _told() -> set[str]:
+    metrics = Metrics()
+    metrics.watch_health(lambda: False)
+    metrics.watch_queue(lambda: 0, lambda: 0)
+    metrics.watch_cache(Cache("SparkApplication"))
+    registry: CollectorRegistry = metrics.registry
+    return {one.name + "_total" * (one.type == "counter") for one in registry.collect()}
