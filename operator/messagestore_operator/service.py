@@ -114,7 +114,7 @@ def _served(
     visitors = Visitors(client) if settings.metrics.authentication else None
     probes, metrics = (settings.listen, settings.health_port), (settings.listen, settings.metrics_port)
     certificates = settings.metrics.certificates
-    return served(telemetry.health, telemetry.metrics.registry, probes, metrics, certificates, visitors)
+    return served(telemetry.health, telemetry.metrics.page, probes, metrics, certificates, visitors)
 
 
 def _warn_of(settings: Settings) -> None:

@@ -1,19 +1,20 @@
 """Prometheus' own tool takes the alerts of the chart: each fires on its series, and on no healthy ones."""
 
-import functools
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
+from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.metrics import Metrics
 from messagestore_operator.cluster.resource_metrics import FIGURES
 from support.helm import CHART, REPOSITORY, HelmError, rendered
+from support.prometheus import program
+from support.resources import all_resources
 
 ON = ("--set", "metrics.prometheusRule.enabled=true,metrics.prometheusRule.runbooks=https://docs.example.org/runbooks")
 OPERATOR = 'namespace="messagestore", service="store-message-store-operator-metrics"'
@@ -100,10 +101,22 @@ def test_alerts_and_series_are_those_that_there_are(rules: dict[str, Any]) -> No
     metrics = Metrics()
     metrics.watch_health(lambda: False)
     own = {one.name + "_total" * (one.type == "counter") for one in metrics.registry.collect()}
-    figures = own | {f"messagestore_{one.name}{'_total' * one.counts}" for one in FIGURES}
+    figures = own | {one.full_name for one in FIGURES}
     named = {f"messagestore_{key.partition('{')[0]}" for series in (HEALTHY, *FIRING.values()) for key in series}
     assert named - figures == set()
     assert set(FIRING) == set(NAMES)
+
+
+def test_the_page_of_figures_is_as_prometheus_wants_it() -> None:
+    metrics, cache = Metrics(), Cache("SparkApplication")
+    metrics.watch_cache(cache)
+    for number, one in enumerate(all_resources()):
+        about = {"name": f"it-{number}", "namespace": "shop", "uid": f"it-{number}", "resourceVersion": "1"}
+        cache.put({**one, "metadata": about})
+    page = metrics.page()
+    assert page.count(b"\nmessagestore_condition{") > 5
+    checked = subprocess.run([program("promtool"), "check", "metrics"], input=page, capture_output=True, check=False)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, b"")
 
 
 def test_each_has_its_runbook(rules: dict[str, Any]) -> None:
@@ -144,15 +157,8 @@ def _firing(rules: dict[str, Any], series: dict[str, str], folder: Path) -> set[
     (folder / "rules.json").write_text(json.dumps(rules))
     tests = {"rule_files": ["rules.json"], "evaluation_interval": f"{STEP}s", "tests": [test]}
     (folder / "test.json").write_text(json.dumps(tests))
-    command = [_promtool(), "test", "rules", "test.json"]
+    command = [program("promtool"), "test", "rules", "test.json"]
     said = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     _, found, got = said.stdout.partition("got: ")
     assert found, said.stdout
     return set(re.findall(r'alertname="(\w+)"', got))
-
-
-@functools.cache
-def _promtool() -> str:
-    command = [sys.executable, "-m", "hack.downloads", "promtool"]
-    done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
-    return f"{done.stdout.strip()}/promtool"

@@ -72,9 +72,13 @@ class Cache(ObjectCache):
         """One of the three kinds."""
         return self._resources.get(key)
 
-    def resources(self) -> Iterator[Resource]:
-        """All resources, for any thread."""
-        yield from self._resources.each()
+    def peek(self, key: ResourceKey) -> Resource | None:
+        """The same, for any thread."""
+        return self._resources.peek(key)
+
+    def resource_keys(self) -> list[ResourceKey]:
+        """Kind, namespace and name of all resources, for any thread."""
+        return list(self._resources)
 
     def keys(self) -> set[ResourceKey]:
         """Kind, namespace and name of all resources."""

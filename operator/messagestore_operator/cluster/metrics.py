@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import get_args
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -16,7 +16,7 @@ from messagestore_operator.api.scalars import Time
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.labels import RUN_KIND
 from messagestore_operator.cluster.observe import app_state
-from messagestore_operator.cluster.resource_metrics import families
+from messagestore_operator.cluster.resource_page import ResourcePage
 from messagestore_operator.decide.run_lifecycle import EndedRun
 from messagestore_operator.decide.snapshot import RunKind
 from messagestore_operator.kube.health import Health
@@ -29,9 +29,10 @@ _RUN_BUCKETS = (1, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86
 
 
 class Metrics:
-    """All metrics of the operator, in their own registry."""
+    """All metrics of the operator: its own and those of runs in a registry, those of the three kinds as text."""
 
     def __init__(self) -> None:
+        self._resources: ResourcePage | None = None
         self.registry = CollectorRegistry()
         name = "messagestore_operator"
         self.reconciled = Histogram(
@@ -102,19 +103,21 @@ class Metrics:
 
     def watch_cache(self, cache: Cache) -> None:
         """Add metrics of the cluster, computed when the page is rendered, in a thread of its own."""
-        self.registry.register(_ClusterCollector(cache))
+        self.registry.register(_RunsCollector(cache))
+        self._resources = ResourcePage(cache)
+
+    def page(self) -> bytes:
+        """All of them as text."""
+        of_resources = self._resources.text(datetime.now(UTC)) if self._resources else ""
+        return generate_latest(self.registry) + of_resources.encode()
 
 
-class _ClusterCollector(Collector):
+class _RunsCollector(Collector):
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
 
     def collect(self) -> Iterator[Metric]:
-        """The present figures."""
-        yield self._runs()
-        yield from families(self._cache.resources(), datetime.now(UTC))
-
-    def _runs(self) -> Metric:
+        """How many runs there are now."""
         family = GaugeMetricFamily(
             "messagestore_runs", "Runs that have an application, a ConfigMap or a pod.", labels=["kind", "state"]
         )
@@ -127,7 +130,7 @@ class _ClusterCollector(Collector):
                 tally[kind, app_state(run.application).value] += 1
         for labels, number in sorted(tally.items()):
             family.add_metric(labels, number)
-        return family
+        yield family
 
 
 def _seconds(start: Time, end: datetime) -> float:

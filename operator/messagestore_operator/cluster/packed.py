@@ -60,14 +60,12 @@ class PackedResources(MutableMapping[ResourceKey, Resource]):
         """Whether there is one, without using it."""
         return key in self._packed
 
-    def each(self) -> Iterator[Resource]:
-        """All resources, for any thread; none of them counts as used."""
-        for key in list(self._packed):
-            _, resource = self._live.get(key, (0, None))
-            if resource is None and (packed := self._packed.get(key)) is not None:
-                resource = _unpacked(packed)
-            if resource is not None:
-                yield resource
+    def peek(self, key: ResourceKey) -> Resource | None:
+        """A resource, for any thread; it doesn't count as used."""
+        _, resource = self._live.get(key, (0, None))
+        if resource is None and (packed := self._packed.get(key)) is not None:
+            return _unpacked(packed)
+        return resource
 
     def _use(self, key: ResourceKey, resource: Resource) -> None:
         now = self._clock()

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from math import inf
 from typing import NamedTuple, TypeAlias
-
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.messagestream_status import Lag
@@ -26,12 +23,22 @@ _WAITS: Mapping[str, str] = {Reason.TABLE_BUSY: "table", Reason.WAITING_FOR_ROOM
 
 
 class Figure(NamedTuple):
-    """A figure by its name; a counter's has no ``_total`` here."""
+    """A figure by its name, without ``messagestore_`` before it; a counter's has no ``_total`` here."""
 
     name: str
     labels: tuple[str, ...]
     words: str
     counts: bool = False
+
+    @property
+    def full_name(self) -> str:
+        """The name of its series."""
+        return f"messagestore_{self.name}{'_total' * self.counts}"
+
+    @property
+    def type(self) -> str:
+        """Its type for Prometheus."""
+        return "counter" if self.counts else "gauge"
 
 
 FIGURES = (
@@ -114,7 +121,13 @@ FIGURES = (
         "1 for each condition of a destination, as it is.",
     ),
 )
-"""All figures, without ``messagestore_`` before their names."""
+"""All figures."""
+
+
+class Since(NamedTuple):
+    """A value that grows: the seconds since a time."""
+
+    at: float
 
 
 class Sample(NamedTuple):
@@ -122,33 +135,19 @@ class Sample(NamedTuple):
 
     figure: str
     labels: tuple[str, ...]
-    value: float | None
+    value: float | Since | None
 
 
 Samples: TypeAlias = Iterator[Sample]
 
 
-def families(resources: Iterator[Resource], now: datetime) -> Iterator[Metric]:
-    """All figures of resources, as they are now."""
-    made = {figure.name: _family(figure) for figure in FIGURES}
-    for resource in resources:
-        for name, labels, value in _samples(resource, now):
-            if value is not None:
-                made[name].add_metric(labels, value)
-    yield from made.values()
-
-
-def _family(figure: Figure) -> GaugeMetricFamily | CounterMetricFamily:
-    make = CounterMetricFamily if figure.counts else GaugeMetricFamily
-    return make(f"messagestore_{figure.name}", figure.words, labels=figure.labels)
-
-
-def _samples(resource: Resource, now: datetime) -> Samples:
+def samples(resource: Resource) -> Samples:
+    """The figures of a resource."""
     where = resource.metadata.namespace, resource.metadata.name
     match resource:
         case MessageStream(status=status) if status is not None:
             yield from _of_every(resource, status.conditions, [[*_one(status.last_run), *status.recent_runs]])
-            yield from _of_stream(resource, where, now)
+            yield from _of_stream(resource, where)
         case RetentionPolicy(status=status) if status is not None:
             yield from _of_every(resource, status.conditions, [_one(stream.last_run) for stream in status.streams])
             for stream in status.streams:
@@ -157,7 +156,7 @@ def _samples(resource: Resource, now: datetime) -> Samples:
             yield from _of_every(resource, status.conditions, [[*_one(status.last_run), *status.recent_runs]])
             yield from _of_job(resource, where)
             for destination in status.destinations:
-                yield from _of_destination((*where, destination.name), destination, now)
+                yield from _of_destination((*where, destination.name), destination)
         case _:
             return
 
@@ -191,11 +190,11 @@ def _waiting(resource: Resource, conditions: tuple[Condition, ...]) -> Samples:
         yield Sample("waiting_since_timestamp_seconds", (*resource.identity, what), at)
 
 
-def _of_stream(stream: MessageStream, own: tuple[str, ...], now: datetime) -> Samples:
+def _of_stream(stream: MessageStream, own: tuple[str, ...]) -> Samples:
     status = stream.status
     assert status is not None
     if status.lag is not None:
-        yield from _of_lag(own, status.lag, now)
+        yield from _of_lag(own, status.lag)
     if (totals := status.totals) is not None:
         for outcome, count in (
             ("stored", totals.stored),
@@ -223,11 +222,11 @@ def _of_stream(stream: MessageStream, own: tuple[str, ...], now: datetime) -> Sa
     yield from _of_lifecycle(stream, own)
 
 
-def _of_lag(own: tuple[str, ...], lag: Lag, now: datetime) -> Samples:
+def _of_lag(own: tuple[str, ...], lag: Lag) -> Samples:
     yield Sample("lag_files", own, lag.files)
     yield Sample("lag_records", own, lag.records)
     none = 0 in (lag.files, lag.records)
-    yield Sample("lag_seconds", own, _age(lag.oldest_pending_time, now, none=none))
+    yield Sample("lag_seconds", own, _age(lag.oldest_pending_time, none=none))
 
 
 def _of_lifecycle(stream: MessageStream, own: tuple[str, ...]) -> Samples:
@@ -269,7 +268,7 @@ def _of_job(job: ReplayJob, own: tuple[str, ...]) -> Samples:
         yield Sample("replay_percent", own, status.progress.percent)
 
 
-def _of_destination(own: tuple[str, ...], destination: DestinationStatus, now: datetime) -> Samples:
+def _of_destination(own: tuple[str, ...], destination: DestinationStatus) -> Samples:
     yield from _conditions("destination_condition", own, destination.conditions)
     if (cursor := destination.cursor) is not None:
         yield Sample("subscription_position", own, cursor.global_position)
@@ -277,7 +276,7 @@ def _of_destination(own: tuple[str, ...], destination: DestinationStatus, now: d
         yield Sample("subscription_set_aside", own, cursor.set_aside)
     if (lag := destination.lag) is not None:
         yield Sample("subscription_lag_records", own, lag.records)
-        yield Sample("subscription_lag_seconds", own, _age(lag.oldest_pending_time, now, none=lag.records == 0))
+        yield Sample("subscription_lag_seconds", own, _age(lag.oldest_pending_time, none=lag.records == 0))
 
 
 def _conditions(figure: str, own: tuple[str, ...], conditions: tuple[Condition, ...]) -> Samples:
@@ -297,8 +296,8 @@ def _between(start: Time | None, end: Time | None) -> float | None:
     return None if start is None or end is None else (end.datetime - start.datetime).total_seconds()
 
 
-def _age(oldest: Time | None, now: datetime, *, none: bool) -> float | None:
+def _age(oldest: Time | None, *, none: bool) -> float | Since | None:
     """How long the oldest waits; 0 if none does, None if that isn't known."""
     if oldest is not None:
-        return (now - oldest.datetime).total_seconds()
+        return Since(oldest.datetime.timestamp())
     return 0 if none else None

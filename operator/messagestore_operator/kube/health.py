@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry
 
 from messagestore_operator.kube import scrapes
 from messagestore_operator.kube.scrapes import Visitors
@@ -85,7 +84,7 @@ class Health:
 @asynccontextmanager
 async def served(
     health: Health,
-    figures: CollectorRegistry,
+    render: scrapes.Render,
     probes: tuple[str, int],
     metrics: tuple[str, int],
     certificates: str | None = None,
@@ -94,6 +93,7 @@ async def served(
     """Serve probes and metrics over HTTP while the block lasts; gives the two ports.
 
     Args:
+        render: makes the page of metrics.
         probes: the address for /healthz and /readyz.
         metrics: the address for /metrics.
         certificates: the folder with tls.crt and tls.key for /metrics; None: plain HTTP.
@@ -114,7 +114,7 @@ async def served(
     try:
         await runner.setup()
         await web.TCPSite(runner, *probes).start()
-        async with scrapes.served(figures, metrics, _tls(certificates), visitors) as metrics_port:
+        async with scrapes.served(render, metrics, _tls(certificates), visitors) as metrics_port:
             yield int(runner.addresses[0][1]), metrics_port
     finally:
         await runner.cleanup()

@@ -12,12 +12,14 @@ from contextlib import asynccontextmanager, suppress
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from messagestore_operator.kube.client import ApiError, KubeClient
 from messagestore_operator.kube.objects import at
 from messagestore_operator.kube.ratelimit import TokenBucket
 
+Render = Callable[[], bytes]
+"""Makes the page, in any thread; once at a time."""
 _REMEMBERED_SECONDS = 60.0
 _MOST_REMEMBERED = 1000
 _STRANGERS_PER_SECOND, _STRANGERS_AT_ONCE = 5.0, 4
@@ -108,8 +110,8 @@ def _kind(group: str, kind: str) -> dict[str, str]:
 class Page:
     """The metrics as text, rendered in a thread of its own, once in some seconds for all who ask."""
 
-    def __init__(self, figures: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
-        self._figures = figures
+    def __init__(self, render: Render, clock: Callable[[], float] = time.monotonic) -> None:
+        self._render = render
         self._clock = clock
         self._begun = 0.0
         self._rendered: asyncio.Task[bytes] | None = None
@@ -119,7 +121,7 @@ class Page:
         old = self._clock() - self._begun >= FRESH_SECONDS
         if self._rendered is None or (self._rendered.done() and old):
             self._begun = self._clock()
-            self._rendered = asyncio.create_task(asyncio.to_thread(generate_latest, self._figures))
+            self._rendered = asyncio.create_task(asyncio.to_thread(self._render))
         # One who leaves ends the rendering for nobody else.
         return await asyncio.shield(self._rendered)
 
@@ -199,14 +201,15 @@ class Listener:
 
 @asynccontextmanager
 async def served(
-    figures: CollectorRegistry, address: tuple[str, int], tls: ssl.SSLContext | None, visitors: Visitors | None
+    render: Render, address: tuple[str, int], tls: ssl.SSLContext | None, visitors: Visitors | None
 ) -> AsyncIterator[int]:
     """Serve /metrics while the block lasts; gives the port.
 
     Args:
+        render: makes the page.
         visitors: decide who gets figures; None: anyone does.
     """
-    page = Page(figures)
+    page = Page(render)
 
     async def respond(request: web.BaseRequest) -> web.StreamResponse:
         answer = await _answer(request, page, visitors)

@@ -2,7 +2,6 @@
 
 import json
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -11,7 +10,7 @@ from ruamel.yaml import YAML
 
 from messagestore_core.store.handle import Store
 from messagestore_operator.api import parse_resource
-from messagestore_operator.cluster.resource_metrics import families
+from messagestore_operator.cluster.resource_metrics import samples
 from support.local_runs import EXAMPLES, Done, LocalRuns, lines, render
 from support.stores import stored
 
@@ -59,8 +58,7 @@ def _figures(manifests: str, done: Done) -> set[str]:
     resources = [
         parse_resource({**one, "status": done.status(f"{one['kind']}/{one['metadata']['name']}")}) for one in documents
     ]
-    found = families(iter(resources), datetime.now(UTC))
-    return {family.name.removeprefix("messagestore_") for family in found if family.samples}
+    return {figure for resource in resources for figure, _, value in samples(resource) if value is not None}
 
 
 def test_cloudevents(local_run: LocalRuns, tmp_path: Path) -> None:

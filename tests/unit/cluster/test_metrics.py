@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream
@@ -31,9 +32,12 @@ def figures(monkeypatch: pytest.MonkeyPatch, status: dict[str, Any]) -> dict[str
         }
     )
     metrics, cache = Metrics(), Cache("SparkApplication")
-    monkeypatch.setattr(cache, "resources", lambda: iter([stream]))
+    monkeypatch.setattr(cache, "resource_keys", lambda: [stream.identity])
+    monkeypatch.setattr(cache, "peek", lambda key: stream)
     metrics.watch_cache(cache)
-    found = {name: metrics.registry.get_sample_value(f"messagestore_{name}", LABELS) for name in FIGURES}
+    read = [sample for one in text_string_to_metric_families(metrics.page().decode()) for sample in one.samples]
+    told = {sample.name.removeprefix("messagestore_"): sample.value for sample in read if sample.labels == LABELS}
+    found = {name: told.get(name) for name in FIGURES}
     return {name: value for name, value in found.items() if value is not None}
 
 

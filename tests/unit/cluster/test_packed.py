@@ -30,7 +30,7 @@ def test_what_was_not_used_last_is_packed_and_is_the_same_again() -> None:
     assert (len(packed), len(packed._live)) == (5, 2)
     # All of them, without a change of those that were used last.
     last = list(packed._live)
-    assert sorted(one.metadata.name for one in packed.each()) == [f"orders-{number}" for number in range(5)]
+    assert {key: packed.peek(key) for key in given} == given
     assert list(packed._live) == last
 
 

@@ -1,7 +1,8 @@
 """Each kind's status is told in figures; one that isn't known has no series."""
 
+import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
-from messagestore_operator.cluster.resource_metrics import FIGURES, families
+from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.resource_metrics import FIGURES
+from messagestore_operator.cluster.resource_page import ResourcePage, drawing, page
 
 EARLIER, LATER, NOW = "2026-01-05T08:00:00Z", "2026-01-05T08:00:30Z", datetime(2026, 1, 5, 9, tzinfo=UTC)
 READY = {"type": "Ready", "status": "False", "reason": "SourceMissing"}
@@ -47,7 +50,7 @@ def series(*resources: Resource) -> dict[tuple[str, ...], float]:
     """The value of each series, by the figure's name and the labels' values."""
     return {
         (sample.name.removeprefix("messagestore_"), *sample.labels.values()): sample.value
-        for family in families(iter(resources), NOW)
+        for family in text_string_to_metric_families(page(map(drawing, resources), NOW))
         for sample in family.samples
     }
 
@@ -215,16 +218,49 @@ def test_a_resource_without_a_status_has_no_series() -> None:
     assert series(stream({}), policy({}), job({})) == {}
 
 
-@given(st.lists(st.builds(stream, st.just({"conditions": [READY | {"reason": 'a"b\\\n'}]})), max_size=2))
-def test_prometheus_reads_the_page(resources: list[MessageStream]) -> None:
-    class Page(Collector):
+@given(st.lists(st.builds(stream, st.just({"conditions": [READY | {"reason": 'a"b\\\n\n\0'}]})), max_size=2))
+def test_the_page_is_as_prometheus_own_client_writes_it(resources: list[MessageStream]) -> None:
+    read = list(text_string_to_metric_families(text := page(map(drawing, resources), NOW)))
+    assert [one.name for one in read] == [f"messagestore_{figure.name}" for figure in FIGURES]
+    assert {sample.labels["reason"] for sample in read[0].samples} == ({'a"b\\\n\n\0'} if resources else set())
+
+    class Read(Collector):
         def collect(self) -> Iterable[Metric]:
-            return families(iter(resources), NOW)
+            return read
 
     registry = CollectorRegistry()
-    registry.register(Page())
-    read = {one.name: one for one in text_string_to_metric_families(generate_latest(registry).decode())}
-    assert read.keys() == {f"messagestore_{figure.name}" for figure in FIGURES}
-    assert {sample.labels["reason"] for sample in read["messagestore_condition"].samples} == (
-        {'a"b\\\n'} if resources else set()
-    )
+    registry.register(Read())
+    assert sorted(generate_latest(registry).decode().splitlines()) == sorted(map(_by_label, text.splitlines()))
+
+
+def _by_label(line: str) -> str:
+    """A line with its labels in the order of their names."""
+    found = re.fullmatch(r"(\w+){(.*)} (\S+)", line)
+    if found is None:
+        return line
+    labels = re.findall(r'\w+="(?:[^"\\]|\\.)*"', found[2])
+    return f"{found[1]}{{{','.join(sorted(labels))}}} {found[3]}"
+
+
+def cached(name: str, version: int, status: dict[str, Any], cache: Cache) -> None:
+    about = {"name": name, "namespace": "default", "uid": name, "resourceVersion": str(version)}
+    document = stream(status).to_dict()
+    cache.put({**document, "metadata": {**document["metadata"], **about}})
+
+
+def test_a_resource_is_drawn_once_for_each_version_and_grows_older_all_the_same() -> None:
+    cache = Cache("SparkApplication")
+    lines, drawn = ResourcePage(cache), []
+    peek = cache.peek
+    cache.peek = lambda key: drawn.append(key[2]) or peek(key)  # type: ignore[func-returns-value, method-assign]
+    for name in ("orders", "invoices"):
+        cached(name, 1, {"lag": {"files": 1, "oldestPendingTime": EARLIER}}, cache)
+    assert lines.text(NOW).count("\nmessagestore_lag_seconds{") == 2
+    later = lines.text(NOW + timedelta(seconds=9))
+    assert 'messagestore_lag_seconds{namespace="default",stream="orders"} 3609.0\n' in later
+    assert drawn == ["orders", "invoices"]
+    cached("orders", 2, {"lag": {"files": 0}}, cache)
+    assert 'messagestore_lag_seconds{namespace="default",stream="orders"} 0.0\n' in lines.text(NOW)
+    assert drawn == ["orders", "invoices", "orders"]
+    cache.remove({"kind": "MessageStream", "metadata": {"namespace": "default", "name": "orders", "uid": "orders"}})
+    assert "orders" not in lines.text(NOW)

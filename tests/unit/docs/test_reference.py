@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from ruamel.yaml import YAML
 
 from messagestore_operator.api import KINDS, crd
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.metrics import Metrics
+from messagestore_operator.cluster.resource_metrics import FIGURES
 from messagestore_operator.settings import Settings
 
 RENEW = "RENEW_SNAPSHOTS"
@@ -78,9 +78,11 @@ def test_the_figures() -> None:
     metrics.watch_health(lambda: False)
     metrics.watch_queue(lambda: 0, lambda: 0)
     metrics.watch_cache(Cache("SparkApplication"))
+    own = [(f"{one.name}{'_total' * (one.type == 'counter')}", one.type, *rest) for one, *rest in _metrics(metrics)]
+    of_resources = [(one.full_name, one.type, one.labels, one.words) for one in FIGURES]
     rows = [
-        f"| `{one.name}{'_total' * (one.type == 'counter')}` | {one.type} | {labels} | {one.documentation} |\n"
-        for one, labels in _metrics(metrics.registry)
+        f"| `{name}` | {kind} | {', '.join(f'`{label}`' for label in labels)} | {words} |\n"
+        for name, kind, labels, words in (*own, *of_resources)
     ]
     table = "".join(["| figure | type | labels | meaning |\n| --- | --- | --- | --- |\n", *rows])
     _is_current("metrics.md", "Figures at /metrics", table)
@@ -191,8 +193,9 @@ def _rules(node: Node, path: str, listed: set[str]) -> Iterator[tuple[str, str]]
             yield from _rules(node[within], f"{path}{mark}", listed)
 
 
-def _metrics(registry: CollectorRegistry) -> Iterator[tuple[Any, str]]:
-    labelled = {name: one for one, names in registry._collector_to_names.items() for name in names}
-    for one in registry.collect():
+def _metrics(metrics: Metrics) -> Iterator[tuple[Any, tuple[str, ...], str]]:
+    """Those in the registry, with their labels and meanings."""
+    labelled = {name: one for one, names in metrics.registry._collector_to_names.items() for name in names}
+    for one in metrics.registry.collect():
         names = getattr(labelled.get(one.name), "_labelnames", ()) or getattr(one, "_labelnames", ())
-        yield one, ", ".join(f"`{name}`" for name in names)
+        yield one, names, one.documentation

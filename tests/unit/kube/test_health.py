@@ -83,7 +83,7 @@ def test_late_work_makes_a_replica_unready_and_does_not_end_it() -> None:
 async def _asked(health: Health, metrics: Metrics) -> dict[str, tuple[int, str]]:
     """The answers of the probes."""
     any_port = ("127.0.0.1", 0)
-    async with served(health, metrics.registry, any_port, any_port) as (port, _), aiohttp.ClientSession() as session:
+    async with served(health, metrics.page, any_port, any_port) as (port, _), aiohttp.ClientSession() as session:
         found = {}
         for path in ("/healthz", "/readyz"):
             async with session.get(f"http://127.0.0.1:{port}{path}") as answer:

@@ -5,14 +5,11 @@ import functools
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import aiohttp
 from aiohttp import web
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.labels import RUN, RUN_KIND
@@ -22,16 +19,16 @@ from messagestore_operator.kube.scrapes import FRESH_SECONDS, MOST_CONNECTIONS, 
 from support.waiting import scaled
 
 
-class Slow(Collector):
-    """Figures that take a while."""
+class Slow:
+    """A page that takes a while; it tells how often it was made."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.collected = seconds, 0
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds, self.made = seconds, 0
 
-    def collect(self) -> Iterator[Metric]:
-        self.collected += 1
+    def __call__(self) -> bytes:
+        self.made += 1
         time.sleep(self.seconds)
-        yield GaugeMetricFamily("collected", "How often.", self.collected)
+        return b"made %d\n" % self.made
 
 
 def in_a_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
@@ -44,50 +41,39 @@ def in_a_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Non
     return run
 
 
-def slow(seconds: float = 0.0) -> tuple[CollectorRegistry, Slow]:
-    registry, collector = CollectorRegistry(), Slow(seconds)
-    registry.register(collector)
-    collector.collected = 0
-    return registry, collector
-
-
 @in_a_loop
 async def test_rendering_does_not_hold_up_the_event_loop() -> None:
     begun, went_on = threading.Event(), threading.Event()
 
-    class Waiting(Collector):
-        def collect(self) -> Iterator[Metric]:
-            begun.set()
-            yield GaugeMetricFamily("went_on", "Whether the loop did.", went_on.wait(scaled(10)))
+    def render() -> bytes:
+        begun.set()
+        return b"%d" % went_on.wait(scaled(10))
 
-    registry = CollectorRegistry()
-    registry.register(Waiting())
-    rendering = asyncio.create_task(Page(registry).text())
+    rendering = asyncio.create_task(Page(render).text())
     while not begun.is_set():
         await asyncio.sleep(0.01)
     went_on.set()
-    assert b"went_on 1.0" in await rendering
+    assert await rendering == b"1"
 
 
 @in_a_loop
 async def test_all_who_ask_within_some_seconds_get_one_page() -> None:
-    registry, collector = slow(0.05)
-    clock = [100.0]
-    page = Page(registry, lambda: clock[0])
+    slow, clock = Slow(0.05), [100.0]
+    page = Page(slow, lambda: clock[0])
     pages = await asyncio.gather(*(page.text() for _ in range(100)))
-    assert len(set(pages)) == collector.collected == 1
+    assert len(set(pages)) == slow.made == 1
     clock[0] += FRESH_SECONDS
     assert await page.text() not in pages
-    assert collector.collected == 2
+    assert slow.made == 2
 
 
 @in_a_loop
 async def test_one_who_leaves_takes_the_page_from_nobody() -> None:
-    page = Page(slow(0.2)[0])
+    page = Page(Slow(0.2))
     leaving, staying = asyncio.create_task(page.text()), asyncio.create_task(page.text())
     await asyncio.sleep(0.05)
     leaving.cancel()
-    assert b"collected 1.0" in await staying
+    assert await staying == b"made 1\n"
 
 
 @in_a_loop
@@ -118,7 +104,7 @@ async def test_connections_that_say_nothing_are_few_and_end() -> None:
 
 @in_a_loop
 async def test_only_metrics_are_served_and_each_answer_ends_its_connection() -> None:
-    async with served(slow()[0], ("127.0.0.1", 0), None, None) as port, aiohttp.ClientSession() as session:
+    async with served(Slow(), ("127.0.0.1", 0), None, None) as port, aiohttp.ClientSession() as session:
         told = {}
         for method, path in (("GET", "/metrics"), ("HEAD", "/metrics"), ("POST", "/metrics"), ("GET", "/healthz")):
             async with session.request(method, f"http://127.0.0.1:{port}{path}") as answer:

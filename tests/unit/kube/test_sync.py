@@ -88,7 +88,7 @@ class _Kept:
         return found
 
     def names(self) -> list[str]:
-        return sorted(resource.metadata.name for resource in self.cache.resources())
+        return sorted(name for _, _, name in self.cache.resource_keys())
 
 
 @pytest.fixture
