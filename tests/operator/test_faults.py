@@ -20,7 +20,7 @@ from tests.perf.operator_load import audit
 from tests.perf.operator_load.manifests import policies, streams
 from tests.perf.operator_load.scene import OPERATOR, OWN, Stage, address, apply, stage
 
-from messagestore_operator.cluster.lease import TABLE
+from messagestore_operator.names import TABLE
 from support.interception import Interception, intercepting
 from support.operators import FAST, Operator, eventually, running_operator, start_operator
 

@@ -31,6 +31,7 @@ from messagestore_operator.api import (
 from messagestore_operator.api.resource import API_VERSION
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.status import CurrentRun, FinishedRun
+from messagestore_operator.names import APPROVED_PREVIEW
 from messagestore_operator.status import policy as policy_view
 from messagestore_operator.status import redelivery as redelivery_view
 from messagestore_operator.status import replay as replay_view
@@ -44,7 +45,6 @@ from messagestore_operator.status.replay import ReplayOutlook, with_progress
 from messagestore_operator.status.runs import api_error
 from messagestore_operator.status.stream import table_status, with_newer_contents
 from messagestore_operator.status.words import clock_time
-from messagestore_operator.translate import APPROVED_PREVIEW
 
 Document = dict[str, Any]
 

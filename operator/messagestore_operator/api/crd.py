@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +17,12 @@ from messagestore_operator.api.columns import COLUMNS
 from messagestore_operator.api.kinds import KINDS
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import GROUP, VERSION
+from messagestore_operator.names import NAMES as NAMES
 
 CATEGORY = "messagestore"
 _DROPPED = ("title", "$defs", "examples")
 _MAPS_OF_SCHEMAS = ("properties",)
 _COMMENT = "# Generated from the models: change operator/messagestore_operator/api and run `make crds`.\n"
-
-
-@dataclass(frozen=True)
-class Names:
-    """The names of a kind in URLs and on kubectl's command line."""
-
-    plural: str
-    short: str
-
-
-NAMES: Mapping[str, Names] = {
-    "MessageStream": Names("messagestreams", "mst"),
-    "RetentionPolicy": Names("retentionpolicies", "mrp"),
-    "ReplayJob": Names("replayjobs", "mrj"),
-}
 
 
 def custom_resource_definition(kind: str) -> dict[str, Any]:

@@ -10,10 +10,9 @@ from messagestore_core.contract.base import Integer
 from messagestore_operator.api import rules
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.scalars import Name
-
-GROUP = "messagestore.dev"
-VERSION = "v1alpha1"
-API_VERSION: Literal["messagestore.dev/v1alpha1"] = "messagestore.dev/v1alpha1"
+from messagestore_operator.names import API_VERSION as API_VERSION
+from messagestore_operator.names import GROUP as GROUP
+from messagestore_operator.names import VERSION as VERSION
 
 StringMap = Annotated[dict[str, str], Field(strict=True)]
 

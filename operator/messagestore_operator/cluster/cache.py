@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.kinds import KINDS
 from messagestore_operator.cluster.labels import has_numbered, has_recorded, owner_key, run_ref
-from messagestore_operator.cluster.lease import TABLE, holder_of
+from messagestore_operator.cluster.lease import holder_of
 from messagestore_operator.cluster.packed import PackedResources
 from messagestore_operator.cluster.references import References, matters, refers_to
 from messagestore_operator.cluster.resources import read
@@ -37,6 +37,7 @@ from messagestore_operator.kube.objects import (
     name_of,
     namespace_of,
 )
+from messagestore_operator.names import TABLE
 
 _log = logging.getLogger(__name__)
 _NOBODY = ("", "", "")

@@ -50,9 +50,9 @@ from messagestore_operator.kube.objects import (
     created_at,
     time_of,
 )
+from messagestore_operator.names import PAUSED
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.replay import has_ended
-from messagestore_operator.translate.annotations import PAUSED
 from messagestore_operator.translate.secrets import digest
 
 _NORMAL_START = timedelta(seconds=20)

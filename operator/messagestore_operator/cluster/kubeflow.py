@@ -10,10 +10,11 @@ from messagestore_operator.api.spark_conf import ALLOWED_CONF
 from messagestore_operator.cluster.backend import Launch, RunParts
 from messagestore_operator.cluster.labels import owner_reference, run_annotations, run_labels
 from messagestore_operator.cluster.observe import observed_run
-from messagestore_operator.cluster.pods import DRIVER_ENDING, driver_template, executor_template
+from messagestore_operator.cluster.pods import driver_template, executor_template
 from messagestore_operator.decide.snapshot import ObservedRun
 from messagestore_operator.kube.client import AlreadyExistsError, KubeClient
 from messagestore_operator.kube.objects import ApiObject, Kind, name_of, namespace_of
+from messagestore_operator.names import DRIVER_ENDING
 from messagestore_operator.settings import SparkSettings
 
 API_VERSION = "sparkoperator.k8s.io/v1beta2"

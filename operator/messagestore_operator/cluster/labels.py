@@ -19,9 +19,9 @@ from messagestore_operator.kube.objects import (
     name_of,
     namespace_of,
 )
+from messagestore_operator.names import RUN
 from messagestore_operator.translate import numbered_run_name
 
-RUN = f"{GROUP}/run"
 RUN_KIND = f"{GROUP}/kind"
 
 RESOURCE_LABELS = {

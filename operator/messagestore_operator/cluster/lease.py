@@ -10,13 +10,10 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
-from messagestore_operator.api.resource import GROUP
 from messagestore_operator.decide.snapshot import TableKey
 from messagestore_operator.kube.client import ConflictError, KubeClient, NotFoundError
 from messagestore_operator.kube.objects import LEASES, MANAGED_BY, MANAGER, ApiObject, at, name_of
-
-TABLE = f"{GROUP}/table"
-"""Annotation: the namespace, the object store's endpoint and the table's URI."""
+from messagestore_operator.names import TABLE
 
 
 def lease_name(table: TableKey) -> str:

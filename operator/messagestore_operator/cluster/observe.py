@@ -8,10 +8,10 @@ from typing import Any, Literal, cast
 from messagestore_core.contract.run_document import Upkeep
 from messagestore_operator.cluster.backend import RunParts
 from messagestore_operator.cluster.labels import run_ref
-from messagestore_operator.cluster.pods import DRIVER, DRIVER_ENDING
 from messagestore_operator.cluster.reports import CONTROL, newest, read_report
 from messagestore_operator.decide.snapshot import CREATING, AppState, DriverControl, DriverPod, ObservedRun, Waiting
 from messagestore_operator.kube.objects import ApiObject, at, created_at, name_of, time_of
+from messagestore_operator.names import DRIVER, DRIVER_ENDING
 
 _ENDED = {"COMPLETED": AppState.SUCCEEDED, "SUBMISSION_FAILED": AppState.SUBMISSION_FAILED}
 _UNDER_WAY = {"RUNNING", "SUCCEEDING", "FAILING", "UNKNOWN"}

@@ -12,9 +12,9 @@ from typing import Any
 from messagestore_operator.cluster.backend import Launch
 from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.cluster.reports import DOCUMENT
+from messagestore_operator.names import DRIVER
 from messagestore_operator.translate import CertificateMount, SecretVariable
 
-DRIVER = "spark-kubernetes-driver"
 EXECUTOR = "spark-kubernetes-executor"
 """Spark's containers in a template have these names."""
 
@@ -27,8 +27,6 @@ EXECUTORS_FROM_VARIABLE = "MESSAGESTORE_EXECUTORS_FROM_BYTES"
 GRACE_SECONDS = 30
 """How long a driver has after SIGTERM to finish its work and to report."""
 TERMINATION_MESSAGE = "/dev/termination-log"
-DRIVER_ENDING = "-driver"
-"""The name of a driver's pod is its run's with this ending; no executor's has it."""
 _USER = 185
 # Spark uses a volume with this prefix as its local folder, instead of one without a size limit.
 _WRITABLE = {"tmp": "/tmp", "work-dir": "/opt/spark/work-dir", "spark-local-dir-1": "/var/data/spark"}

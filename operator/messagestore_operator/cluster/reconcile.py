@@ -11,7 +11,6 @@ from time import perf_counter
 from messagestore_operator.cluster.apply import Applier
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
-from messagestore_operator.cluster.lease import TABLE
 from messagestore_operator.cluster.metrics import Telemetry
 from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.leases import is_abandoned, is_left_over
@@ -19,6 +18,7 @@ from messagestore_operator.decide.snapshot import Defaults, Snapshot, TableKey
 from messagestore_operator.kube.client import ApiError, ConflictError
 from messagestore_operator.kube.objects import LEASES, ApiObject, ResourceKey, metadata
 from messagestore_operator.kube.queue import WorkQueue
+from messagestore_operator.names import TABLE
 
 _log = logging.getLogger(__name__)
 

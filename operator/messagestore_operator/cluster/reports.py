@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.kube.objects import ApiObject, at
+from messagestore_operator.names import REPORT
 
-REPORT = "report.json"
 CONTROL = "control.json"
 DOCUMENT = "run.json"
 MAX_BYTES = 64 << 10

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
-from messagestore_operator.cluster.labels import IDENTITY, RUN, owner_uids
+from messagestore_operator.cluster.labels import IDENTITY, owner_uids
 from messagestore_operator.cluster.observe import ENDED_BY, MAX_TEXT, app_state, driver_of, loss_of
-from messagestore_operator.cluster.pods import DRIVER_ENDING
-from messagestore_operator.cluster.reports import CONTROL, MAX_BYTES, REPORT
+from messagestore_operator.cluster.reports import CONTROL, MAX_BYTES
 from messagestore_operator.kube.objects import CONFIG_MAPS, PODS, ApiObject, labels_of, metadata, name_of, namespace_of
+from messagestore_operator.names import DRIVER_ENDING, REPORT, RUN
 
 RunKey: TypeAlias = tuple[str, str]
 """Namespace, name."""

@@ -10,8 +10,8 @@ from messagestore_operator.decide.blockers import Need
 from messagestore_operator.decide.snapshot import Uses
 from messagestore_operator.kube.client import ForbiddenError, KubeClient
 from messagestore_operator.kube.objects import SECRETS, at, labels_of, metadata
+from messagestore_operator.names import PAUSED
 from messagestore_operator.tenancy.settings import USE_LABEL
-from messagestore_operator.translate.annotations import PAUSED
 from messagestore_operator.translate.secrets import digest
 
 _ACTIVE_SECONDS = 30.0

@@ -13,6 +13,7 @@ from messagestore_core.contract.run_report import EraseOutcome, PurgeOutcome, Ru
 from messagestore_operator.api import RetentionPolicy, RetentionPolicyStatus
 from messagestore_operator.api.retentionpolicy_status import LastPurge, PolicyPhase, PolicyStreamStatus, Preview, Unsent
 from messagestore_operator.api.status import CurrentRun
+from messagestore_operator.names import APPROVED_PREVIEW, RUN_REQUESTED
 from messagestore_operator.status.conditions import (
     TERMINAL,
     ConditionValue,
@@ -30,8 +31,7 @@ from messagestore_operator.status.facts import Outlook, StreamResult
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import api_error, failed_as_it_is, finished_run, is_past
 from messagestore_operator.status.words import clock_time, count, few, in_status, message_time
-from messagestore_operator.translate import APPROVED_PREVIEW, approved_preview
-from messagestore_operator.translate.annotations import RUN_REQUESTED
+from messagestore_operator.translate import approved_preview
 
 BLOCKED = "RetentionBlocked"
 """The condition of a policy whose rules have waited for subscriptions for too long."""

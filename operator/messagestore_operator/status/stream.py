@@ -20,6 +20,7 @@ from messagestore_operator.api.messagestream_status import (
     TableStatus,
     UnfinishedMessages,
 )
+from messagestore_operator.names import RUN_REQUESTED
 from messagestore_operator.status.conditions import (
     ConditionValue,
     after_error,
@@ -36,7 +37,6 @@ from messagestore_operator.status.facts import Outlook, StoreFacts, facts_of
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import failed, failed_as_it_is, is_final, is_past, phase_of_current
 from messagestore_operator.status.words import ago, clock_time, count, in_status, message_time
-from messagestore_operator.translate.annotations import RUN_REQUESTED
 
 UNKNOWN = "unknown"
 """The lag of a stream whose source nobody lists."""

@@ -11,7 +11,8 @@ from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.scalars import StoreUri
-from messagestore_operator.translate.annotations import RELEASE_TABLE_TO, adopts, adopts_from
+from messagestore_operator.names import RELEASE_TABLE_TO
+from messagestore_operator.translate.annotations import adopts, adopts_from
 from messagestore_operator.translate.storage import job_uri
 
 Party = Annotated[str, Field(strict=True, max_length=320, pattern=r"^[a-z0-9-]{1,63}(/[a-z0-9.-]{1,253})?$")]

@@ -1,8 +1,6 @@
 """Translates resources to run documents: one pure function per kind; durations and quantities become numbers."""
 
 from messagestore_operator.translate.annotations import (
-    ADOPT_TABLE,
-    APPROVED_PREVIEW,
     adopts,
     approved_preview,
 )
@@ -17,8 +15,6 @@ from messagestore_operator.translate.storage import CertificateMount, StorageAcc
 from messagestore_operator.translate.unsupported import refusals
 
 __all__ = [
-    "ADOPT_TABLE",
-    "APPROVED_PREVIEW",
     "CertificateMount",
     "NotSupportedError",
     "RefusedField",

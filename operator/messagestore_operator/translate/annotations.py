@@ -7,19 +7,12 @@ import re
 
 from messagestore_core.contract.run_document import Reset, StartPoint
 from messagestore_core.contract.stores import FormerOwner
-from messagestore_operator.api import GROUP, MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.scalars import Time
+from messagestore_operator.names import ADOPT_TABLE, APPROVED_BY, APPROVED_PREVIEW, RESET_TO, RUN_REQUESTED
 
-ADOPT_TABLE = f"{GROUP}/adopt-table"
-APPROVED_BY = f"{GROUP}/approved-by"
-APPROVED_PREVIEW = f"{GROUP}/approved-preview"
-PAUSED = f"{GROUP}/paused"
-"""Annotation of a namespace."""
-RELEASE_TABLE_TO = f"{GROUP}/release-table-to"
-RESET_TO = f"{GROUP}/reset-to"
 _LONGEST = 1024
 """Of a value that the status repeats; nested as deep as this allows, JSON is still read."""
-RUN_REQUESTED = f"{GROUP}/run-requested"
 
 
 def adopts(stream: MessageStream) -> bool:

@@ -7,7 +7,8 @@ from datetime import datetime
 from messagestore_core.contract import run_document as contract
 from messagestore_operator.api import MessageStream, RetentionPolicy
 from messagestore_operator.api.retentionpolicy import Archive
-from messagestore_operator.translate.annotations import APPROVED_PREVIEW, adopts_from, approved_by, approved_preview
+from messagestore_operator.names import APPROVED_PREVIEW
+from messagestore_operator.translate.annotations import adopts_from, approved_by, approved_preview
 from messagestore_operator.translate.common import (
     as_document,
     holds_of,

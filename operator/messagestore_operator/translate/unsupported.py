@@ -8,7 +8,8 @@ from messagestore_core.paths import steps
 from messagestore_operator.api import MessageStream, ReplayJob, Resource
 from messagestore_operator.api.envelope import FieldMapping
 from messagestore_operator.api.sources import FilesSource
-from messagestore_operator.translate.annotations import RESET_TO, reset_to, resets_by_name
+from messagestore_operator.names import RESET_TO
+from messagestore_operator.translate.annotations import reset_to, resets_by_name
 from messagestore_operator.translate.folders import folders, own_overlaps
 from messagestore_operator.translate.refusal import NotSupportedError, RefusedField
 from messagestore_operator.translate.storage import out_of_reach, refused_locations, stream_locations

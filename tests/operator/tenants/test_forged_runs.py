@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from messagestore_operator.api import MessageStream
-from messagestore_operator.cluster.labels import RUN, run_annotations, run_labels
+from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from messagestore_operator.kube.objects import SELECTOR
+from messagestore_operator.names import RUN
 from messagestore_operator.translate import numbered_run_name
 from support import sparkoperator
 from support.fakespark import MERGE

@@ -24,8 +24,9 @@ from tests.perf.operator_load.manifests import policies, streams
 from tests.perf.operator_load.process import Usage, watched
 from tests.perf.operator_load.scene import Scene, Stage, scene
 
-from messagestore_operator.cluster.labels import RESOURCE_LABELS, RUN, RUN_KIND
+from messagestore_operator.cluster.labels import RESOURCE_LABELS, RUN_KIND
 from messagestore_operator.kube.objects import SELECTOR
+from messagestore_operator.names import RUN
 from support import sparkoperator
 from support.operators import Operator, eventually
 

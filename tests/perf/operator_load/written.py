@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from messagestore_operator.cluster.pods import DRIVER
+from messagestore_operator.names import DRIVER
 from support import sparkoperator
 
 _IMAGE = "registry.example.org/message-store/spark@sha256:"

@@ -2,7 +2,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from messagestore_operator.api.columns import age, cells, header
+from messagestore_operator.ages import age
+from messagestore_operator.api.columns import cells, header
 from support.resources import deleting_policy, replay_to_files, smallest_stream, stream_from_files
 
 NOW = datetime(2026, 3, 1, 8, 30, tzinfo=UTC)

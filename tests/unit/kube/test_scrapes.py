@@ -12,10 +12,11 @@ import aiohttp
 from aiohttp import web
 
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.labels import RUN, RUN_KIND
+from messagestore_operator.cluster.labels import RUN_KIND
 from messagestore_operator.cluster.metrics import Metrics
 from messagestore_operator.kube.objects import MANAGED_BY, MANAGER
 from messagestore_operator.kube.scrapes import FRESH_SECONDS, MOST_CONNECTIONS, Listener, Page, served
+from messagestore_operator.names import RUN
 from support.waiting import scaled
 
 
