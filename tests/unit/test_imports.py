@@ -86,6 +86,7 @@ COMMAND, DRIVER = (
     LOADED.format(module="messagestore_operator.__main__"),
     LOADED.format(module="messagestore_jobs.driver.main"),
 )
+PLUGIN = LOADED.format(module="messagestore_operator.plugin.__main__")
 TYPER = {"annotated_doc", "shellingham", "typer"}
 RICH = {"attr", "linkify_it", "markdown_it", "mdurl", "pygments", "rich"}
 MODELS = {"annotated_types", "isodate", "pydantic", "pydantic_core", "ruamel"}
@@ -106,6 +107,20 @@ TYPING = {"_sysconfigdata__linux_x86_64-linux-gnu", "typing_extensions", "typing
 )
 def test_a_command_loads_only_the_libraries_that_it_needs(arguments: list[str], libraries: set[str]) -> None:
     assert _loaded(COMMAND, *arguments) <= libraries
+
+
+@pytest.mark.parametrize(
+    ("arguments", "libraries"),
+    [
+        (["--version"], set()),
+        (["--help"], TYPER),
+        (["status"], TYPER | {"annotated_types", "pydantic_core", "pydantic"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_the_plugin_of_kubectl_starts_without_models_and_pictures(arguments: list[str], libraries: set[str]) -> None:
+    """Of 0.3 s these would take most. Typer itself checks a command's arguments by pydantic."""
+    assert _loaded(PLUGIN, *arguments, PATH="/nowhere") <= libraries | TYPING
 
 
 def test_a_run_with_nothing_new_loads_no_spark(tmp_path: Path) -> None:

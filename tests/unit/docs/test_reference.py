@@ -64,12 +64,19 @@ def test_the_fields_of_a_kind(kind: str) -> None:
     _is_current(f"{kind.lower()}.md", kind, "".join(parts))
 
 
-def test_the_commands() -> None:
-    typer = [sys.executable, "-m", "typer", "messagestore_operator.cli.main", "utils", "docs", "--name", "messagestore"]
+@pytest.mark.parametrize(
+    ("page", "module", "name"),
+    [
+        ("command-line.md", "messagestore_operator.cli.main", "messagestore"),
+        ("kubectl-messagestore.md", "messagestore_operator.plugin.main", "kubectl messagestore"),
+    ],
+)
+def test_the_commands(page: str, module: str, name: str) -> None:
+    typer = [sys.executable, "-m", "typer", module, "utils", "docs", "--name", name]
     told = subprocess.run(typer, capture_output=True, text=True, check=True).stdout
     title, _, text = told.partition("\n")
     text = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+|\* `--help`: .*\n", "", text)  # each command has a heading
-    _is_current("command-line.md", title.removeprefix("# "), text)
+    _is_current(page, title.removeprefix("# "), text)
 
 
 def test_the_figures() -> None:

@@ -1,0 +1,68 @@
+"""Kinds and resources by the names that people give, and what they may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from messagestore_operator.names import GROUP, NAMES
+from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
+from messagestore_operator.plugin.options import BAD_INPUT, UserError
+
+ALL = ",".join(f"{names.plural}.{GROUP}" for names in NAMES.values())
+"""The three kinds, for a list."""
+NOUNS = {"MessageStream": "stream", "RetentionPolicy": "policy", "ReplayJob": "replay"}
+"""What people call them."""
+STREAM, POLICY, REPLAY = NAMES
+
+
+def plural_of(kind: str) -> str:
+    """The name of a kind that no other group has."""
+    return f"{NAMES[kind].plural}.{GROUP}"
+
+
+def kind_of(text: str) -> str:
+    """The kind that a person names, in any of its forms.
+
+    Raises:
+        UserError: there is no such kind.
+    """
+    known = _kinds()
+    if kind := known.get(text.lower()):
+        return kind
+    raise UserError(
+        f"no such kind: {text}{_meant(text.lower(), known)}; the kinds are stream, policy, replay", BAD_INPUT
+    )
+
+
+def find(kubectl: Kubectl, kind: str, name: str) -> Document:
+    """A resource.
+
+    Raises:
+        UserError: there is none of this name; with one of a similar name.
+    """
+    try:
+        return kubectl.get(plural_of(kind), name)
+    except KubectlError as error:
+        if error.reason != "NotFound":
+            raise
+    there = [str(one["metadata"]["name"]) for one in kubectl.items(plural_of(kind))]
+    raise missing(kind, name, kubectl.current_namespace(), there)
+
+
+def missing(kind: str, name: str, namespace: str, there: Iterable[str]) -> UserError:
+    """What to say of a name that no resource has."""
+    return UserError(f'no such {NOUNS[kind]} "{name}" in namespace {namespace}{_meant(name, there)}')
+
+
+def _kinds() -> dict[str, str]:
+    forms = {
+        kind: (kind.lower(), f"{names.plural}.{GROUP}", names.plural, names.short, NOUNS[kind], f"{NOUNS[kind]}s")
+        for kind, names in NAMES.items()
+    }
+    return {form: kind for kind, known in forms.items() for form in known} | {"policies": POLICY}
+
+
+def _meant(text: str, there: Iterable[str]) -> str:
+    close = get_close_matches(text, list(there), n=1)
+    return f'; did you mean "{close[0]}"?' if close else ""

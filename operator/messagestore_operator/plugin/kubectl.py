@@ -1,0 +1,137 @@
+"""Requests to the API server by kubectl itself, which knows contexts, proxies and every way to log in."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+PROGRAM = "kubectl"
+MANAGER = "kubectl-messagestore"
+"""The manager of the fields that the commands write."""
+_REFUSAL = re.compile(r"[Ee]rror from server \((\w+)\): (?:error when \w+ \"[^\"]*\": )?(.*)")
+_LOG_LINE = re.compile(r"[EWI]\d{4} ")
+Document = dict[str, Any]
+
+
+class KubectlError(Exception):
+    """The API server refused a request, or could not be asked.
+
+    Attributes:
+        reason: Kubernetes' constant, such as NotFound; empty if no server gave one.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    """kubectl with the options of a command.
+
+    Attributes:
+        namespace: None: that of the context.
+        everywhere: all namespaces, for lists.
+        options: to reach the cluster, such as ``--context``.
+    """
+
+    namespace: str | None = None
+    everywhere: bool = False
+    options: tuple[str, ...] = ()
+
+    def run(self, *arguments: str, stdin: str | None = None) -> str:
+        """What kubectl prints.
+
+        Raises:
+            KubectlError: kubectl failed, or is missing.
+        """
+        try:
+            done = subprocess.run(self._command(arguments), input=stdin, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            raise _missing() from None
+        if done.returncode != 0:
+            raise error_of(done.stderr)
+        return done.stdout
+
+    def lines(self, *arguments: str) -> Iterator[str]:
+        """The lines that kubectl prints, as they come.
+
+        Raises:
+            KubectlError: kubectl failed, or is missing.
+        """
+        pipe = subprocess.PIPE
+        try:
+            process = subprocess.Popen(
+                self._command(arguments), stdout=pipe, stderr=pipe, text=True, errors="replace", bufsize=1
+            )
+        except FileNotFoundError:
+            raise _missing() from None
+        with process:
+            try:
+                yield from (line.rstrip("\n") for line in process.stdout or ())
+            finally:
+                process.terminate()
+            said = process.stderr.read() if process.stderr else ""
+        # A signal is this process' own: nobody reads on.
+        if process.returncode > 0:
+            raise error_of(said)
+
+    def get(self, plural: str, name: str) -> Document:
+        """An object."""
+        return self._object("get", plural, name)
+
+    def items(self, plurals: str, selector: str = "") -> list[Document]:
+        """Objects of one or several kinds, with commas between."""
+        found = self._object("get", plurals, *(["--selector", selector] if selector else []))
+        return cast(list[Document], found.get("items") or [])
+
+    def patch(self, plural: str, name: str, change: Document, *, dry_run: bool) -> Document:
+        """Change the given fields of an object."""
+        given = ["--type=merge", "--patch", json.dumps(change), *_writing(dry_run)]
+        return self._object("patch", plural, name, *given)
+
+    def create(self, document: Document, *, dry_run: bool) -> Document:
+        """Create an object."""
+        return self._object("create", "--filename", "-", *_writing(dry_run), stdin=json.dumps(document))
+
+    def delete(self, plural: str, name: str, *, dry_run: bool) -> None:
+        """Delete an object, without waiting until it is gone."""
+        self.run("delete", plural, name, "--wait=false", *(["--dry-run=server"] if dry_run else []))
+
+    def current_namespace(self) -> str:
+        """The namespace of the requests, for messages."""
+        if self.namespace is not None:
+            return self.namespace
+        try:
+            return self.run("config", "view", "--minify", "--output=jsonpath={..namespace}").strip() or "default"
+        except KubectlError:
+            return "default"
+
+    def _object(self, *arguments: str, stdin: str | None = None) -> Document:
+        text = self.run(*arguments, "--output=json", stdin=stdin)
+        return cast(Document, json.loads(text))
+
+    def _command(self, arguments: Sequence[str]) -> list[str]:
+        where = ["--all-namespaces"] if self.everywhere and arguments[0] == "get" else []
+        chosen = [f"--namespace={self.namespace}"] if self.namespace is not None and not where else []
+        return [PROGRAM, *arguments, *where, *chosen, *self.options]
+
+
+def error_of(said: str) -> KubectlError:
+    """The error of what kubectl printed to stderr."""
+    text = "\n".join(line for line in said.strip().splitlines() if not _LOG_LINE.match(line))
+    if refusal := _REFUSAL.search(text):
+        return KubectlError(refusal[1], refusal[2].strip())
+    return KubectlError("", text.removeprefix("error: ").removeprefix("Error: ") or "kubectl failed and said nothing")
+
+
+def _missing() -> KubectlError:
+    return KubectlError("", f"{PROGRAM} is not in PATH; the commands reach the cluster by it")
+
+
+def _writing(dry_run: bool) -> list[str]:
+    return [f"--field-manager={MANAGER}", *(["--dry-run=server"] if dry_run else [])]

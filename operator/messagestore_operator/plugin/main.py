@@ -1,0 +1,46 @@
+"""The commands of ``kubectl messagestore``; this only registers them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from messagestore_operator.plugin.dead_letters import dead_letters
+from messagestore_operator.plugin.retention import holds, preview
+from messagestore_operator.plugin.runs import cost, list_runs, logs
+from messagestore_operator.plugin.status import status
+
+app = typer.Typer(
+    name="kubectl messagestore",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    help="Message stores in a cluster: look at streams, retention policies and replays, and act on them, with your own "
+    "rights. Exits 0 if it is done, 1 if it failed or was refused, 2 if what you gave is wrong.",
+)
+app.command()(status)
+app.command("runs")(list_runs)
+app.command()(logs)
+app.command()(preview)
+app.command()(holds)
+app.command()(dead_letters)
+app.command()(cost)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"kubectl messagestore {version('message-store-operator')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options before the command."""

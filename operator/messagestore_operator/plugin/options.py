@@ -1,0 +1,91 @@
+"""The options of all commands, how their errors are told, and the question before what can't be undone."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from messagestore_operator.cli.output import Output, echo
+from messagestore_operator.plugin.kubectl import Kubectl, KubectlError
+
+FAILED, BAD_INPUT = 1, 2
+OPERATOR_NAMESPACE = "messagestore"
+"""Where docs/install.md installs the operator."""
+
+Kind = Annotated[str, typer.Argument(metavar="KIND", show_default=False, help="stream, policy or replay.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The resource's name.")]
+Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look in all namespaces.")]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Let the API server check the change, and change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+OfOperator = Annotated[
+    str, typer.Option("--operator-namespace", metavar="NAME", help="Namespace of the operator, with its Leases.")
+]
+_REACHING: dict[str, Any] = {
+    "namespace": Annotated[
+        str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Namespace. Default: the context's.")
+    ],
+    "context": Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")],
+    "kubeconfig": Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="Path of the kubeconfig.")],
+    "as_user": Annotated[str | None, typer.Option("--as", metavar="USER", help="User to impersonate.")],
+}
+
+
+class UserError(Exception):
+    """What a person gave can't be done; the message says why."""
+
+    def __init__(self, message: str, code: int = FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def reaching(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command, whose first parameter is a Kubectl, the options that reach a cluster, and tell its errors."""
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        namespace, context, kubeconfig, user = (given.pop(name) for name in _REACHING)
+        chosen = {"--context": context, "--kubeconfig": kubeconfig, "--as": user}
+        options = tuple(f"{name}={value}" for name, value in chosen.items() if value is not None)
+        with telling():
+            command(Kubectl(namespace, bool(given.pop("everywhere", False)), options), **given)
+
+    signature = inspect.signature(command, eval_str=True)
+    _, *own = signature.parameters.values()
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    more = [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in _REACHING.items()]
+    parameters = [*(one.replace(kind=keyword) for one in own), *more]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Print errors in words, and exit with their code."""
+    try:
+        yield
+    except (KubectlError, UserError) as error:
+        for line in f"error: {error}".splitlines():
+            echo(line, err=True)
+        raise typer.Exit(getattr(error, "code", FAILED)) from None
+
+
+def ask(question: str, *, yes: bool) -> None:
+    """Go on only if a person says yes, or ``--yes`` was given.
+
+    Raises:
+        UserError: there is nobody to ask.
+        typer.Abort: the answer is no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UserError(f"{question} Nobody is there to ask: give --yes", BAD_INPUT)
+    typer.confirm(question, abort=True, err=True)

@@ -1,0 +1,171 @@
+"""``kubectl messagestore runs``, ``logs`` and ``cost``: what has run, what it said, and what it used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from messagestore_operator.cli.output import Output, document_of, echo, printed
+from messagestore_operator.cli.tables import Column, print_table
+from messagestore_operator.kube.objects import name_of
+from messagestore_operator.names import DRIVER, DRIVER_ENDING
+from messagestore_operator.plugin.facts import Run, runs
+from messagestore_operator.plugin.find import ALL, NOUNS, find, kind_of, missing
+from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
+from messagestore_operator.plugin.options import Everywhere, Kind, Name, OutputOption, UserError, reaching
+from messagestore_operator.plugin.words import ago, size
+
+VCPU_HOUR = 0.04048
+"""Dollars for a vCPU for an hour, as in docs/costs.md."""
+MaybeKind = Annotated[
+    str | None, typer.Argument(metavar="KIND", show_default=False, help="stream, policy or replay. Default: all.")
+]
+MaybeName = Annotated[str | None, typer.Argument(metavar="NAME", show_default=False, help="Its name. Default: all.")]
+
+
+@reaching
+def list_runs(
+    kubectl: Kubectl,
+    kind: MaybeKind = None,
+    name: MaybeName = None,
+    everywhere: Everywhere = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List runs: those in progress first, then ended ones, the newest first, as far as the resources list them."""
+    found = _chosen(kubectl, kind, name)
+    listed = sorted((run for one in found for run in runs(one)), key=_newest, reverse=True)
+    if printed(output, [document_of(run) for run in listed], "runs"):
+        return
+    now = datetime.now(UTC)
+    columns = ("RUN", "OF", "TASK", "STATE", "STARTED", "SECONDS", "REASON", "MESSAGE")
+    rows = [(*_names(run), run.task, run.state, *_times(run, now), run.reason, run.message) for run in listed]
+    _print(columns, rows, "no runs")
+
+
+@reaching
+def logs(
+    kubectl: Kubectl,
+    kind: Kind,
+    name: Name,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the driver ends.")] = False,
+    run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="A run that `runs` lists.")] = None,
+    tail: Annotated[int, typer.Option("--tail", metavar="LINES", min=-1, help="The last lines only; -1: all.")] = -1,
+) -> None:
+    """Print the log of the driver of a resource's current run, or of its last one.
+
+    A policy has a run for each stream: the newest counts.
+    """
+    document = find(kubectl, kind_of(kind), name)
+    listed = runs(document)
+    chosen = next((one for one in listed if run in (None, one.run) and (run or _has_driver(one))), None)
+    if chosen is None:
+        raise UserError(f"{name} lists no run {run}" if run else f"{name} has had no run yet")
+    pod = f"{chosen.run}{DRIVER_ENDING}"
+    try:
+        for line in kubectl.lines("logs", pod, f"--container={DRIVER}", f"--tail={tail}", f"--follow={_word(follow)}"):
+            echo(line)
+    except KubectlError as error:
+        if error.reason == "NotFound":
+            raise UserError(f"the driver's pod {pod} is gone, or not made yet, and its log with it") from None
+        raise
+
+
+@reaching
+def cost(
+    kubectl: Kubectl,
+    kind: MaybeKind = None,
+    name: MaybeName = None,
+    everywhere: Everywhere = False,
+    price: Annotated[
+        float, typer.Option("--price", metavar="DOLLARS", min=0, help="Of a vCPU for an hour.")
+    ] = VCPU_HOUR,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Sum up what the listed runs used: CPU time of driver and tasks, bytes written, and what the CPU time costs.
+
+    Requests to the object storage are not reported by runs; docs/costs.md has measurements.
+    """
+    rows = [used(one, price) for one in _chosen(kubectl, kind, name)]
+    if printed(output, rows, "used"):
+        return
+    columns = ("OF", "RUNS", "MEASURED", "CPU-SECONDS", "WRITTEN", "CPU-COST", "A-RUN")
+    cells = [
+        (
+            f"{NOUNS[row['kind']]}/{row['name']}",
+            row["runs"],
+            row["measured"],
+            f"{row['cpuSeconds']:.1f}",
+            size(row["bytesWritten"]),
+            f"${row['cpuDollars']:.5f}",
+            f"${row['cpuDollars'] / row['measured']:.5f}" if row["measured"] else "",
+        )
+        for row in rows
+    ]
+    _print(columns, cells, "no resources")
+
+
+def used(document: Document, price: float) -> dict[str, Any]:
+    """What the listed runs of a resource used; ``measured`` counts those that report it.
+
+    Args:
+        price: of a vCPU for an hour.
+    """
+    listed = runs(document)
+    measured = [one.cpu_seconds for one in listed if one.cpu_seconds is not None]
+    return {
+        "kind": document["kind"],
+        "namespace": document["metadata"].get("namespace", ""),
+        "name": name_of(document),
+        "runs": len(listed),
+        "measured": len(measured),
+        "cpuSeconds": round(sum(measured), 1),
+        "bytesWritten": sum(one.bytes_written or 0 for one in listed),
+        "cpuDollars": round(sum(measured) / 3600 * price, 6),
+    }
+
+
+def _chosen(kubectl: Kubectl, kind: str | None, name: str | None) -> list[Document]:
+    """The resources of a kind and a name, or all."""
+    wanted = None if kind in (None, "all") else kind_of(str(kind))
+    there = [one for one in kubectl.items(ALL) if wanted in (None, one["kind"])]
+    if name is None:
+        return there
+    chosen = [one for one in there if name_of(one) == name]
+    if not chosen:
+        raise missing(str(wanted), name, kubectl.current_namespace(), map(name_of, there))
+    return chosen
+
+
+def _newest(run: Run) -> tuple[bool, str]:
+    return run.current, run.finished_at or run.started_at or ""
+
+
+def _names(run: Run) -> tuple[str, str]:
+    of = f"{NOUNS[run.kind]}/{run.resource}"
+    return run.run, f"{of} on {run.stream}" if run.stream else of
+
+
+def _times(run: Run, now: datetime) -> tuple[str, str]:
+    if run.started_at is None:
+        return "", ""
+    begun = datetime.fromisoformat(run.started_at)
+    ended = datetime.fromisoformat(run.finished_at) if run.finished_at else now
+    return ago(run.started_at, now), f"{max(0.0, (ended - begun).total_seconds()):.0f}"
+
+
+def _has_driver(run: Run) -> bool:
+    return not run.current or run.launched_at is not None
+
+
+def _word(flag: bool) -> str:
+    return str(flag).lower()
+
+
+def _print(columns: Iterable[str], rows: Sequence[tuple[object, ...]], nothing: str) -> None:
+    if rows:
+        print_table([Column(one) for one in columns], rows)
+    else:
+        typer.echo(nothing, err=True)

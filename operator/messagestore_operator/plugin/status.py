@@ -1,0 +1,211 @@
+"""``kubectl messagestore status``: what each resource does, and why it is as it is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from messagestore_operator.cli.output import Output, document_of, printed
+from messagestore_operator.cli.tables import Column, print_table
+from messagestore_operator.kube.objects import at, name_of, namespace_of
+from messagestore_operator.plugin import leases
+from messagestore_operator.plugin.facts import Run, conditions, failing, ready, runs
+from messagestore_operator.plugin.find import ALL, POLICY, STREAM, kind_of, missing
+from messagestore_operator.plugin.kubectl import Document, Kubectl
+from messagestore_operator.plugin.options import (
+    BAD_INPUT,
+    OPERATOR_NAMESPACE,
+    Everywhere,
+    OfOperator,
+    OutputOption,
+    UserError,
+    reaching,
+)
+from messagestore_operator.plugin.words import ago, counts_of, plain, resource_word, run_words
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+_SHOWN_RUNS = 5
+
+
+@reaching
+def status(
+    kubectl: Kubectl,
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="stream, policy or replay; all: all of them.")] = "all",
+    name: Annotated[str | None, typer.Argument(metavar="NAME", show_default=False, help="Its name.")] = None,
+    everywhere: Everywhere = False,
+    operator_namespace: OfOperator = OPERATOR_NAMESPACE,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show a resource and why it is as it is: conditions and what helps, runs, and tables that it holds or waits for.
+
+    Without a name: all resources, those that need somebody first.
+    """
+    wanted = None if kind == "all" else kind_of(kind)
+    if wanted is None and name is not None:
+        raise UserError("with a name, also give its kind: stream, policy or replay", BAD_INPUT)
+    there = kubectl.items(ALL)
+    now = datetime.now(UTC)
+    if name is None:
+        found = [one for one in there if wanted in (None, one["kind"])]
+        if not printed(output, [summary(one) for one in found], "resources"):
+            print_overview(found, now, wide=output is Output.WIDE)
+        return
+    of_kind = [one for one in there if one["kind"] == wanted]
+    document = next((one for one in of_kind if name_of(one) == name), None)
+    if document is None:
+        raise missing(str(wanted), name, kubectl.current_namespace(), map(name_of, of_kind))
+    shown = details(document, there, leases.read(kubectl, operator_namespace))
+    if not printed(output, shown):
+        print_tree(tree(document, shown, now))
+
+
+def summary(document: Document) -> dict[str, Any]:
+    """A resource in short, for machines."""
+    return {
+        "kind": document["kind"],
+        "namespace": namespace_of(document),
+        "name": name_of(document),
+        "phase": at(document, "status", "phase"),
+        "needsSomebody": failing(document),
+        "conditions": [asdict(one) for one in conditions(document)],
+    }
+
+
+def details(document: Document, there: list[Document], found: list[Document] | None) -> dict[str, Any]:
+    """A resource with its runs, tables and those that use it.
+
+    Args:
+        there: all resources of its namespace.
+        found: the Leases of all tables; None if the caller may not read them.
+    """
+    streams = [one for one in there if one["kind"] == STREAM and name_of(one) in _streams_of(document)]
+    used_by = [one for one in there if one["kind"] != STREAM and name_of(document) in _streams_of(one)]
+    why = [one.reason for one in conditions(document) if one.reason]
+    return {
+        **summary(document),
+        "why": [{"reason": reason, **about} for reason in dict.fromkeys(why) if (about := _meaning(reason))],
+        "runs": [document_of(one) for one in runs(document)],
+        "tables": None if found is None else [asdict(one) for one in leases.claims(document, streams, found)],
+        "usedBy": [summary(one) for one in used_by] if document["kind"] == STREAM else [],
+    }
+
+
+def _streams_of(document: Document) -> set[str]:
+    """The streams that a resource names, or that its status lists."""
+    if document["kind"] == STREAM:
+        return {name_of(document)}
+    spec, places = document.get("spec") or {}, at(document, "status", "streams") or []
+    targets = [spec.get("destination") or {}, *(spec.get("destinations") or [])]
+    named = [spec.get("streamRef"), *(spec.get("streamRefs") or []), *places, *(to.get("stream") for to in targets)]
+    return {str(one["name"]) for one in named if one}
+
+
+def _meaning(reason: str) -> dict[str, str]:
+    from messagestore_operator.status.reasons import Reason
+
+    known = next((one for one in Reason if one.value == reason), None)
+    if known is None:
+        return {}
+    return {"meaning": plain(known.meaning), "remedy": plain(known.remedy)}
+
+
+def print_overview(found: list[Document], now: datetime, *, wide: bool) -> None:
+    """A row for each resource, those that need somebody first."""
+    if not found:
+        typer.echo("no resources", err=True)
+        return
+    rows = []
+    for one in sorted(found, key=lambda one: (not failing(one), namespace_of(one), one["kind"], name_of(one))):
+        state = ready(one)
+        where = f"{resource_word(one)}/{name_of(one)}"
+        rows.append(
+            (
+                *((namespace_of(one),) if _several(found) else ()),
+                where,
+                state.status,
+                at(one, "status", "phase"),
+                state.reason,
+                ago(state.since, now),
+                *((state.message,) if wide or failing(one) else ("",)),
+            )
+        )
+    names = ["RESOURCE", "READY", "PHASE", "REASON", "SINCE", "MESSAGE"]
+    print_table([Column(one) for one in (["NAMESPACE"] if _several(found) else []) + names], rows)
+
+
+def _several(found: list[Document]) -> bool:
+    return len({namespace_of(one) for one in found}) > 1
+
+
+def tree(document: Document, shown: dict[str, Any], now: datetime) -> Tree:
+    """The resource as a tree for people."""
+    from rich.text import Text
+    from rich.tree import Tree
+
+    title = Text(f"{document['kind']} {namespace_of(document)}/{name_of(document)}", "bold")
+    root = Tree(title.append(f"  {shown['phase'] or 'not looked at yet'}", _style(document)))
+    helps = {one["reason"]: one for one in shown["why"]}
+    for one in conditions(document) or [ready(document)]:
+        since = f" for {ago(one.since, now)}" if one.since else ""
+        branch = root.add(Text(plain(f"{one.type} {one.status} {one.reason}{since}: {one.message}")))
+        if help_of := helps.pop(one.reason, None):
+            for words in (help_of["meaning"], help_of["remedy"].removeprefix("Nothing.")):
+                if words:
+                    branch.add(Text(words, "dim"))
+    for line in counts_of(document, now):
+        root.add(Text(line))
+    listed = runs(document)
+    if any(one.current for one in listed):
+        _add_tables(root, shown["tables"])
+    _add_runs(root, "run in progress", [one for one in listed if one.current], now)
+    _add_runs(root, "last runs", [one for one in listed if not one.current][:_SHOWN_RUNS], now)
+    if shown["usedBy"]:
+        users = root.add("used by")
+        for one in shown["usedBy"]:
+            noun = "policy" if one["kind"] == POLICY else "replay"
+            reason = next((known["reason"] for known in one["conditions"]), "")
+            users.add(Text(plain(f"{noun} {one['name']}: {one['phase'] or 'not looked at yet'} {reason}".rstrip())))
+    return root
+
+
+def _style(document: Document) -> str:
+    if failing(document):
+        return "red"
+    return "green" if ready(document).status == "True" else "yellow"
+
+
+def _add_tables(root: Tree, tables: list[dict[str, Any]] | None) -> None:
+    from rich.text import Text
+
+    if tables is None:
+        root.add(Text("tables: the Leases in the operator's namespace may not be read", "dim"))
+    for one in tables or []:
+        words = f"waits for table {one['table']}, which run {one['holder']} has"
+        root.add(Text(plain(words if one["waits"] else f"holds table {one['table']} (Lease {one['lease']})")))
+
+
+def _add_runs(root: Tree, title: str, listed: list[Run], now: datetime) -> None:
+    from rich.text import Text
+
+    if listed:
+        branch = root.add(title)
+        for one in listed:
+            branch.add(Text(run_words(one, now)))
+
+
+def print_tree(shown: Tree) -> None:
+    """A tree, in colours and within the width only on a terminal."""
+    import sys
+
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    console = Console(file=sys.stdout, highlight=False, width=None if terminal else 10_000)
+    with console.capture() as text:
+        console.print(shown)
+    typer.echo("\n".join(line.rstrip() for line in text.get().splitlines()))

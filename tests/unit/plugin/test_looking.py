@@ -1,0 +1,233 @@
+"""What is told of a resource, in every state that it may have, before the operator has seen it too."""
+
+import io
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from messagestore_operator.plugin import leases
+from messagestore_operator.plugin.dead_letters import counted
+from messagestore_operator.plugin.facts import failing, ready, runs
+from messagestore_operator.plugin.find import kind_of, missing
+from messagestore_operator.plugin.kubectl import error_of
+from messagestore_operator.plugin.options import UserError
+from messagestore_operator.plugin.retention import holds_of, previews
+from messagestore_operator.plugin.runs import used
+from messagestore_operator.plugin.status import details, print_overview, print_tree, tree
+from support.resource_states import NOW, State, states
+
+ALL = states()
+each = pytest.mark.parametrize("state", ALL, ids=lambda state: state.title)
+Document = dict[str, Any]
+
+
+def state(title: str) -> Document:
+    (found,) = [one.document for one in ALL if one.title == title]
+    return json.loads(json.dumps(found))
+
+
+def told(document: Document, capsys: pytest.CaptureFixture[str], *there: Document, found: Any = ()) -> str:
+    print_tree(tree(document, details(document, [document, *there], found), NOW))
+    return capsys.readouterr().out
+
+
+@each
+def test_each_state_is_told_as_a_tree(state: State, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = told(state.document, capsys)
+    assert printed.startswith(f"{state.kind} messaging/")
+    assert ready(state.document).message in printed
+    assert "\x1b" not in printed
+    json.dumps(details(state.document, [], None))
+
+
+@each
+def test_somebody_is_needed_where_tools_say_so(state: State) -> None:
+    """The health that Argo CD shows, but for what is tried again by itself."""
+    assert failing(state.document) or state.health != "Degraded"
+    assert not failing(state.document) or state.health in ("Degraded", "Progressing")
+
+
+def test_a_resource_that_nobody_has_looked_at_yet_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for title in ("MessageStream-idle", "RetentionPolicy-purged", "ReplayJob-running"):
+        document = state(title)
+        del document["status"]
+        assert "the operator has not looked at it yet" in told(document, capsys)
+        assert (runs(document), previews(document), counted(document)) == ([], [], [])
+
+
+def test_a_reason_has_its_meaning_and_what_helps(capsys: pytest.CaptureFixture[str]) -> None:
+    document = state("MessageStream-stalled")
+    document["status"]["conditions"][0] |= {"reason": "SecretMissing", "message": "there is no Secret lake-access"}
+    printed = told(document, capsys)
+    assert "A Secret that the resource names isn't in its namespace." in printed
+    assert "Create the Secret." in printed
+
+
+def test_a_reason_of_another_release_is_told_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    document = state("MessageStream-idle")
+    document["status"]["conditions"][0] |= {"reason": "OfTomorrow"}
+    assert "Ready True OfTomorrow" in told(document, capsys)
+
+
+def test_what_strangers_wrote_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    document = state("MessageStream-failing")
+    document["status"]["conditions"][0]["message"] = "red \x1b[31m [bold]text[/bold]\nline"
+    printed = told(document, capsys)
+    assert "\x1b" not in printed
+    assert "[bold]text[/bold]\\nline" in printed
+
+
+def test_a_stream_tells_who_uses_it(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = told(
+        state("MessageStream-idle"), capsys, state("RetentionPolicy-awaiting-approval"), state("ReplayJob-running")
+    )
+    assert "policy orders-90-days: AwaitingApproval AwaitingApproval" in printed
+    assert "replay orders-again: Running Running" in printed
+
+
+def test_an_overview_begins_with_those_that_need_somebody(capsys: pytest.CaptureFixture[str]) -> None:
+    found = [state("MessageStream-idle"), state("ReplayJob-running"), state("MessageStream-stalled")]
+    found[2]["metadata"]["name"] = "refunds"
+    print_overview(found, NOW, wide=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["RESOURCE", "READY", "PHASE", "REASON", "SINCE", "MESSAGE"]
+    assert lines[1].startswith("stream/refunds")
+    assert "the folder holds something else" in lines[1]
+
+
+def test_an_overview_of_several_namespaces_names_them(capsys: pytest.CaptureFixture[str]) -> None:
+    found = [state("MessageStream-idle"), state("MessageStream-idle")]
+    found[1]["metadata"]["namespace"] = "shop"
+    print_overview(found, NOW, wide=False)
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.startswith("NAMESPACE")
+    assert [line.split()[0] for line in lines] == ["messaging", "shop"]
+
+
+def lease(table: str, holder: str | None, namespace: str = "messaging") -> Document:
+    about = {"name": "messagestore-1", "annotations": {"messagestore.dev/table": f"{namespace}  {table}"}}
+    return {"metadata": about, "spec": {"holderIdentity": holder} if holder else {}}
+
+
+def test_a_run_that_is_launched_holds_its_table(capsys: pytest.CaptureFixture[str]) -> None:
+    document = state("MessageStream-running")
+    mine = lease("s3a://lake/orders", "messaging/run-2")
+    assert "holds table s3a://lake/orders" in told(document, capsys, found=[mine])
+    others = [lease("s3a://lake/orders", "messaging/run-9"), lease("s3a://lake/orders", None)]
+    assert leases.claims(document, [document], others) == []
+
+
+def test_a_run_that_waits_tells_who_has_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    document = state("MessageStream-running")
+    del document["status"]["currentRun"]["launchedAt"]
+    document["spec"]["table"]["uri"] = "s3://lake/orders/"
+    others = [
+        lease("s3a://lake/orders", "messaging/purge-9"),
+        lease("s3a://lake/orders", "shop/purge-1", "shop"),
+        lease("s3a://lake/other", "messaging/purge-2"),
+    ]
+    printed = told(document, capsys, found=others)
+    assert "waits for table s3a://lake/orders, which run messaging/purge-9 has" in printed
+    assert "purge-1" not in printed
+    assert "purge-2" not in printed
+
+
+def test_runs_are_listed_once_those_in_progress_first() -> None:
+    document = state("MessageStream-running")
+    document["status"]["recentRuns"].append({"name": "run-0", "state": "Failed", "finishedAt": "2026-01-04T00:00:00Z"})
+    assert [(run.run, run.current) for run in runs(document)] == [("run-2", True), ("run-1", False), ("run-0", False)]
+
+
+def test_a_policy_lists_the_runs_of_its_streams() -> None:
+    (run,) = runs(state("RetentionPolicy-purged"))
+    assert (run.run, run.stream, run.task, run.state) == ("run-1", "orders", "purge", "Succeeded")
+
+
+def test_a_cost_counts_what_was_measured() -> None:
+    document = state("MessageStream-running")
+    document["status"]["recentRuns"] = [
+        {"name": "run-1", "state": "Succeeded", "cpuSeconds": 36.0, "bytesWritten": 1024},
+        {"name": "run-0", "state": "Succeeded"},
+    ]
+    del document["status"]["lastRun"]
+    found = used(document, 0.04048)
+    assert (found["runs"], found["measured"], found["cpuSeconds"], found["bytesWritten"]) == (3, 1, 36.0, 1024)
+    assert found["cpuDollars"] == pytest.approx(0.000405)
+
+
+def test_dead_letters_are_counted_by_reason_the_rest_together() -> None:
+    document = state("MessageStream-idle")
+    table = document["status"]["table"]
+    assert [(one["reason"], one["count"]) for one in counted(document)] == [("not counted by reason yet", 1)]
+    table |= {"deadLetters": 5, "deadLettersByReason": [{"reason": "Unparseable", "count": 3}]}
+    found = counted(document)
+    assert [(one["reason"], one["count"]) for one in found] == [("Unparseable", 3), ("others", 2)]
+    assert found[0]["source"] == "s3a://landing/orders/"
+
+
+def test_holds_say_whether_they_still_hold() -> None:
+    document = state("MessageStream-idle")
+    ended, later = (NOW - timedelta(days=1)).isoformat(), (NOW + timedelta(days=1)).isoformat()
+    document["spec"]["holds"] = [
+        {"name": "audit", "match": {"categories": ["invoice"], "types": []}},
+        {"name": "case-1", "until": ended},
+        {"name": "case-2", "until": later},
+    ]
+    found = holds_of(document, NOW)
+    assert [(one["name"], one["state"]) for one in found] == [
+        ("audit", "holds"),
+        ("case-1", "ended"),
+        ("case-2", "holds"),
+    ]
+    assert found[0]["match"] == {"categories": ["invoice"]}
+
+
+@pytest.mark.parametrize("text", ["stream", "Streams", "mst", "MessageStream", "messagestreams.messagestore.dev"])
+def test_a_kind_is_known_by_all_its_names(text: str) -> None:
+    assert kind_of(text) == "MessageStream"
+
+
+def test_a_kind_or_name_that_is_not_there_has_a_likely_one() -> None:
+    with pytest.raises(UserError, match='no such kind: polcy; did you mean "policy"'):
+        kind_of("polcy")
+    said = str(missing("MessageStream", "ordres", "payments", ["orders", "refunds"]))
+    assert said == 'no such stream "ordres" in namespace payments; did you mean "orders"?'
+    assert str(missing("ReplayJob", "x", "payments", ["orders"])) == 'no such replay "x" in namespace payments'
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "message"),
+    [
+        ('Error from server (NotFound): messagestreams "a" not found\n', "NotFound", 'messagestreams "a" not found'),
+        ('Error from server (Forbidden): error when creating "STDIN": no', "Forbidden", "no"),
+        ("E1128 11:00:00 1 memcache.go:265] x\nThe connection was refused\n", "", "The connection was refused"),
+        ("error: context was not found", "", "context was not found"),
+        ("", "", "kubectl failed and said nothing"),
+    ],
+)
+def test_errors_of_kubectl_are_told_in_its_words(said: str, reason: str, message: str) -> None:
+    error = error_of(said)
+    assert (error.reason, str(error)) == (reason, message)
+
+
+def test_a_narrow_terminal_gets_whole_words_in_colours(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    document = state("RetentionPolicy-awaiting-approval")
+    print_tree(tree(document, details(document, [document], None), NOW))
+    printed = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
+    assert printed != screen.getvalue()
+    assert all(len(line) <= 40 for line in printed.splitlines())
+    assert "AwaitingApproval" in printed
