@@ -105,3 +105,123 @@ def test_what_cant_be_done_is_said_in_words(plugin: Plugin, arguments: tuple[str
     assert (result.exit_code, result.stdout) == (code, "")
     assert words in result.stderr
     assert "Traceback" not in result.stderr
+
+
+REQUESTED, PREVIEW, BY = (f"messagestore.dev/{name}" for name in ("run-requested", "approved-preview", "approved-by"))
+RESET = "messagestore.dev/reset-to"
+
+
+@pytest.fixture
+def job(plugin: Plugin) -> Iterator[str]:
+    """A subscription with two destinations, which the test may change."""
+    files = [{"name": one, "files": {"uri": f"s3a://out/{one}"}} for one in ("eu", "us")]
+    given = {"start": {"at": "Beginning"}, "trigger": {"manual": {}}, "destinations": files, "destination": None}
+    plugin.make("ReplayJob", "relay", {"lastReset": "Now"}, **given)
+    yield "relay"
+    plugin.server.request("DELETE", plugin.path("ReplayJob", "relay"))
+
+
+def annotations(plugin: Plugin, kind: str, name: str) -> dict[str, str]:
+    found: dict[str, str] = plugin.read(kind, name)["metadata"].get("annotations", {})
+    return found
+
+
+def test_a_run_is_requested_by_each_new_value(plugin: Plugin) -> None:
+    values = set()
+    for _ in range(2):
+        assert plugin.said("trigger", "stream", "orders") == "stream orders: a run is requested\n"
+        values.add(annotations(plugin, "MessageStream", "orders")[REQUESTED])
+    assert len(values) == 2
+
+
+def test_a_resource_is_suspended_and_goes_on(plugin: Plugin) -> None:
+    assert plugin.said("suspend", "policy", "ninety-days") == "policy ninety-days: is suspended\n"
+    assert plugin.read("RetentionPolicy", "ninety-days")["spec"]["suspend"] is True
+    assert "it is suspended, and runs once it is resumed" in plugin.said("trigger", "policy", "ninety-days")
+    assert plugin.said("resume", "policy", "ninety-days") == "policy ninety-days: goes on\n"
+    assert plugin.read("RetentionPolicy", "ninety-days")["spec"]["suspend"] is False
+
+
+def test_an_approval_sets_both_annotations_in_the_own_name(plugin: Plugin) -> None:
+    asked = plugin.run("approve", "ninety-days")
+    assert (asked.exit_code, annotations(plugin, "RetentionPolicy", "ninety-days").get(PREVIEW)) == (2, None)
+    assert "4 messages of stream orders, 0 B (4 by rule old), are removed or scrubbed; 0 are held" in asked.stderr
+    dry = json.loads(plugin.said("approve", "ninety-days", "--dry-run", "-o", "json"))
+    assert dry["metadata"]["annotations"][PREVIEW] == "8c1f"
+    assert PREVIEW not in annotations(plugin, "RetentionPolicy", "ninety-days")
+    said = plugin.said("approve", "ninety-days", "--yes")
+    assert said == "policy ninety-days: preview 8c1f of stream orders is approved\n"
+    given = annotations(plugin, "RetentionPolicy", "ninety-days")
+    assert (given[PREVIEW], given[BY]) == ("8c1f", "tester")
+
+
+def test_dead_letters_are_redriven_by_a_replay_into_their_stream(plugin: Plugin) -> None:
+    made = json.loads(plugin.said("redrive", "orders", "--reason", "Unparseable", "-o", "json"))
+    spec = plugin.read("ReplayJob", made["metadata"]["name"])["spec"]
+    assert (spec["origin"], spec["destination"]["stream"], spec["select"]["reasons"]) == (
+        *("DeadLetters", {"name": "orders"}, ["Unparseable"]),
+    )
+    assert "(dry run: nothing was changed)" in plugin.said("redrive", "refunds", "--dry-run")
+
+
+def test_single_messages_are_deleted_by_a_policy_that_waits_for_approval(plugin: Plugin) -> None:
+    made = json.loads(plugin.said("delete", "orders", "o-1", "o-2", "--erase", "-o", "json"))
+    policy = plugin.read("RetentionPolicy", made["metadata"]["name"])
+    assert (policy["spec"]["mode"], policy["spec"]["approval"]) == ("Enforce", "Required")
+    (rule,) = policy["spec"]["rules"]
+    assert (rule["match"]["messageIds"], rule["erase"]) == (["o-1", "o-2"], True)
+    assert REQUESTED in policy["metadata"]["annotations"]
+
+
+def test_a_replay_is_paused_slowed_and_goes_on(plugin: Plugin, job: str) -> None:
+    assert plugin.said("replay", "rate", job, "50") == "replay relay: sends at most 50 messages a second\n"
+    assert plugin.read("ReplayJob", job)["spec"]["rateLimit"] == {"messagesPerSecond": 50}
+    plugin.said("replay", "rate", job, "none")
+    plugin.said("replay", "pause", job)
+    spec = plugin.read("ReplayJob", job)["spec"]
+    assert ("rateLimit" in spec, spec["suspend"]) == (False, True)
+    plugin.said("replay", "resume", job)
+    assert plugin.read("ReplayJob", job)["spec"]["suspend"] is False
+
+
+def test_a_cursor_is_moved_for_all_destinations_or_one(plugin: Plugin, job: str) -> None:
+    plugin.said("replay", "reset", job, "4711", "--yes")
+    assert annotations(plugin, "ReplayJob", job)[RESET] == "4711"
+    plugin.said("replay", "reset", job, "Beginning", "--destination", "us", "--yes")
+    plugin.said("replay", "reset", job, "7", "--destination", "eu", "--yes")
+    assert json.loads(annotations(plugin, "ReplayJob", job)[RESET]) == {"us": "Beginning", "eu": 7}
+
+
+def test_a_replay_is_cancelled_by_its_deletion(plugin: Plugin, job: str) -> None:
+    assert "dry run" in plugin.said("replay", "cancel", job, "--dry-run")
+    assert plugin.run("replay", "cancel", job).exit_code == 2
+    plugin.read("ReplayJob", job)
+    plugin.said("replay", "cancel", job, "--yes")
+    assert plugin.server.request("GET", plugin.path("ReplayJob", job)).status == 404
+
+
+@pytest.mark.usefixtures("job")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("trigger", "replay", "again"), "replay again has no trigger: it sends its selection once"),
+        (("resume", "stream", "orders"), "stream orders is not suspended"),
+        (("redrive", "orders", "--reason", "Bad"), 'Unsupported value: "Bad"'),
+        (("approve", "ninety-days", "--preview", "0000", "--yes"), "what waits: 8c1f of stream orders"),
+        (("replay", "rate", "relay", "fast"), "fast: the rate is a number of messages a second, or none"),
+        (("replay", "reset", "again", "Now", "--yes"), "replay again has no start"),
+        (
+            ("replay", "reset", "relay", "Now", "--yes"),
+            "was reset to Now last: remove annotation messagestore.dev/reset-to",
+        ),
+        (("replay", "reset", "relay", "noon", "--yes"), "noon: is not Beginning, Now or a position"),
+        (("replay", "reset", "relay", "7", "--destination", "asia", "--yes"), "no destination asia; it has: eu, us"),
+        (("replay", "pause", "rely"), 'did you mean "relay"?'),
+        (("delete", "order", "o-1"), 'did you mean "orders"?'),
+    ],
+)
+def test_what_cant_be_changed_is_said_in_words(plugin: Plugin, arguments: tuple[str, ...], words: str) -> None:
+    result = plugin.run(*arguments)
+    assert result.exit_code in (1, 2)
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr

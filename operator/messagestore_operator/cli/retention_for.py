@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
 from messagestore_operator.cli.output import echo, print_yaml
 from messagestore_operator.cli.store import FAILED, Store, opened
+from messagestore_operator.names import API_VERSION
 
 
 def retention_for(
@@ -22,8 +24,6 @@ def retention_for(
 
     Exits 1 if one of the messages is not in the store, or the store can't be read.
     """
-    from messagestore_operator.api import API_VERSION
-
     with opened(store) as reader:
         absent = [one for one in message_ids if reader.get_message(one) is None]
         owner = reader.owner
@@ -34,20 +34,22 @@ def retention_for(
         echo(f"error: {one}: there is no such message", err=True)
     if absent:
         raise typer.Exit(FAILED)
-    namespace, name = owner
+    print_yaml(removal(*owner, message_ids, erase=erase))
+
+
+def removal(namespace: str, stream: str, message_ids: Sequence[str], *, erase: bool) -> dict[str, Any]:
+    """A RetentionPolicy that removes messages of a stream once its preview is approved, with a name of its own."""
     digest = hashlib.sha256("\n".join(sorted(message_ids)).encode()).hexdigest()[:8]
-    rule = {"name": "chosen", "match": {"messageIds": message_ids}, **({"erase": True} if erase else {})}
-    print_yaml(
-        {
-            "apiVersion": API_VERSION,
-            "kind": "RetentionPolicy",
-            "metadata": {"name": f"{name[:40]}-{digest}", "namespace": namespace},
-            "spec": {
-                "streamRefs": [{"name": name}],
-                "trigger": {"manual": {}},
-                "mode": "Enforce",
-                "approval": "Required",
-                "rules": [rule],
-            },
-        }
-    )
+    rule = {"name": "chosen", "match": {"messageIds": list(message_ids)}, **({"erase": True} if erase else {})}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "RetentionPolicy",
+        "metadata": {"name": f"{stream[:40]}-{digest}", "namespace": namespace},
+        "spec": {
+            "streamRefs": [{"name": stream}],
+            "trigger": {"manual": {}},
+            "mode": "Enforce",
+            "approval": "Required",
+            "rules": [rule],
+        },
+    }

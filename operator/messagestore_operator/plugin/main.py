@@ -6,7 +6,10 @@ from typing import Annotated
 
 import typer
 
+from messagestore_operator.plugin import replay
+from messagestore_operator.plugin.act import redrive, resume, suspend, trigger
 from messagestore_operator.plugin.dead_letters import dead_letters
+from messagestore_operator.plugin.removal import approve, delete
 from messagestore_operator.plugin.retention import holds, preview
 from messagestore_operator.plugin.runs import cost, list_runs, logs
 from messagestore_operator.plugin.status import status
@@ -27,6 +30,13 @@ app.command()(preview)
 app.command()(holds)
 app.command()(dead_letters)
 app.command()(cost)
+app.command()(trigger)
+app.command()(suspend)
+app.command()(resume)
+app.command()(approve)
+app.command()(redrive)
+app.add_typer(replay.app)
+app.command()(delete)
 
 
 def _print_version(wanted: bool) -> None:

@@ -20,6 +20,8 @@ OPERATOR_NAMESPACE = "messagestore"
 
 Kind = Annotated[str, typer.Argument(metavar="KIND", show_default=False, help="stream, policy or replay.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The resource's name.")]
+StreamName = Annotated[str, typer.Argument(metavar="STREAM", show_default=False, help="The stream's name.")]
+PolicyName = Annotated[str, typer.Argument(metavar="POLICY", show_default=False, help="The policy's name.")]
 Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look in all namespaces.")]
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Let the API server check the change, and change nothing.")]

@@ -13,14 +13,14 @@ from messagestore_operator.cli.tables import Column, print_table
 from messagestore_operator.kube.objects import at, name_of, namespace_of, time_of
 from messagestore_operator.plugin.find import POLICY, STREAM, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
-from messagestore_operator.plugin.options import Everywhere, OutputOption, UserError, reaching
+from messagestore_operator.plugin.options import Everywhere, OutputOption, PolicyName, UserError, reaching
 from messagestore_operator.plugin.words import size
 
 
 @reaching
 def preview(
     kubectl: Kubectl,
-    policy: Annotated[str, typer.Argument(metavar="POLICY", show_default=False, help="The policy's name.")],
+    policy: PolicyName,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show what a policy's next purge would remove or scrub on each stream, by rule, as its last preview has it.

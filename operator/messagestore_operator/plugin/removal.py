@@ -1,0 +1,105 @@
+"""``kubectl messagestore approve`` and ``delete``: messages leave once somebody has approved a preview."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from messagestore_operator.cli.output import Output
+from messagestore_operator.cli.retention_for import removal
+from messagestore_operator.kube.objects import at, name_of
+from messagestore_operator.names import APPROVED_BY, APPROVED_PREVIEW, RUN_REQUESTED
+from messagestore_operator.plugin.act import annotate, request_time, tell
+from messagestore_operator.plugin.find import POLICY, STREAM, find
+from messagestore_operator.plugin.kubectl import Kubectl, KubectlError
+from messagestore_operator.plugin.options import (
+    DryRun,
+    OutputOption,
+    PolicyName,
+    StreamName,
+    UserError,
+    Yes,
+    ask,
+    reaching,
+)
+from messagestore_operator.plugin.retention import previews
+from messagestore_operator.plugin.words import size
+
+
+@reaching
+def approve(
+    kubectl: Kubectl,
+    policy: PolicyName,
+    stream: Annotated[
+        str | None, typer.Option("--stream", metavar="NAME", help="The stream, if previews of several wait.")
+    ] = None,
+    preview: Annotated[
+        str | None, typer.Option("--preview", metavar="ID", help="Only if this preview is the one that waits.")
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Approve the preview that waits, in your own name: its messages are then removed, or scrubbed."""
+    document = find(kubectl, POLICY, policy)
+    chosen = waiting(previews(document), policy, stream, preview)
+    if not dry_run:
+        ask(f"Policy {policy}: {_said(chosen)}. Approve preview {chosen['id']}?", yes=yes)
+    given = {APPROVED_PREVIEW: str(chosen["id"]), APPROVED_BY: _own_name(kubectl)}
+    changed = annotate(kubectl, document, given, dry_run=dry_run)
+    tell(changed, f"preview {chosen['id']} of stream {chosen['stream']} is approved", output, dry_run=dry_run)
+
+
+def waiting(found: list[dict[str, Any]], policy: str, stream: str | None, preview: str | None) -> dict[str, Any]:
+    """The one preview that waits for approval, and that was asked for.
+
+    Raises:
+        UserError: there is none, or there are several.
+    """
+    waits = [one for one in found if one["awaitingApproval"]]
+    chosen = [one for one in waits if stream in (None, one["stream"]) and preview in (None, one["id"])]
+    if len(chosen) == 1:
+        return chosen[0]
+    listed = ", ".join(f"{one['id']} of stream {one['stream']}" for one in waits)
+    if chosen:
+        raise UserError(f"previews of several streams wait, choose one by --stream: {listed}")
+    if waits:
+        raise UserError(f"no such preview of policy {policy} waits for approval; what waits: {listed}")
+    raise UserError(f"no preview of policy {policy} waits for approval")
+
+
+def _said(chosen: dict[str, Any]) -> str:
+    rules = ", ".join(f"{count} by rule {name}" for name, count in (chosen.get("byRule") or {}).items())
+    messages = f"{chosen.get('messages', 0)} messages of stream {chosen['stream']}, {size(chosen.get('bytes', 0))}"
+    return f"{messages} ({rules}), are removed or scrubbed; {chosen.get('held', 0)} are held"
+
+
+def _own_name(kubectl: Kubectl) -> str:
+    try:
+        who = json.loads(kubectl.run("auth", "whoami", "--output=json"))
+    except KubectlError as error:
+        raise UserError(f"an approval has your name, which the API server doesn't tell: {error}") from None
+    return str(at(who, "status", "userInfo", "username"))
+
+
+@reaching
+def delete(
+    kubectl: Kubectl,
+    stream: StreamName,
+    message_ids: Annotated[list[str], typer.Argument(metavar="ID...", show_default=False, help="The messages' ids.")],
+    erase: Annotated[
+        bool, typer.Option("--erase", help="Erase them: no archive, and a late copy is not stored again.")
+    ] = False,
+    dry_run: DryRun = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Make a RetentionPolicy that removes these messages once its preview is approved; holds keep what they cover."""
+    document = find(kubectl, STREAM, stream)
+    policy = removal(document["metadata"]["namespace"], stream, message_ids, erase=erase)
+    policy["metadata"]["annotations"] = {RUN_REQUESTED: request_time()}
+    made = kubectl.create(policy, dry_run=dry_run)
+    name = name_of(made)
+    words = f"is made, and a preview is requested; then: kubectl messagestore preview {name}, and approve {name}"
+    tell(made, words, output, dry_run=dry_run)

@@ -1,0 +1,61 @@
+"""What is decided before a change is sent."""
+
+import io
+from typing import Any
+
+import pytest
+import typer
+
+from messagestore_operator.plugin.options import UserError, ask
+from messagestore_operator.plugin.removal import waiting
+
+
+def preview(stream: str, number: str, *, waits: bool = True) -> dict[str, Any]:
+    return {"stream": stream, "id": number, "awaitingApproval": waits}
+
+
+def test_the_one_preview_that_waits_is_approved() -> None:
+    found = [preview("orders", "a"), preview("refunds", "b", waits=False)]
+    assert waiting(found, "old", None, None)["id"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("found", "stream", "number", "words"),
+    [
+        ([], None, None, "no preview of policy old waits for approval"),
+        ([preview("orders", "a", waits=False)], None, None, "no preview of policy old waits"),
+        (
+            [preview("orders", "a"), preview("refunds", "b")],
+            None,
+            None,
+            "choose one by --stream: a of stream orders, b",
+        ),
+        ([preview("orders", "a")], None, "b", "what waits: a of stream orders"),
+        ([preview("orders", "a")], "refunds", None, "what waits: a of stream orders"),
+    ],
+)
+def test_a_preview_that_is_not_the_only_one_is_not_approved(
+    found: list[dict[str, Any]], stream: str | None, number: str | None, words: str
+) -> None:
+    with pytest.raises(UserError, match=words):
+        waiting(found, "old", stream, number)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_person_is_asked_and_may_say_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    ask("Delete it?", yes=False)
+    monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+    with pytest.raises(typer.Abort):
+        ask("Delete it?", yes=False)
+    ask("Delete it?", yes=True)
+
+
+def test_a_script_that_gives_no_yes_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    with pytest.raises(UserError, match=r"Delete it\? Nobody is there to ask: give --yes"):
+        ask("Delete it?", yes=False)
