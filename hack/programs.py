@@ -18,6 +18,7 @@ HELM_VERSION = "v3.22.0"
 COREDNS_VERSION = "v1.14.5"
 SPARK_OPERATOR_VERSION = "v2.5.2"
 VERSITYGW_VERSION = "v1.8.0"
+GRAFANA_SDK_VERSION = "v0.0.22"
 
 
 def _kubernetes_program(name: str) -> Program:
@@ -71,6 +72,14 @@ _OTHERS = (
     ),
     Program(
         "versitygw", "github.com/versity/versitygw/cmd/versitygw", "github.com/versity/versitygw", VERSITYGW_VERSION
+    ),
+    Program(
+        "dashboard-check",
+        ".",
+        "github.com/grafana/grafana-foundation-sdk/go",
+        GRAFANA_SDK_VERSION,
+        main=Path(__file__).parent / "dashboard/check.go",
+        hot=False,
     ),
 )
 

@@ -2,10 +2,12 @@
 
 import json
 import re
+import subprocess
 from typing import Any
 
 from hack.dashboard.build import FILE, text
 from hack.dashboard.panels import Panel, rows
+from hack.programs import program
 from ruamel.yaml import YAML
 
 from messagestore_operator.cluster.cache import Cache
@@ -19,6 +21,27 @@ PANELS: list[Panel] = [panel for panels in rows().values() for panel in panels]
 
 def test_the_charts_json_is_made_of_the_table_of_panels() -> None:
     assert FILE.read_text(encoding="utf-8") == text(), "run .venv/bin/python -m hack.dashboard"
+
+
+def test_it_is_one_by_the_schemas_of_grafana() -> None:
+    """Read strictly by the Go types that Grafana generates from its schemas of dashboards, panels and queries.
+
+    They are published as a Go module; the JSON schemas only in a Git repository. They don't know which texts an
+    enumeration has: in Python's SDK, which makes the JSON, enumerations are types of their own.
+    """
+    assert _problems(FILE.read_text(encoding="utf-8")) == ""
+
+
+def test_what_the_schemas_of_grafana_do_not_have_is_found() -> None:
+    broken = json.loads(FILE.read_text(encoding="utf-8"))
+    broken["timezoned"] = "utc"
+    broken["panels"][1]["options"]["graph"] = "none"
+    del broken["panels"][1]["targets"][0]["expr"]
+    assert _problems(json.dumps(broken)).split("\n") == [
+        "panels[1].targets[0].expr: required field is missing from input",
+        "panels[1].options.Options: unexpected field 'graph'",
+        "Dashboard: unexpected field 'timezoned'",
+    ]
 
 
 def test_each_query_asks_for_figures_that_there_are() -> None:
@@ -72,6 +95,11 @@ def test_requests_are_estimated_as_the_page_about_costs_has_measured_them() -> N
     assert f"({reads[0]} * $millionReads + {writes[0]} * $millionWrites)" in query
     batch = f"(({reads[1]} - {reads[0]}) * $millionReads + ({writes[1]} - {writes[0]}) * $millionWrites)"
     assert batch in query
+
+
+def _problems(dashboard: str) -> str:
+    command = [program("dashboard-check")]
+    return subprocess.run(command, input=dashboard, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _config_map(*arguments: str) -> dict[str, Any]:
