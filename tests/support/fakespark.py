@@ -45,7 +45,8 @@ class FakeSpark:
     """Runs the applications of a namespace.
 
     `seconds` is how long a driver runs; `opens` returns a run's error for its document, or None. `goes_on` says whether
-    a driver runs until it is asked to stop. `away` has the errors of some of a replay's several destinations.
+    a driver runs until it is asked to stop. `away` has the errors of some of a replay's several destinations. `tells`
+    gets a run's document and its report, which it may change.
     """
 
     server: ApiServer
@@ -55,6 +56,7 @@ class FakeSpark:
     opens: Callable[[dict[str, Any]], dict[str, str] | None] = lambda document: None
     goes_on: Callable[[dict[str, Any]], bool] = is_continuous
     away: dict[str, dict[str, str]] = field(default_factory=dict)
+    tells: Callable[[dict[str, Any], dict[str, Any]], object] = lambda document, report: None
     runs: dict[str, Run] = field(default_factory=dict)
     overlaps: list[tuple[str, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -158,6 +160,7 @@ class FakeSpark:
             report["outcome"] = outcome(run.document, now, complete=complete, away=self.away)
         if error:
             report["error"] = error
+        self.tells(run.document, report)
         patch = {"data": {"report.json": json.dumps(report)}}
         self.server.request("PATCH", _config_map(run.namespace, run.name), patch, MERGE)
 
