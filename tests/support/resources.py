@@ -232,6 +232,13 @@ def _stream_status() -> Document:
         "currentRun": _CURRENT_RUN,
         "lastRun": _STREAM_RUN,
         "lastBatchTime": TIME,
+        "lastBatch": {
+            "readSeconds": 1.5,
+            "decideSeconds": 0.25,
+            "setAsideSeconds": 0.0,
+            "commitSeconds": 2.75,
+            "waitedSeconds": 61.5,
+        },
         "lastingFailure": {"reason": "StorageDenied", "since": TIME, "tries": 2},
         "nextRunTime": LATER,
         "lastScheduleTime": TIME,

@@ -26,7 +26,7 @@ MAX_COUNT = 2**53
 Flag = Annotated[bool, Field(strict=True)]
 Integer = Annotated[int, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
-CpuSeconds = Annotated[float, Field(strict=True, ge=0, le=10**12)]
+Seconds = Annotated[float, Field(strict=True, ge=0, le=10**12)]
 Value = Annotated[str, Field(strict=True, max_length=1024)]
 
 StreamName = Annotated[str, Field(strict=True, max_length=1024, pattern="^[^-]")]

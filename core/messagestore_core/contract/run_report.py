@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from messagestore_core.contract.base import ContractModel, Count, CpuSeconds
+from messagestore_core.contract.base import ContractModel, Count, Seconds
 
 
 class Counts(ContractModel):
@@ -149,6 +149,21 @@ class UpkeepDone(ContractModel):
     error: RunError | None = None
 
 
+class BatchTimes(ContractModel):
+    """How long a batch took, in seconds."""
+
+    read_seconds: Seconds
+    """The first pass: records are read and judged, and the driver gets what it needs of each."""
+    decide_seconds: Seconds
+    """The driver finds duplicates and numbers messages."""
+    set_aside_seconds: Seconds
+    """Claim checks and dead letters are written."""
+    commit_seconds: Seconds
+    """The second pass: messages are written and committed."""
+    waited_seconds: Seconds | None = None
+    """From the arrival of its oldest file to the commit; absent of a topic, where only the records have times."""
+
+
 class IngestOutcome(ContractModel):
     """What an ingest did: ``counts`` of this run, ``totals`` over the store's life."""
 
@@ -156,6 +171,8 @@ class IngestOutcome(ContractModel):
     counts: IngestCounts
     totals: IngestCounts
     batches: int
+    last_batch: BatchTimes | None = None
+    """Absent where the run had none, and in reports of earlier releases."""
     table: TableState
     sequences: SequenceState | None = None
     """Absent where no message belongs to a sequence."""
@@ -411,9 +428,9 @@ class Usage(ContractModel):
     There are no bytes that it read: Spark doesn't count most of what tasks read of Parquet.
     """
 
-    driver_cpu_seconds: CpuSeconds
+    driver_cpu_seconds: Seconds
     """Of the driver's container since its start; where there is none, of the run's own process and its JVM."""
-    executor_cpu_seconds: CpuSeconds = 0
+    executor_cpu_seconds: Seconds = 0
     """Of the tasks in executors."""
     bytes_written: Count | None = None
     """By Spark's tasks; absent where Spark did not run."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from messagestore_core.contract.base import Count, Flag, Value
+from messagestore_core.contract.base import Count, Flag, Seconds, Value
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time
 from messagestore_operator.api.status import CurrentRun, FinishedRun, KnownFailure, TriggeredStatus
@@ -69,6 +69,20 @@ class Lag(StatusModel):
     )
     skipped_files: Count | None = Field(
         default=None, description="Files that include and exclude leave out. Absent if the source has neither."
+    )
+
+
+class BatchStatus(StatusModel):
+    """How long the last batch took."""
+
+    read_seconds: Seconds | None = Field(default=None, description="Seconds to read and judge its records.")
+    decide_seconds: Seconds | None = Field(default=None, description="Seconds to find duplicates and give positions.")
+    set_aside_seconds: Seconds | None = Field(
+        default=None, description="Seconds to write claim checks and dead letters."
+    )
+    commit_seconds: Seconds | None = Field(default=None, description="Seconds to write and commit its messages.")
+    waited_seconds: Seconds | None = Field(
+        default=None, description="Seconds from the arrival of its oldest file to the commit. Absent for a topic."
     )
 
 
@@ -165,6 +179,7 @@ class MessageStreamStatus(TriggeredStatus):
     last_run: StreamRun | None = Field(default=None, description="The last run that ended.")
     lasting_failure: KnownFailure = None
     last_batch_time: Time | None = Field(default=None, description="When the last batch was committed.")
+    last_batch: BatchStatus | None = Field(default=None, description="How long the last batch took.")
     maintenance: MaintenanceStatus | None = Field(default=None, description="The last maintenance of the tables.")
     recent_runs: Annotated[tuple[StreamRun, ...], Field(max_length=100)] = Field(
         default=(), description="Ended runs, the newest first."

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from messagestore_core.contract.base import Count, CpuSeconds, Value
+from messagestore_core.contract.base import Count, Seconds, Value
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Note, Time, UniqueNames
 
@@ -82,7 +82,7 @@ class FinishedRun(StatusModel):
     finished_at: Time | None = Field(default=None, description="When the run ended.")
     error: RunError | None = Field(default=None, description="Why the run failed.")
     generation: Count | None = Field(default=None, description="Generation of the spec that the run was made from.")
-    cpu_seconds: CpuSeconds | None = Field(
+    cpu_seconds: Seconds | None = Field(
         default=None, description="CPU time of its driver and of the tasks in executors, in seconds."
     )
     bytes_written: Count | None = Field(

@@ -83,6 +83,16 @@ FIGURES = (
         "lag_seconds", _STREAM, "Age of the oldest record that has not been read yet. No series while that is unknown."
     ),
     Figure("last_batch_timestamp_seconds", _STREAM, "When the last batch was committed."),
+    Figure(
+        "last_batch_stage_seconds",
+        (*_STREAM, "stage"),
+        "How long the stages of the last batch took: read, decide, set_aside (claim checks and dead letters), commit.",
+    ),
+    Figure(
+        "last_batch_waited_seconds",
+        _STREAM,
+        "From the arrival of the last batch's oldest file until its messages could be read. No series for topics.",
+    ),
     Figure("last_maintenance_timestamp_seconds", _STREAM, "When the tables' last maintenance ended."),
     Figure("pending_updates", _STREAM, "Status updates whose message has not arrived yet."),
     Figure("incomplete_sequences", _STREAM, "Message sequences that are not complete."),
@@ -217,6 +227,10 @@ def _of_stream(stream: MessageStream, own: tuple[str, ...]) -> Samples:
         yield Sample("incomplete_sequences", own, status.sequences.incomplete)
         yield Sample("overdue_sequences", own, status.sequences.overdue)
     yield Sample("last_batch_timestamp_seconds", own, _seconds(status.last_batch_time))
+    if (batch := status.last_batch) is not None:
+        for stage in ("read", "decide", "set_aside", "commit"):
+            yield Sample("last_batch_stage_seconds", (*own, stage), getattr(batch, f"{stage}_seconds"))
+        yield Sample("last_batch_waited_seconds", own, batch.waited_seconds)
     maintained = status.maintenance.at if status.maintenance is not None else None
     yield Sample("last_maintenance_timestamp_seconds", own, _seconds(maintained))
     yield from _of_lifecycle(stream, own)

@@ -17,7 +17,7 @@ from messagestore_operator.decide.stream import decide_stream
 from messagestore_operator.decide.trigger import later
 from messagestore_operator.status.reasons import Reason
 
-_FIGURES = ("lag", "lastBatchTime", "lifecycle", "progress", "sequences", "table", "totals")
+_FIGURES = ("lag", "lastBatch", "lastBatchTime", "lifecycle", "progress", "sequences", "table", "totals")
 _NOT_WATCHED_AGAIN = timedelta(seconds=30)
 _SHORT = timedelta(seconds=15)
 """A run that ends sooner is shown when it has ended. Less than the time for which its slot is counted without that."""

@@ -10,6 +10,7 @@ from messagestore_core.contract import run_report as contract
 from messagestore_core.contract.run_report import IngestOutcome, MaintainOutcome, RunReport
 from messagestore_operator.api import MessageStream, MessageStreamStatus
 from messagestore_operator.api.messagestream_status import (
+    BatchStatus,
     Lag,
     LifecycleStatus,
     LossStatus,
@@ -64,6 +65,7 @@ def with_progress(before: MessageStreamStatus, report: RunReport | None, now: da
             "loss": _loss(before.loss, outcome),
             "lifecycle": _lifecycle(before.lifecycle, outcome),
             "last_batch_time": batch,
+            "last_batch": in_status(BatchStatus, outcome.last_batch) if outcome.last_batch else before.last_batch,
         }
         return before.model_copy(update={**changes, "table": table_status(outcome.table, before.table)})
     if isinstance(outcome, MaintainOutcome):

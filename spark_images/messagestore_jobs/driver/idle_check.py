@@ -138,9 +138,8 @@ def _outcome(last: IngestOutcome, at: datetime, skipped: Sequence[int | None]) -
         changes = {"counts": UpdateCounts(), "lag": lag, "unfinished": None}
         lifecycle = lifecycle.model_copy(update=changes)
     lag = _lag(last.lag, at, skipped[0])
-    return last.model_copy(
-        update={"counts": IngestCounts(), "batches": 0, "lag": lag, "lifecycle": lifecycle, "upkeep": None}
-    )
+    none = {"counts": IngestCounts(), "batches": 0, "last_batch": None, "upkeep": None}
+    return last.model_copy(update={**none, "lag": lag, "lifecycle": lifecycle})
 
 
 def _lag(last: Lag, at: datetime, skipped: int | None) -> Lag:

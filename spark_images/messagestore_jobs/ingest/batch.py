@@ -5,7 +5,7 @@ writes the messages. Claim checks and dead letters are written in between. The c
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from sys import maxsize
@@ -44,6 +44,7 @@ from messagestore_jobs.ingest.dead_letters import brought_along, read_dead_lette
 from messagestore_jobs.ingest.earlier_events import EarlierEvents
 from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.ingest.sequences import KnownSequences
+from messagestore_jobs.ingest.stopwatch import Stopwatch
 from messagestore_jobs.ingest.write import claim_check_payloads, set_assignment, set_clock, with_dead_letters
 from messagestore_jobs.rows.claim_checks import write_claim_checks
 from messagestore_jobs.rows.messages import append_messages
@@ -54,7 +55,7 @@ from messagestore_jobs.source.records import Planned, portion_bytes, portions, r
 
 @dataclass(frozen=True)
 class BatchContext:
-    """What all batches of one run share."""
+    """What all batches of one run share; ``stopwatch`` has the seconds of the last one."""
 
     spark: SparkSession
     run: str
@@ -66,6 +67,7 @@ class BatchContext:
     columns: Columns
     events_since: int | None = None
     earlier_events: EarlierEvents | None = None
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
     @cached_property
     def tombstones(self) -> MemoryRun:
@@ -94,23 +96,29 @@ def ingest_batch(
         note_cut: see ``Arrivals``.
         alone: whether the run probably has no other batch.
     """
+    stopwatch = context.stopwatch
+    stopwatch.begin()
     set_clock(context.spark, due.batch.at)
     read = _read(context, due)
+    stopwatch.lap("read")
     assigned = _assign(context, read.arrived, due.batch, read.narrow)
     unfit = _unfit(context, read, assigned)
     decided = _decided(context, read, assigned, unfit)
     stored = decided.where("position >= 0")
+    stopwatch.lap("decide")
     if context.task.claim_check_bytes is not None:
         _write_claim_checks(context, stored)
     dead_letters = _dead_letters(context, due.batch, decided, assigned, unfit)
     dealt = _set_aside(context, due, dead_letters, any_unfit=len(unfit.rows) > 0)
     note_cut(due.batch, dealt.cut)
+    stopwatch.lap("set_aside")
     counts = count(read.arrived, assigned, context.task.on_arrival_expired, dealt.earlier)
     if due.repeated:
         counts += _gone(dealt, read.arrived, unfit.rows)
     said = {"run": context.run, "totals": note.totals + counts, "events_since": context.events_since}
     done = note.model_copy(update={**said, "next_global_position": assigned.next_global})
     _commit(context, due.batch, stored, done, alone=alone)
+    stopwatch.lap("commit")
     context.index.stored(_added(context.task, due.batch, read.arrived, assigned))
     context.sequences.stored(read.arrived.members, assigned.stored)
     return done

@@ -5,7 +5,7 @@ Each batch ends before the next one begins.
 
 import time
 from collections.abc import Callable, Iterator
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from messagestore_core.clock import now
 from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import IngestTask
-from messagestore_core.contract.run_report import IngestOutcome
+from messagestore_core.contract.run_report import BatchTimes, IngestOutcome
 from messagestore_core.store.batches import REPLAYED
 from messagestore_core.store.claim_checks import claim_check_suffix, withdraw_claim_checks
 from messagestore_core.store.dead_letters import DeadLettersBefore
@@ -139,6 +139,7 @@ class Ingest:
         self._note = self._lifecycle.finish(self._note)
         self._sequences = IncompleteSequences(run, task.sequence_timeout)
         self._batches = 0
+        self._times: BatchTimes | None = None
 
     @property
     def _context(self) -> BatchContext:
@@ -260,6 +261,7 @@ class Ingest:
             counts=self._note.totals - self._first.totals,
             totals=self._note.totals,
             batches=self._batches,
+            last_batch=self._times,
             table=table_state(self._store, self._note, count_reasons=self._dead_letters.changed()),
             sequences=self._sequences.state(last=last),
             lag=self._arrivals.lag(),
@@ -278,6 +280,7 @@ class Ingest:
                 self._arrivals.note_cut,
                 alone=self._is_alone(),
             )
+            self._times = self._context.stopwatch.times(due.batch, datetime.now(UTC))
         except (PySparkException, Py4JJavaError, SourceChangedError) as error:
             # Whatever the error, the table shows whether the batch was committed. Read the store's state again.
             self._opened = None

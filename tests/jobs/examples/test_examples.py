@@ -46,6 +46,7 @@ def test_github_webhooks(local_run: LocalRuns, tmp_path: Path) -> None:
         *("condition", "last_success_timestamp_seconds", "last_run_seconds", "last_run_cpu_seconds"),
         *("last_run_written_bytes", "messages", "dead_letters", "table_bytes", "table_small_files", "records"),
         *("lag_files", "lag_seconds", "last_batch_timestamp_seconds"),
+        *("last_batch_stage_seconds", "last_batch_waited_seconds"),
         *("preview_messages", "preview_held_messages", "awaiting_approval"),
         *("last_purge_timestamp_seconds", "last_purge_messages"),
         *("replay_selected_messages", "replay_sent_messages", "replay_broken_messages", "replay_percent"),

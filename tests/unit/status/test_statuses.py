@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from messagestore_core.contract.run_report import (
+    BatchTimes,
     EraseOutcome,
     FrozenSelection,
     IngestCounts,
@@ -147,6 +148,13 @@ def test_a_streams_numbers() -> None:
     assert status["lastRun"] == status["recentRuns"][0]
     assert (status["lastRun"]["name"], status["lastRun"]["received"]) == ("run-1", 331)
     assert status["lastBatchTime"] == "2026-01-05T08:20:00Z"
+
+
+def test_a_run_without_a_batch_leaves_the_times_of_the_last_one() -> None:
+    times = BatchTimes(read_seconds=1.5, decide_seconds=0.2, set_aside_seconds=0, commit_seconds=2, waited_seconds=9)
+    first = stream_status(stream(), NOW, report(INGESTED.model_copy(update={"last_batch": times}))).to_dict()
+    assert first["lastBatch"] == times.model_dump(by_alias=True)
+    assert stream_status(stream(first), NOW, report(INGESTED)).to_dict()["lastBatch"] == first["lastBatch"]
 
 
 def test_sequences_that_wait_for_members_are_told_and_stay_told_until_the_store_says_otherwise() -> None:
