@@ -15,7 +15,11 @@ from support.helm import CHART, REPOSITORY, HelmError, rendered
 from support.prometheus import program
 from support.resources import all_resources
 
-ON = ("--set", "metrics.prometheusRule.enabled=true,metrics.prometheusRule.runbooks=https://docs.example.org/runbooks")
+ON = (
+    "--set",
+    "metrics.prometheusRule.enabled=true,metrics.prometheusRule.runbooks=https://docs.example.org/runbooks,"
+    "metrics.prometheusRule.alerts.NoRetention.enabled=true",
+)
 OPERATOR = 'namespace="messagestore", service="store-message-store-operator-metrics"'
 NAMES = tuple(YAML(typ="safe").load(CHART / "values.yaml")["metrics"]["prometheusRule"]["alerts"])
 
@@ -46,6 +50,13 @@ FIRING: dict[str, dict[str, str]] = {
         'destination_condition{namespace="a", job="x", destination="y", type="Ready", status="False"}': "1"
     },
     "SubscriptionLagging": {'subscription_lag_seconds{namespace="a", job="x", destination="y"}': "3601"},
+    "IntegrityBroken": {'replay_broken_messages{namespace="a", job="x"}': "1"},
+    "NoRetention": {
+        'messages{namespace="a", stream="x"}': "1",
+        'awaiting_approval{namespace="b", policy="y", stream="x"}': "0",
+    },
+    "DriverPending": {f'waiting_since_timestamp_seconds{{{EVERY}, waiting_for="driver"}}': f"{DAYS * DAY - 301}"},
+    "TableLeaseStuck": {f'waiting_since_timestamp_seconds{{{EVERY}, waiting_for="table"}}': f"{DAYS * DAY - 3601}"},
     "ReconcileErrors": {'operator_reconcile_errors_total{kind="MessageStream", error="KeyError"}': "0+1"},
     "MetricsAbsent": {},
     "OperatorStalled": {f"operator_stalled{{{OPERATOR}}}": "1"},
@@ -71,6 +82,12 @@ HEALTHY = {
     'erasure_due_timestamp_seconds{namespace="a", policy="x", stream="y"}': f"{(DAYS + 2) * DAY}",
     'destination_condition{namespace="a", job="x", destination="y", type="Ready", status="True"}': "1",
     'subscription_lag_seconds{namespace="a", job="x", destination="y"}': "3600",
+    'replay_broken_messages{namespace="a", job="x"}': "0",
+    'messages{namespace="a", stream="y"}': "1",
+    'messages{namespace="a", stream="empty"}': "0",
+    f'waiting_since_timestamp_seconds{{{EVERY}, waiting_for="driver"}}': f"{DAYS * DAY - 300}",
+    f'waiting_since_timestamp_seconds{{{EVERY}, waiting_for="table"}}': f"{DAYS * DAY - 3600}",
+    f'waiting_since_timestamp_seconds{{{EVERY}, waiting_for="slot"}}': "0",
 }
 
 
@@ -125,6 +142,11 @@ def test_each_has_its_runbook(rules: dict[str, Any]) -> None:
     assert headings == {rule["alert"] for rule in group["rules"]}
     urls = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in group["rules"]}
     assert urls == {name: f"https://docs.example.org/runbooks#{name.lower()}" for name in headings}
+
+
+def test_none_asks_for_retention_unless_it_is_asked_to() -> None:
+    (rule,) = [one for one in rendered(*ON[:1], ON[1].rpartition(",")[0]) if one["kind"] == "PrometheusRule"]
+    assert "MessageStoreNoRetention" not in {one["alert"] for one in rule["spec"]["groups"][0]["rules"]}
 
 
 def test_an_alert_that_is_none_is_refused() -> None:
