@@ -7,7 +7,10 @@ import pytest
 from ruamel.yaml import YAML
 
 from support.apiserver import ApiServer
+from support.documents import RUN_BY_PLUGIN
+from support.helm import rendered
 from support.plugins import Plugin, plugin_for
+from support.waiting import wait_until
 
 AT = "2026-01-05T08:20:00Z"
 
@@ -105,6 +108,19 @@ def test_what_cant_be_done_is_said_in_words(plugin: Plugin, arguments: tuple[str
     assert (result.exit_code, result.stdout) == (code, "")
     assert words in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_the_page_is_a_walk_that_works(plugin: Plugin) -> None:
+    """Word for word, by kubectl, which finds the plugin in PATH."""
+    (headings,) = RUN_BY_PLUGIN.values()
+    found, redriven, approved, slowed = (plugin.follow("docs/operate.md", heading) for heading in headings)
+    assert "stream/refunds" in found
+    assert "Create the Secret." in found
+    assert "-redrive-" in redriven
+    assert "preview 8c1f of stream orders is approved" in approved
+    assert slowed.splitlines()[-1] == "replay again: goes on"
+    assert annotations(plugin, "RetentionPolicy", "ninety-days") == {PREVIEW: "8c1f", BY: "tester"}
+    plugin.annotate("RetentionPolicy", "ninety-days", {PREVIEW: None, BY: None})
 
 
 REQUESTED, PREVIEW, BY = (f"messagestore.dev/{name}" for name in ("run-requested", "approved-preview", "approved-by"))
@@ -225,3 +241,66 @@ def test_what_cant_be_changed_is_said_in_words(plugin: Plugin, arguments: tuple[
     assert result.exit_code in (1, 2)
     assert words in result.stderr
     assert "Traceback" not in result.stderr
+
+
+LOOK = (
+    ("status",),
+    ("status", "stream", "orders"),
+    ("runs",),
+    ("cost",),
+    ("preview", "ninety-days"),
+    ("holds",),
+    ("dead-letters",),
+)
+ACT = (
+    ("trigger", "stream", "orders"),
+    ("suspend", "stream", "orders"),
+    ("redrive", "orders"),
+    ("replay", "pause", "relay"),
+    ("replay", "rate", "relay", "5"),
+    ("replay", "reset", "relay", "7"),
+    ("replay", "cancel", "relay"),
+    ("delete", "orders", "o-9"),
+)
+APPROVE = (("approve", "ninety-days"),)
+
+
+@pytest.fixture(scope="module")
+def users(plugin: Plugin) -> None:
+    """A user of each of the chart's ClusterRoles, in one namespace."""
+    group, version = "rbac.authorization.k8s.io", "/apis/rbac.authorization.k8s.io/v1"
+    for role in rendered("--show-only", "templates/user-roles.yaml"):
+        name = role["metadata"]["name"]
+        made = plugin.server.request("POST", f"{version}/clusterroles", role)
+        assert made.accepted or made.body["reason"] == "AlreadyExists", made.body
+        binding = {
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": name.rpartition("-")[2]}],
+        }
+        path = f"{version}/namespaces/{plugin.namespace}/rolebindings"
+        assert plugin.server.request("POST", path, binding).accepted
+
+
+@pytest.mark.usefixtures("users", "job")
+@pytest.mark.parametrize(
+    ("user", "allowed", "refused"),
+    [("look", LOOK, ACT + APPROVE), ("act", ACT, ()), ("approve", APPROVE, ACT)],
+)
+def test_who_has_a_role_does_its_task_and_is_refused_the_others(
+    plugin: Plugin, user: str, allowed: tuple[tuple[str, ...], ...], refused: tuple[tuple[str, ...], ...]
+) -> None:
+    wait_until(lambda: plugin.run(*allowed[0], "--as", user).exit_code in (0, 2), 30, lambda: "the role holds")
+    for command in allowed:
+        dry = () if command in LOOK else ("--dry-run",)
+        plugin.said(*command, *dry, "--as", user)
+    for command in refused:
+        result = plugin.run(*command, "--dry-run", "--as", user)
+        assert (result.exit_code, "Traceback" in result.stderr) == (1, False), command
+        assert f'User "{user}" cannot ' in result.stderr
+
+
+@pytest.mark.usefixtures("users")
+def test_who_may_look_in_one_namespace_is_refused_all(plugin: Plugin) -> None:
+    assert "at the cluster scope" in plugin.run("status", "-A", "--as", "look").stderr
+    assert "pod orders-ingest-1-driver is gone" in plugin.run("logs", "stream", "orders", "--as", "look").stderr

@@ -61,6 +61,10 @@ RUN_ON_API_SERVER: tuple[tuple[str, str], ...] = (
     ("docs/install.md", "Serve chosen namespaces"),
     ("docs/install.md", "Remove everything"),
 )
+# The headings whose commands tests/operator/test_plugin.py runs, in this order.
+RUN_BY_PLUGIN: dict[str, tuple[str, ...]] = {
+    "docs/operate.md": ("Find what fails", "Send dead letters again", "Approve a purge", "Pause and slow a replay"),
+}
 # The headings whose commands tests/e2e runs in its cluster.
 RUN_IN_CLUSTER: dict[str, tuple[str, ...]] = {
     "docs/tutorial.md": ("Make one", "Give it messages and credentials", "Store, purge, replay"),
@@ -79,6 +83,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "Receive": "starts a server; tests/jobs/examples/test_webhooks_in.py does so",
         "Store": "is run by tests/jobs/examples/test_webhooks_in.py",
     },
+    "docs/operate.md": {"Install the plugin": "installs a command for the reader; make did so before any test"},
     "docs/replay.md": {"To an HTTP endpoint": "needs the reader's own endpoint and token"},
     "docs/patterns/request-reply.md": {"Request and reply": PAIRS},
     "docs/tutorial.md": {

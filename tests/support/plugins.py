@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from messagestore_operator.names import API_VERSION, NAMES
 from messagestore_operator.plugin.main import app
 from support.apiserver import ApiServer
+from support.documents import commands, run_script
 
 MERGE = "application/merge-patch+json"
 Document = dict[str, Any]
@@ -41,6 +42,7 @@ class Plugin:
 
     server: ApiServer
     namespace: str
+    folder: Path
 
     def run(self, *arguments: str, answer: str = "") -> Result:
         """Run a command in this process; it reaches the server by a real kubectl."""
@@ -57,6 +59,17 @@ class Plugin:
         answer = self.server.request("GET", self.path(kind, name))
         assert answer.accepted, answer.body
         return answer.body
+
+    def annotate(self, kind: str, name: str, given: dict[str, str | None]) -> None:
+        """Set or remove annotations of a resource."""
+        change = {"metadata": {"annotations": given}}
+        assert self.server.request("PATCH", self.path(kind, name), change, MERGE).accepted
+
+    def follow(self, page: str, heading: str) -> str:
+        """Run the commands of a page's heading by a shell, and return what they print."""
+        done = run_script("\n".join(commands(page, heading)), self.folder, self.folder)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     def path(self, kind: str, name: str = "", namespace: str = "") -> str:
         place = f"/apis/{API_VERSION}/namespaces/{namespace or self.namespace}/{NAMES[kind].plural}"
@@ -84,4 +97,4 @@ def plugin_for(server: ApiServer, namespace: str, folder: Path, patch: pytest.Mo
     patch.setenv("KUBECONFIG", str(file))
     patch.setenv("KUBECACHEDIR", str(folder / "cache"))
     patch.setenv("PATH", str(program("kubectl").parent), prepend=":")
-    return Plugin(server, namespace)
+    return Plugin(server, namespace, folder)

@@ -188,7 +188,7 @@ def served_tenants(
 
 def _tenant(server: ApiServer, namespace: str) -> Tenant:
     user = f"editor-of-{namespace}"
-    for role in ("view", "edit"):
+    for role in ("look", "edit"):
         name = f"{ACCOUNT}-{role}"
         binding = {
             "metadata": {"name": name},

@@ -7,6 +7,7 @@ import pytest
 from support.documents import (
     NOT_RUN,
     RUN,
+    RUN_BY_PLUGIN,
     RUN_IN_CLUSTER,
     RUN_ON_API_SERVER,
     RUN_ON_BROKER,
@@ -27,7 +28,7 @@ def _places(found: dict[str, tuple[str, ...]] | dict[str, dict[str, str]]) -> se
 
 def test_each_block_of_commands_is_run_or_has_a_reason() -> None:
     there = {(block.page, block.heading) for block in blocks() if block.language in SHELL}
-    pages = RUN, RUN_WITH_OTHER_NAMES, RUN_IN_CLUSTER, RUN_ON_BROKER
+    pages = RUN, RUN_WITH_OTHER_NAMES, RUN_IN_CLUSTER, RUN_ON_BROKER, RUN_BY_PLUGIN
     run = set(RUN_ON_API_SERVER).union(*map(_places, pages))
     assert there - run - _places(NOT_RUN) == set(), "run them, or say in tests/support/documents.py why not"
     assert (run | _places(NOT_RUN)) - there == set(), "these are not there any more"
