@@ -5,6 +5,7 @@ No controller, operator or Argo CD runs there: the test writes what these would 
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,7 @@ def test_the_commands_of_the_pages_do_what_the_pages_say(reader: Reader) -> None
         _label_a_secret,
         _wait_for_resources,
         _list_what_waits_for_approval,
+        _look_what_is_wrong,
         _teach_argo_cd,
         _pause_a_namespace,
         _authenticate_who_reads_metrics,
@@ -98,6 +100,40 @@ def _list_what_waits_for_approval(reader: Reader) -> None:
     header, *lines = reader.follow("docs/retention.md", "Approval").splitlines()
     assert header.split()[:4] == ["NAMESPACE", "NAME", "READY", "PHASE"]
     assert [line.split()[:3] for line in lines] == [["messaging", "old-orders", "AwaitingApproval"]]
+
+
+def _look_what_is_wrong(reader: Reader) -> None:
+    """The runbooks of the alerts, by the statuses that the operator writes then."""
+    failed = {"reason": "StorageDenied", "message": "the keys are wrong"}
+    run = {"name": "orders-ingest-7", "state": "Failed", "error": failed}
+    table = {"deadLettersByReason": [{"reason": "Unparseable", "count": 3}]}
+    _report(reader, "messagestreams/orders", lastRun=run, lag={"summary": "3 files"}, loss={"start": 7}, table=table)
+    held = {"name": "orders", "awaitingApproval": True, "preview": {"id": "p-1", "messages": 12}, "lastRun": run}
+    _report(reader, "retentionpolicies/old-orders", streams=[held])
+    _report(reader, "replayjobs/orders-again", error=failed, progress={"failed": 1, "firstFailedPositions": [4]})
+    lease = {"holderIdentity": "messaging/orders-ingest-7"}
+    reader.create("coordination.k8s.io/v1", "Lease", "messagestore-1", "messagestore", BY_OPERATOR, spec=lease)
+
+    def told(alert: str) -> str:
+        return reader.follow("docs/runbooks.md", f"MessageStore{alert}")
+
+    assert told("StreamStalled") == f"{READY['message']}messagestream.messagestore.dev/orders annotated\n"
+    assert told("NoSuccessfulRun") == "orders-ingest-7: the keys are wrong"
+    assert told("LagGrowing") == "3 files, Failed "
+    assert told("RecordsLost") == '{"start":7}'
+    assert told("DeadLetterSpike") == '[{"count":3,"reason":"Unparseable"}]'
+    assert told("PurgeFailed") == "orders: the keys are wrong\n"
+    assert told("ApprovalWaiting").startswith("p-1: 12 messages\n")
+    assert told("ReplayFailing") == "StorageDenied: the keys are wrong"
+    assert told("IntegrityBroken") == "[4]"
+    assert "messaging/orders-ingest-7" in told("TableLeaseStuck")
+    assert "lease.coordination.k8s.io/messagestore-1" in told("OperatorHasNoLeader")
+    annotations = reader.read(f"{OURS}/retentionpolicies/old-orders")["metadata"]["annotations"]
+    assert annotations["messagestore.dev/approved-preview"] == "p-1"
+
+
+def _report(reader: Reader, what: str, **status: Any) -> None:
+    assert reader.server.request("PATCH", f"{OURS}/{what}/status", {"status": status}, MERGE).accepted
 
 
 def _teach_argo_cd(reader: Reader) -> None:
