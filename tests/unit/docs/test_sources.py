@@ -1,4 +1,4 @@
-"""The pages of docs/patterns on sources name a test for each row that works, and leave no cell empty."""
+"""The pages of docs/patterns on sources, and the one of capabilities, name a test for each row that works, and leave no cell empty."""
 
 import re
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ LISTED = (PATTERNS / "README.md").read_text().partition("## By source\n")[2]
 PAGES = sorted(page.name for page in PATTERNS.glob("*.md") if f"| {' | '.join(HEADER)} |" in page.read_text())
 
 
-def problems(text: str) -> Iterator[str]:
-    """What is wrong in the tables of a page."""
+def problems(text: str, folder: Path = PATTERNS) -> Iterator[str]:
+    """What is wrong in the tables of a page of a folder."""
     for line in text.splitlines():
         if not line.startswith("|") or set(line) <= set("| -"):
             continue
@@ -33,7 +33,7 @@ def problems(text: str) -> Iterator[str]:
         if here == "works" and not tests:
             yield f"{capability}: works, and names no test"
         for name, target in tests:
-            if not _has((PATTERNS / target).resolve(), name):
+            if not _has((folder / target).resolve(), name):
                 yield f"{capability}: {target} has no {name}"
 
 
@@ -51,6 +51,12 @@ def test_each_page_is_listed() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_names_tests_that_are_there(page: str) -> None:
     assert list(problems((PATTERNS / page).read_text())) == []
+
+
+def test_the_page_of_capabilities_names_tests_that_are_there() -> None:
+    text = (REPOSITORY / "docs/capabilities.md").read_text()
+    assert len(TEST.findall(text)) > 40
+    assert list(problems(text, REPOSITORY / "docs")) == []
 
 
 HERE = "../../tests/unit/docs/test_sources.py"
