@@ -1,7 +1,10 @@
 """``kubectl messagestore`` on a real API server, by a real kubectl; no operator runs, the test writes the statuses."""
 
+import io
 import json
+import tarfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
@@ -113,12 +116,13 @@ def test_what_cant_be_done_is_said_in_words(plugin: Plugin, arguments: tuple[str
 def test_the_page_is_a_walk_that_works(plugin: Plugin) -> None:
     """Word for word, by kubectl, which finds the plugin in PATH."""
     (headings,) = RUN_BY_PLUGIN.values()
-    found, redriven, approved, slowed = (plugin.follow("docs/operate.md", heading) for heading in headings)
+    found, redriven, approved, slowed, written = (plugin.follow("docs/operate.md", heading) for heading in headings)
     assert "stream/refunds" in found
     assert "Create the Secret." in found
     assert "-redrive-" in redriven
     assert "preview 8c1f of stream orders is approved" in approved
     assert slowed.splitlines()[-1] == "replay again: goes on"
+    assert written.startswith("report.tar.gz: ")
     assert annotations(plugin, "RetentionPolicy", "ninety-days") == {PREVIEW: "8c1f", BY: "tester"}
     plugin.annotate("RetentionPolicy", "ninety-days", {PREVIEW: None, BY: None})
 
@@ -304,3 +308,78 @@ def test_who_has_a_role_does_its_task_and_is_refused_the_others(
 def test_who_may_look_in_one_namespace_is_refused_all(plugin: Plugin) -> None:
     assert "at the cluster scope" in plugin.run("status", "-A", "--as", "look").stderr
     assert "pod orders-ingest-1-driver is gone" in plugin.run("logs", "stream", "orders", "--as", "look").stderr
+
+
+SECRET, PAYLOAD = "s3cr3t-0815", "a-message-of-somebody"
+
+
+def make_what_must_not_leave(plugin: Plugin) -> None:
+    """Secrets and payloads in each object near a run, beside what a report is to have."""
+    server, core = plugin.server, f"/api/v1/namespaces/{plugin.namespace}"
+    labels = {"app.kubernetes.io/managed-by": "message-store-operator", "messagestore.dev/run": "refunds-ingest-1"}
+    about = {"name": "refunds-ingest-1", "labels": labels, "annotations": {"note": SECRET}}
+    run = {"run.json": PAYLOAD, "report.json": json.dumps({"run": "refunds-ingest-1", "state": "Succeeded"})}
+    container = {"name": "driver", "image": "spark:1", "env": [{"name": "KEY", "value": SECRET}], "args": [PAYLOAD]}
+    pod = {"metadata": {**about, "name": "refunds-ingest-1-driver"}, "spec": {"containers": [container]}}
+    event = {
+        "metadata": {"name": "one"},
+        "involvedObject": {"apiVersion": "messagestore.dev/v1alpha1", "kind": "MessageStream", "name": "orders"},
+        "reason": "StorageDenied",
+        "message": f"refused secretKey={SECRET}",
+    }
+    event["involvedObject"]["namespace"] = plugin.namespace
+    others = {**event, "metadata": {"name": "two"}, "involvedObject": {"namespace": plugin.namespace, "kind": "Pod"}}
+    for collection, body in (
+        ("secrets", {"metadata": {"name": "lake"}, "stringData": {"secretKey": SECRET}}),
+        ("configmaps", {"metadata": about, "data": run}),
+        ("configmaps", {"metadata": {"name": "of-others"}, "data": {"report.json": PAYLOAD}}),
+        ("pods", pod),
+        ("events", event),
+        ("events", {**others, "message": PAYLOAD}),
+    ):
+        answer = server.request("POST", f"{core}/{collection}", body)
+        assert answer.accepted, answer.body
+    application = {
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "SparkApplication",
+        "metadata": about,
+        "spec": {"type": "Python", "sparkVersion": "4", "driver": {}, "executor": {}, "mainApplicationFile": PAYLOAD},
+    }
+    path = f"/apis/sparkoperator.k8s.io/v1beta2/namespaces/{plugin.namespace}/sparkapplications"
+    answer = server.request("POST", path, application)
+    assert answer.accepted, answer.body
+
+
+def test_a_report_has_what_helps_and_no_secrets_or_payloads(plugin: Plugin, tmp_path: Path) -> None:
+    make_what_must_not_leave(plugin)
+    file = tmp_path / "report.tar.gz"
+    said = json.loads(plugin.said("report", "--file", str(file), "-o", "json"))
+    with tarfile.open(file) as archive:
+        texts = {
+            one.name.partition("/")[2]: (archive.extractfile(one) or io.BytesIO()).read().decode() for one in archive
+        }
+    assert sorted(said["files"]) == sorted(texts)
+    assert {path.partition("/")[2] for path in texts if path.startswith("payments/")} >= {
+        "MessageStream/orders.json",
+        "RetentionPolicy/ninety-days.json",
+        "reports/refunds-ingest-1.json",
+        "applications.json",
+        "events.json",
+        "pods.json",
+    }
+    assert "StorageDenied" in texts["payments/events.json"]
+    assert json.loads(texts["versions.json"])["kinds"][0] == "messagestreams.messagestore.dev"
+    assert texts["problems.txt"] == ""
+    for path, text in texts.items():
+        assert SECRET not in text, path
+        assert PAYLOAD not in text, path
+    assert f"{file} is there already" in plugin.run("report", "--file", str(file)).stderr
+
+
+@pytest.mark.usefixtures("users")
+def test_a_report_of_who_may_look_lacks_only_the_operators_namespace(plugin: Plugin, tmp_path: Path) -> None:
+    said = json.loads(plugin.said("report", "--file", str(tmp_path / "mine"), "--as", "look", "-o", "json"))
+    assert "payments/MessageStream/orders.json" in said["files"]
+    assert [one.partition(":")[0] for one in said["problems"]] == [
+        *("the operator's pods", "the operator's settings", "Leases of tables"),
+    ]

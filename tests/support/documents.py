@@ -74,7 +74,13 @@ RUN_ON_API_SERVER: tuple[tuple[str, str], ...] = (
 )
 # The headings whose commands tests/operator/test_plugin.py runs, in this order.
 RUN_BY_PLUGIN: dict[str, tuple[str, ...]] = {
-    "docs/operate.md": ("Find what fails", "Send dead letters again", "Approve a purge", "Pause and slow a replay"),
+    "docs/operate.md": (
+        "Find what fails",
+        "Send dead letters again",
+        "Approve a purge",
+        "Pause and slow a replay",
+        "Ask somebody for help",
+    ),
 }
 # The headings whose commands tests/e2e runs in its cluster.
 RUN_IN_CLUSTER: dict[str, tuple[str, ...]] = {

@@ -10,6 +10,7 @@ from messagestore_operator.plugin import replay
 from messagestore_operator.plugin.act import redrive, resume, suspend, trigger
 from messagestore_operator.plugin.dead_letters import dead_letters
 from messagestore_operator.plugin.removal import approve, delete
+from messagestore_operator.plugin.report import report
 from messagestore_operator.plugin.retention import holds, preview
 from messagestore_operator.plugin.runs import cost, list_runs, logs
 from messagestore_operator.plugin.status import status
@@ -37,6 +38,7 @@ app.command()(approve)
 app.command()(redrive)
 app.add_typer(replay.app)
 app.command()(delete)
+app.command()(report)
 
 
 def _print_version(wanted: bool) -> None:
