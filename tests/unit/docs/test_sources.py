@@ -1,4 +1,4 @@
-"""The pages of docs/patterns on sources, and the one of capabilities, name a test for each row that works, and leave no cell empty."""
+"""The pages of docs/patterns on sources, and docs/capabilities.md: each row that works names a test, and no cell is empty."""
 
 import re
 from collections.abc import Iterator
