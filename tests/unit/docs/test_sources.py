@@ -1,4 +1,4 @@
-"""The pages of docs/patterns on sources, and docs/capabilities.md: each row that works names a test, and no cell is empty."""
+"""The pages of docs/patterns on sources, and docs/capabilities.md: a row that works names a test; no cell is empty."""
 
 import re
 from collections.abc import Iterator
