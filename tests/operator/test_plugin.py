@@ -10,7 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from support.apiserver import ApiServer
-from support.documents import RUN_BY_PLUGIN
+from support.documents import RUN_BY_PLUGIN, run_script
 from support.helm import rendered
 from support.plugins import Plugin, plugin_for
 from support.waiting import wait_until
@@ -383,3 +383,23 @@ def test_a_report_of_who_may_look_lacks_only_the_operators_namespace(plugin: Plu
     assert [one.partition(":")[0] for one in said["problems"]] == [
         *("the operator's pods", "the operator's settings", "Leases of tables"),
     ]
+
+
+@pytest.mark.usefixtures("job")
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("dead-l", ["dead-letters"]),
+        ("status s", ["stream"]),
+        ("status stream re", ["refunds"]),
+        ("preview nine", ["ninety-days"]),
+        ("replay ''", ["pause", "resume", "rate", "cancel", "reset"]),
+        ("replay pause --namespace payments rel", ["relay"]),
+        ("replay pause --as stranger rel", []),
+        ("status nothing re", []),
+    ],
+)
+def test_kubectl_completes_commands_kinds_and_names(plugin: Plugin, line: str, completed: list[str]) -> None:
+    done = run_script(f"kubectl __complete messagestore {line}", plugin.folder, plugin.folder)
+    *names, directive = done.stdout.splitlines()
+    assert ([name for name in names if name], directive) == (completed, ":4"), done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 
 NAME = "kubectl-messagestore"
@@ -25,7 +26,7 @@ def complete() -> None:
     words = [NAME, *sys.argv[1:]]
     os.environ |= {
         "_KUBECTL_MESSAGESTORE_COMPLETE": "complete_bash",
-        "COMP_WORDS": "\n".join(words),
+        "COMP_WORDS": shlex.join(words),
         "COMP_CWORD": str(len(words) - 1),
     }
     from messagestore_operator.plugin.main import app

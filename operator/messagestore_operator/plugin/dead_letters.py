@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from messagestore_operator.cli.output import Output, printed
 from messagestore_operator.cli.tables import Column, print_table
 from messagestore_operator.kube.objects import at, name_of, namespace_of
+from messagestore_operator.plugin.arguments import MaybeStream
 from messagestore_operator.plugin.find import STREAM, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import Everywhere, OutputOption, reaching
@@ -17,7 +18,7 @@ from messagestore_operator.plugin.options import Everywhere, OutputOption, reach
 @reaching
 def dead_letters(
     kubectl: Kubectl,
-    stream: Annotated[str | None, typer.Argument(metavar="STREAM", show_default=False, help="Of one stream.")] = None,
+    stream: MaybeStream = None,
     everywhere: Everywhere = False,
     output: OutputOption = Output.TABLE,
 ) -> None:

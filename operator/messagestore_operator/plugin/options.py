@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -18,10 +18,6 @@ FAILED, BAD_INPUT = 1, 2
 OPERATOR_NAMESPACE = "messagestore"
 """Where docs/install.md installs the operator."""
 
-Kind = Annotated[str, typer.Argument(metavar="KIND", show_default=False, help="stream, policy or replay.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The resource's name.")]
-StreamName = Annotated[str, typer.Argument(metavar="STREAM", show_default=False, help="The stream's name.")]
-PolicyName = Annotated[str, typer.Argument(metavar="POLICY", show_default=False, help="The policy's name.")]
 Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look in all namespaces.")]
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Let the API server check the change, and change nothing.")]
@@ -52,11 +48,9 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        namespace, context, kubeconfig, user = (given.pop(name) for name in _REACHING)
-        chosen = {"--context": context, "--kubeconfig": kubeconfig, "--as": user}
-        options = tuple(f"{name}={value}" for name, value in chosen.items() if value is not None)
+        kubectl = kubectl_of(given)
         with telling():
-            command(Kubectl(namespace, bool(given.pop("everywhere", False)), options), **given)
+            command(kubectl, **{name: value for name, value in given.items() if name not in (*_REACHING, "everywhere")})
 
     signature = inspect.signature(command, eval_str=True)
     _, *own = signature.parameters.values()
@@ -66,6 +60,13 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
+
+
+def kubectl_of(given: Mapping[str, Any]) -> Kubectl:
+    """The kubectl of a command, by its parameters."""
+    chosen = {"--context": "context", "--kubeconfig": "kubeconfig", "--as": "as_user"}
+    options = tuple(f"{option}={given[name]}" for option, name in chosen.items() if given.get(name) is not None)
+    return Kubectl(given.get("namespace"), bool(given.get("everywhere")), options)
 
 
 @contextmanager

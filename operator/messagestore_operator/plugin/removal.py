@@ -12,13 +12,12 @@ from messagestore_operator.cli.retention_for import removal
 from messagestore_operator.kube.objects import at, name_of
 from messagestore_operator.names import APPROVED_BY, APPROVED_PREVIEW, RUN_REQUESTED
 from messagestore_operator.plugin.act import annotate, request_time, tell
+from messagestore_operator.plugin.arguments import PolicyName, StreamName
 from messagestore_operator.plugin.find import POLICY, STREAM, find
 from messagestore_operator.plugin.kubectl import Kubectl, KubectlError
 from messagestore_operator.plugin.options import (
     DryRun,
     OutputOption,
-    PolicyName,
-    StreamName,
     UserError,
     Yes,
     ask,

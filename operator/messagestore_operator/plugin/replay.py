@@ -12,6 +12,7 @@ from messagestore_operator.cli.output import Output, echo
 from messagestore_operator.kube.objects import at
 from messagestore_operator.names import RESET_TO
 from messagestore_operator.plugin.act import annotate, set_suspended, tell
+from messagestore_operator.plugin.arguments import ReplayName
 from messagestore_operator.plugin.find import REPLAY, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import (
@@ -27,7 +28,6 @@ from messagestore_operator.plugin.options import (
 app = typer.Typer(
     name="replay", no_args_is_help=True, rich_markup_mode=None, help="Pause, slow, reset or cancel a replay."
 )
-ReplayName = Annotated[str, typer.Argument(metavar="REPLAY", show_default=False, help="The replay's name.")]
 
 
 @app.command()

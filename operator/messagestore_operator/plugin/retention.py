@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from messagestore_operator.cli.output import Output, printed
 from messagestore_operator.cli.tables import Column, print_table
 from messagestore_operator.kube.objects import at, name_of, namespace_of, time_of
+from messagestore_operator.plugin.arguments import MaybeStream, PolicyName
 from messagestore_operator.plugin.find import POLICY, STREAM, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
-from messagestore_operator.plugin.options import Everywhere, OutputOption, PolicyName, UserError, reaching
+from messagestore_operator.plugin.options import Everywhere, OutputOption, UserError, reaching
 from messagestore_operator.plugin.words import size
 
 
@@ -65,7 +66,7 @@ def _rows(found: dict[str, Any]) -> Iterator[tuple[object, ...]]:
 @reaching
 def holds(
     kubectl: Kubectl,
-    stream: Annotated[str | None, typer.Argument(metavar="STREAM", show_default=False, help="Of one stream.")] = None,
+    stream: MaybeStream = None,
     everywhere: Everywhere = False,
     output: OutputOption = Output.TABLE,
 ) -> None:

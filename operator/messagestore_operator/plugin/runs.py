@@ -12,18 +12,15 @@ from messagestore_operator.cli.output import Output, document_of, echo, printed
 from messagestore_operator.cli.tables import Column, print_table
 from messagestore_operator.kube.objects import name_of
 from messagestore_operator.names import DRIVER, DRIVER_ENDING
+from messagestore_operator.plugin.arguments import Kind, MaybeKind, MaybeName, Name
 from messagestore_operator.plugin.facts import Run, runs
 from messagestore_operator.plugin.find import ALL, NOUNS, find, kind_of, missing
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
-from messagestore_operator.plugin.options import Everywhere, Kind, Name, OutputOption, UserError, reaching
+from messagestore_operator.plugin.options import Everywhere, OutputOption, UserError, reaching
 from messagestore_operator.plugin.words import ago, size
 
 VCPU_HOUR = 0.04048
 """Dollars for a vCPU for an hour, as in docs/costs.md."""
-MaybeKind = Annotated[
-    str | None, typer.Argument(metavar="KIND", show_default=False, help="stream, policy or replay. Default: all.")
-]
-MaybeName = Annotated[str | None, typer.Argument(metavar="NAME", show_default=False, help="Its name. Default: all.")]
 
 
 @reaching

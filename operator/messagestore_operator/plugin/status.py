@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,6 +12,7 @@ from messagestore_operator.cli.output import Output, document_of, printed
 from messagestore_operator.cli.tables import Column, print_table
 from messagestore_operator.kube.objects import at, name_of, namespace_of
 from messagestore_operator.plugin import leases
+from messagestore_operator.plugin.arguments import MaybeKind, MaybeName
 from messagestore_operator.plugin.facts import Run, conditions, failing, ready, runs
 from messagestore_operator.plugin.find import ALL, POLICY, STREAM, kind_of, missing
 from messagestore_operator.plugin.kubectl import Document, Kubectl
@@ -35,8 +36,8 @@ _SHOWN_RUNS = 5
 @reaching
 def status(
     kubectl: Kubectl,
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="stream, policy or replay; all: all of them.")] = "all",
-    name: Annotated[str | None, typer.Argument(metavar="NAME", show_default=False, help="Its name.")] = None,
+    kind: MaybeKind = None,
+    name: MaybeName = None,
     everywhere: Everywhere = False,
     operator_namespace: OfOperator = OPERATOR_NAMESPACE,
     output: OutputOption = Output.TABLE,
@@ -45,7 +46,7 @@ def status(
 
     Without a name: all resources, those that need somebody first.
     """
-    wanted = None if kind == "all" else kind_of(kind)
+    wanted = None if kind in (None, "all") else kind_of(str(kind))
     if wanted is None and name is not None:
         raise UserError("with a name, also give its kind: stream, policy or replay", BAD_INPUT)
     there = kubectl.items(ALL)
