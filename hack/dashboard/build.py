@@ -36,6 +36,15 @@ def text() -> str:
     return json.dumps(_dashboard(), cls=JSONEncoder, indent=2, sort_keys=True) + "\n"
 
 
+def chosen(query: str, **variables: str) -> str:
+    """A query of the chart's file as Grafana asks it, once variables are chosen; prices are those of the file."""
+    listed = json.loads(FILE.read_text(encoding="utf-8"))["templating"]["list"]
+    prices = {one["name"]: one["query"] for one in listed if one["type"] == "constant"}
+    for name, value in {**variables, **prices}.items():
+        query = query.replace(f"${name}", value)
+    return query
+
+
 def _dashboard() -> model.Dashboard:
     made = (
         dashboard.Dashboard("Message stores")
