@@ -7,6 +7,7 @@ from typing import Any
 
 from hack.dashboard.build import FILE, text
 from hack.dashboard.panels import Panel, rows
+from hack.dashboard.pictures import FOLDER, PICTURES
 from hack.programs import program
 from ruamel.yaml import YAML
 
@@ -95,6 +96,16 @@ def test_requests_are_estimated_as_the_page_about_costs_has_measured_them() -> N
     assert f"({reads[0]} * $millionReads + {writes[0]} * $millionWrites)" in query
     batch = f"(({reads[1]} - {reads[0]}) * $millionReads + ({writes[1]} - {writes[0]}) * $millionWrites)"
     assert batch in query
+
+
+def test_the_pictures_of_the_docs_show_its_panels() -> None:
+    """Draw them anew with: PYTHONPATH=tests .venv/bin/python -m tests.perf.dashboard."""
+    assert sorted(row for shown in PICTURES.values() for row in shown) == sorted(rows())
+    for name, shown in PICTURES.items():
+        picture = (FOLDER / f"dashboard-{name}.svg").read_text(encoding="utf-8")
+        assert len(picture) < 150_000
+        titles = [panel.title for row in shown for panel in rows()[row]]
+        assert [title for title in (*shown, *titles) if f">{title}<" not in picture] == []
 
 
 def _problems(dashboard: str) -> str:
