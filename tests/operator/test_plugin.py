@@ -48,6 +48,8 @@ def plugin(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> It
         made.server.request("POST", "/api/v1/namespaces", {"metadata": {"name": "payments-eu"}})
         made.make("MessageStream", "orders", namespace="payments-eu")
         yield made
+        # Operators of other tests serve all namespaces.
+        made.forget("payments", "payments-eu")
 
 
 def test_an_overview_names_the_failing_stream_first(plugin: Plugin) -> None:
@@ -101,6 +103,11 @@ def test_previews_holds_and_dead_letters_are_told(plugin: Plugin) -> None:
         (("status", "streem", "orders"), 2, 'no such kind: streem; did you mean "stream"?'),
         (("logs", "stream", "refunds"), 1, "refunds has had no run yet"),
         (("logs", "stream", "orders"), 1, "the driver's pod orders-ingest-1-driver is gone, or not made yet"),
+        (
+            ("status", "stream", "orders", "-A"),
+            2,
+            "payments, payments-eu",
+        ),
         (("status", "--context", "nowhere"), 1, "context was not found for specified context: nowhere"),
         (("status", "--as", "stranger"), 1, 'User "stranger" cannot list resource "messagestreams"'),
         (("runs", "stream", "orders", "-o", "jsom"), 2, "jsom"),
@@ -270,13 +277,14 @@ APPROVE = (("approve", "ninety-days"),)
 
 
 @pytest.fixture(scope="module")
-def users(plugin: Plugin) -> None:
-    """A user of each of the chart's ClusterRoles, in one namespace."""
+def users(plugin: Plugin) -> Iterator[None]:
+    """A user of each of the chart's ClusterRoles, in one namespace; no release has roles of these names."""
     group, version = "rbac.authorization.k8s.io", "/apis/rbac.authorization.k8s.io/v1"
-    for role in rendered("--show-only", "templates/user-roles.yaml"):
-        name = role["metadata"]["name"]
+    roles = rendered("--show-only", "templates/user-roles.yaml")
+    for role in roles:
+        name = role["metadata"]["name"] = f"plugin-{role['metadata']['name'].rpartition('-')[2]}"
         made = plugin.server.request("POST", f"{version}/clusterroles", role)
-        assert made.accepted or made.body["reason"] == "AlreadyExists", made.body
+        assert made.accepted, made.body
         binding = {
             "metadata": {"name": name},
             "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
@@ -284,6 +292,9 @@ def users(plugin: Plugin) -> None:
         }
         path = f"{version}/namespaces/{plugin.namespace}/rolebindings"
         assert plugin.server.request("POST", path, binding).accepted
+    yield
+    for role in roles:
+        plugin.server.request("DELETE", f"{version}/clusterroles/{role['metadata']['name']}")
 
 
 @pytest.mark.usefixtures("users", "job")

@@ -65,6 +65,16 @@ class Plugin:
         change = {"metadata": {"annotations": given}}
         assert self.server.request("PATCH", self.path(kind, name), change, MERGE).accepted
 
+    def forget(self, *namespaces: str) -> None:
+        """Delete all that tests have made for a resource or a run."""
+        of_runs = ("/api/v1/{}/pods", "/api/v1/{}/configmaps", "/api/v1/{}/secrets", "/api/v1/{}/events")
+        applications = "/apis/sparkoperator.k8s.io/v1beta2/{}/sparkapplications"
+        for namespace in namespaces:
+            kinds = [self.path(kind, namespace=namespace) for kind in NAMES]
+            for path in (*kinds, *of_runs, applications):
+                answer = self.server.request("DELETE", path.format(f"namespaces/{namespace}"))
+                assert answer.accepted, answer.body
+
     def follow(self, page: str, heading: str) -> str:
         """Run the commands of a page's heading by a shell, and return what they print."""
         done = run_script("\n".join(commands(page, heading)), self.folder, self.folder)

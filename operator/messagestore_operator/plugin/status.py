@@ -57,9 +57,13 @@ def status(
             print_overview(found, now, wide=output is Output.WIDE)
         return
     of_kind = [one for one in there if one["kind"] == wanted]
-    document = next((one for one in of_kind if name_of(one) == name), None)
-    if document is None:
+    named = [one for one in of_kind if name_of(one) == name]
+    if not named:
         raise missing(str(wanted), name, kubectl.current_namespace(), map(name_of, of_kind))
+    if len(named) > 1:
+        places = ", ".join(sorted(map(namespace_of, named)))
+        raise UserError(f"{name} is in several namespaces, choose by -n: {places}", BAD_INPUT)
+    (document,) = named
     shown = details(document, there, leases.read(kubectl, operator_namespace))
     if not printed(output, shown):
         print_tree(tree(document, shown, now))
@@ -81,9 +85,10 @@ def details(document: Document, there: list[Document], found: list[Document] | N
     """A resource with its runs, tables and those that use it.
 
     Args:
-        there: all resources of its namespace.
+        there: all resources of its namespace, and of others.
         found: the Leases of all tables; None if the caller may not read them.
     """
+    there = [one for one in there if namespace_of(one) == namespace_of(document)]
     streams = [one for one in there if one["kind"] == STREAM and name_of(one) in _streams_of(document)]
     used_by = [one for one in there if one["kind"] != STREAM and name_of(document) in _streams_of(one)]
     why = [one.reason for one in conditions(document) if one.reason]
@@ -169,9 +174,15 @@ def tree(document: Document, shown: dict[str, Any], now: datetime) -> Tree:
         users = root.add("used by")
         for one in shown["usedBy"]:
             noun = "policy" if one["kind"] == POLICY else "replay"
-            reason = next((known["reason"] for known in one["conditions"]), "")
-            users.add(Text(plain(f"{noun} {one['name']}: {one['phase'] or 'not looked at yet'} {reason}".rstrip())))
+            users.add(Text(plain(f"{noun} {one['name']}: {_state(one)}")))
     return root
+
+
+def _state(shown: dict[str, Any]) -> str:
+    """The phase, and the reason if it is another word."""
+    phase = shown["phase"] or "not looked at yet"
+    reason = next((one["reason"] for one in shown["conditions"]), phase)
+    return phase if reason in ("", phase) else f"{phase}, {reason}"
 
 
 def _style(document: Document) -> str:
