@@ -50,8 +50,10 @@ def run_words(run: Run, now: datetime) -> str:
     begun, ended = time_of(run.started_at), time_of(run.finished_at)
     if begun and ended:
         words.append(f"in {max(0, round((ended - begun).total_seconds()))} s")
-    if moment := run.finished_at or run.started_at:
-        words.append(f"{age(moment, now)} ago" if run.finished_at else f"for {age(moment, now)}")
+    if run.finished_at:
+        words[-1] += f", {age(run.finished_at, now)} ago"
+    elif run.started_at:
+        words.append(f"for {age(run.started_at, now)}")
     elif run.current and run.launched_at is None:
         words.append("not launched yet")
     told = ": ".join(part for part in (run.reason, run.message) if part) or run.progress

@@ -84,8 +84,14 @@ def test_a_stream_tells_who_uses_it(capsys: pytest.CaptureFixture[str]) -> None:
     printed = told(
         state("MessageStream-idle"), capsys, state("RetentionPolicy-awaiting-approval"), state("ReplayJob-running")
     )
-    assert "policy orders-90-days: AwaitingApproval AwaitingApproval" in printed
-    assert "replay orders-again: Running Running" in printed
+    assert "policy orders-90-days: AwaitingApproval\n" in printed
+    assert "replay orders-again: Running\n" in printed
+
+
+def test_resources_of_other_namespaces_use_other_streams(capsys: pytest.CaptureFixture[str]) -> None:
+    policy = state("RetentionPolicy-awaiting-approval")
+    policy["metadata"]["namespace"] = "shop"
+    assert "used by" not in told(state("MessageStream-idle"), capsys, policy)
 
 
 def test_an_overview_begins_with_those_that_need_somebody(capsys: pytest.CaptureFixture[str]) -> None:
