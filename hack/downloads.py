@@ -100,6 +100,7 @@ FOLDERS: Mapping[str, Callable[[], Path]] = {
     "message-db": lambda: package_folder("@eventide/message-db", *_MESSAGE_DB) / "database",
     "webhook": lambda: of_debian("webhook", "webhook"),
     "promtool": lambda: of_debian("promtool", "prometheus"),
+    "prometheus-alertmanager": lambda: of_debian("prometheus-alertmanager", "prometheus-alertmanager"),
 }
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,7 @@ from support.documents import REPOSITORY
 from support.servers import free_ports, wait_until_it_listens
 from support.waiting import scaled
 
-_CONFIGURATION = """
-global: {{scrape_interval: {every}}}
-scrape_configs:
-- job_name: operator
-  honor_labels: true
-  static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
-"""
+_ALERTMANAGER = {"route": {"receiver": "nobody", "group_wait": "0s"}, "receivers": [{"name": "nobody"}]}
 
 
 @functools.cache
@@ -54,22 +48,73 @@ class Prometheus:
             return found
 
 
+@dataclass(frozen=True)
+class Alertmanager:
+    """A server that has the alerts that a Prometheus sends."""
+
+    port: int
+
+    def firing(self) -> set[str]:
+        """The names of the alerts that fire now."""
+        url = f"http://127.0.0.1:{self.port}/api/v2/alerts?active=true"
+        with urllib.request.urlopen(url, timeout=scaled(10)) as answer:
+            return {one["labels"]["alertname"] for one in json.load(answer)}
+
+
 @contextmanager
-def running_prometheus(folder: Path, target: int, every: str = "1s") -> Iterator[Prometheus]:
-    """Scrapes a port of this machine, and keeps what it gets in a folder."""
+def running_prometheus(
+    folder: Path,
+    target: int,
+    every: str = "1s",
+    *,
+    labels: Mapping[str, str] | None = None,
+    rules: Mapping[str, Any] | None = None,
+    alertmanager: int | None = None,
+) -> Iterator[Prometheus]:
+    """Scrapes a port of this machine, and keeps what it gets in a folder.
+
+    Args:
+        labels: of the target.
+        rules: groups of rules, whose alerts an Alertmanager at this port gets.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "prometheus.yml").write_text(_CONFIGURATION.format(every=every, port=target))
+    targets = [{"targets": [f"127.0.0.1:{target}"], "labels": dict(labels or {})}]
+    configuration: dict[str, Any] = {
+        "global": {"scrape_interval": every, "evaluation_interval": every},
+        "scrape_configs": [{"job_name": "operator", "honor_labels": True, "static_configs": targets}],
+    }
+    if rules is not None:
+        (folder / "rules.json").write_text(json.dumps(rules))
+        told = [{"static_configs": [{"targets": [f"127.0.0.1:{alertmanager}"]}]}]
+        configuration |= {"rule_files": ["rules.json"], "alerting": {"alertmanagers": told}}
+    (folder / "prometheus.yml").write_text(json.dumps(configuration))
+    found = Path(program("promtool")).with_name("prometheus")
+    # It finds the Alertmanager some seconds after its first alerts, which it would repeat after a minute.
+    with _running(found, folder, "storage.tsdb.path", f"--rules.alert.resend-delay={every}") as port:
+        yield Prometheus(port)
+
+
+@contextmanager
+def running_alertmanager(folder: Path) -> Iterator[Alertmanager]:
+    """Takes alerts, and tells nobody."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "prometheus-alertmanager.yml").write_text(json.dumps(_ALERTMANAGER))
+    found = Path(program("prometheus-alertmanager"))
+    with _running(found, folder, "storage.path", "--cluster.listen-address=") as port:
+        yield Alertmanager(port)
+
+
+@contextmanager
+def _running(path: Path, folder: Path, storage: str, *more: str) -> Iterator[int]:
+    """A server with the configuration of its name in a folder; gives its port."""
     (port,), log = free_ports(1), folder / "log"
-    given = {"config.file": "prometheus.yml", "storage.tsdb.path": "data", "web.listen-address": f"127.0.0.1:{port}"}
-    command = [
-        Path(program("promtool")).with_name("prometheus"),
-        *(f"--{name}={value}" for name, value in given.items()),
-    ]
+    given = {"config.file": f"{path.name}.yml", storage: "data", "web.listen-address": f"127.0.0.1:{port}"}
+    command = [path, *(f"--{name}={value}" for name, value in given.items()), *more]
     with log.open("wb") as output:
         server = subprocess.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT)
     try:
-        wait_until_it_listens("Prometheus", server, port, log, 20)
-        yield Prometheus(port)
+        wait_until_it_listens(path.name, server, port, log, 20)
+        yield port
     finally:
         server.terminate()
         server.wait(scaled(20))

@@ -7,7 +7,7 @@ from math import inf
 from typing import NamedTuple, TypeAlias
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
-from messagestore_operator.api.messagestream_status import Lag
+from messagestore_operator.api.messagestream_status import Lag, MessageStreamStatus
 from messagestore_operator.api.replayjob_status import DestinationStatus
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.scalars import Time
@@ -221,8 +221,7 @@ def _of_stream(stream: MessageStream, own: tuple[str, ...]) -> Samples:
         yield Sample("table_small_files", own, table.small_files)
         for each in table.dead_letters_by_reason:
             yield Sample("dead_letters_by_reason", (*own, each.reason), each.count)
-    if status.loss is not None:
-        yield Sample("records_lost", own, status.loss.records)
+    yield Sample("records_lost", own, _lost(stream, status))
     if status.sequences is not None:
         yield Sample("incomplete_sequences", own, status.sequences.incomplete)
         yield Sample("overdue_sequences", own, status.sequences.overdue)
@@ -234,6 +233,13 @@ def _of_stream(stream: MessageStream, own: tuple[str, ...]) -> Samples:
     maintained = status.maintenance.at if status.maintenance is not None else None
     yield Sample("last_maintenance_timestamp_seconds", own, _seconds(maintained))
     yield from _of_lifecycle(stream, own)
+
+
+def _lost(stream: MessageStream, status: MessageStreamStatus) -> float | None:
+    if status.loss is not None:
+        return status.loss.records
+    # A topic that lost nothing says so: Prometheus sees no increase in a series that begins with the first loss.
+    return 0 if status.totals is not None and stream.spec.source.kafka is not None else None
 
 
 def _of_lag(own: tuple[str, ...], lag: Lag) -> Samples:

@@ -117,6 +117,17 @@ def test_a_stream() -> None:
     }
 
 
+def test_a_topic_that_lost_nothing_says_so_as_the_first_loss_would_be_no_increase_otherwise() -> None:
+    topic = {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["orders"]}}
+    status = {"totals": {"received": 1, "stored": 1}}
+    known = stream(status)
+    of_kafka = MessageStream.model_validate(
+        {**known.to_dict(), "spec": {**known.spec.to_dict(), "source": topic}, "status": status}
+    )
+    assert series(of_kafka)["records_lost_total", *STREAM] == 0
+    assert ("records_lost_total", *STREAM) not in series(known)
+
+
 def test_a_policy() -> None:
     due, subscriptions = "2026-01-06T08:00:00Z", [{"name": "relay", "waiting": 6}]
     one = {
