@@ -197,6 +197,11 @@ class ReplayState:
             )
         return frozen
 
+    def is_half_removed(self, frozen: Frozen) -> bool:
+        """Whether a run was cut off in :meth:`remove`, before anything of the selection was sent."""
+        needed = [name for name, written in ((SELECTED, frozen.listed), (ORDER, frozen.ordered)) if written]
+        return not all(map(self._objects.names, needed)) and not self.chunks()
+
     def positions(self, frozen: Frozen, first: int, following: int) -> npt.NDArray[np.int64] | None:
         """The selected positions from one split to before another, split by split.
 

@@ -75,7 +75,9 @@ def delivery_of(run: Run) -> Delivery:
 def begin(run: Run, delivery: Delivery) -> tuple[Source, Frozen]:
     """The source and the frozen selection, which is made if there is none yet."""
     frozen = delivery.state.frozen(task_of(run), run.store.uri)
-    if frozen is not None:
+    if frozen is not None and delivery.state.is_half_removed(frozen):
+        delivery.state.remove()
+    elif frozen is not None:
         return _again(run, frozen, delivery), frozen
     check(task_of(run).select, task_of(run).origin)
     destination_id, source = delivery.check(), source_of(run, None)

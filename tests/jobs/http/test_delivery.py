@@ -29,6 +29,7 @@ from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.job import run_replay
+from support.external_writes import unheard
 from support.httpendpoint import Answer, HttpEndpoint, http_endpoint
 from support.long import few
 from support.replays import AT, Crash, replay_document
@@ -150,6 +151,22 @@ def test_killed_at_any_write_each_event_arrives_and_what_was_noted_is_not_repeat
         before = len(endpoint.positions)
         send(spark, document)
         assert len(endpoint.positions) == before
+
+
+def test_whatever_answer_of_the_store_is_lost_each_event_arrives_or_is_set_aside(
+    spark: SparkSession, table: Table, tmp_path: Path
+) -> None:
+    folder = tmp_path / "refused"
+    with http_endpoint(lambda request: Answer(400 if request.position in (3, 8) else 202)) as endpoint:
+        aside = Folder(uri=f"file://{folder}")
+        document = to_endpoint(table, endpoint.url, subscription=True, order="Global", dead_letter=aside)
+        outcome, lost = unheard(lambda: send(spark, document))
+        assert lost >= {"replay-sent", "replay-set-aside", "cursor"}
+        assert outcome.cursor is not None
+        assert (outcome.cursor.global_position, outcome.cursor.sent, outcome.cursor.set_aside) == (10, 8, 2)
+        assert set(endpoint.positions) == {n for n in ALL if n not in (3, 8)}
+        events = [json.loads(line) for file in folder.rglob("*.jsonl") for line in file.read_text().splitlines()]
+        assert sorted(event["id"] for event in events) == ["m3", "m8"]
 
 
 def test_what_was_erased_meanwhile_is_not_sent(spark: SparkSession, table: Table) -> None:

@@ -20,7 +20,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.replay import kafka
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.source.kafka_topics import described
-from support.external_writes import observing
+from support.external_writes import observing, unheard
 from support.ingests import START
 from support.kafkabroker import Broker
 from support.kafkastreams import KafkaStream
@@ -231,6 +231,25 @@ def test_a_stream_does_not_read_a_topic_before_it_is_back_even_if_the_replay_is_
     topics.send(topic, Record(b"new", partition=0))
     assert stream.run().counts.received == 1
     assert [place[1:3] for place in stream.places()[len(before) :]] == [(f"kafka:{topic}@2", 0)]
+
+
+def test_whatever_answer_is_lost_a_topic_comes_back_as_it_was(
+    spark: SparkSession, topics: Topics, broker: Broker, stream_of: StreamOf
+) -> None:
+    topic = topics.make(partitions=2, **FOR_EVER)
+    topics.send(topic, Record(b"a", partition=1, timestamp=5), Record(b"b", partition=1, timestamp=6))
+    topics.commit(f"{topic}-group", topic, {1: 1})
+    stream = stream_of(topic, keep_record=True, keep_groups=(f"{topic}-*",))
+    _, lost = unheard(lambda: stream.run(envelope=AS_IT_IS))
+    assert lost >= {"topic-noted", "groups-noted"}
+    was = topics.read(topic)
+    topics.delete(topic)
+    outcome, lost = unheard(lambda: put_back(spark, broker, stream, topic))
+    assert (outcome.complete, lost >= {"topic-restored", "replay-transaction"}) == (True, True)
+    assert [one.as_it_is() for one in topics.read(topic)] == [one.as_it_is() for one in was]
+    (moved,) = moved_offsets(stream.table.uri, f"{topic}-group")
+    assert (moved.partition, moved.before, moved.offset) == (1, 1, 1)
+    assert stream.run(envelope=AS_IT_IS).counts.received == 0
 
 
 def test_what_others_write_to_a_topic_meanwhile_is_not_lost(

@@ -23,8 +23,11 @@ from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.fence import observing
+from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import CURSORS, REFUSED
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.replay import kafka
+from support.external_writes import UnheardError, unheard
 from support.kafkabroker import Broker
 from support.kafkatopics import Record, Topics
 from support.long import few
@@ -214,3 +217,31 @@ def test_killed_before_or_after_any_write_each_message_goes_to_one_of_both(
     assert send(spark, document) == {"named": (6, ""), "rest": (6, "")}
     got = [*positions(topics.read(a)), *positions(topics.read(missing)), *positions(topics.read(rest))]
     assert (sorted(got), positions(topics.read(a))) == ([1, 2, 3, 4, 5, 6], [3, 6])
+
+
+def test_whatever_answer_is_lost_each_message_goes_to_one_of_both(
+    spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka, "TRANSACTION_RECORDS", 2)
+    a, missing, rest = topics.make(), topics.name(), topics.make()
+    table = make_store(tmp_path / "store", named(a, missing, a, missing, missing, a))
+
+    def whole(document: RunDocument) -> None:
+        """Neither the run nor a destination fails; one that does ends no run of others."""
+        report = execute(document, lambda: spark, Silent(), 0, lambda: AT)
+        outcome = report.outcome
+        if not isinstance(outcome, ReplayOutcome) or any(one.error for one in outcome.destinations):
+            raise UnheardError(str(report))
+
+    _, lost = unheard(lambda: whole(with_otherwise(table, broker, rest)))
+    assert lost >= {"refused", "cursor", "replay-transaction"}
+    assert (positions(topics.read(a)), positions(topics.read(rest))) == ([3, 6], [1, 2, 4, 5])
+    # A destination that is removed leaves nothing to the other.
+    assert refused(table) != []
+    assert unheard(lambda: whole(routes(table, broker, a)))[1] >= {"refused-forgotten", "cursor"}
+    assert refused(table) == []
+
+
+def refused(table: Table) -> list[str]:
+    """The objects about messages that a destination has left to another."""
+    return [name for name in Store(table.uri).objects(CURSORS).names(recursive=True) if f"/{REFUSED}/" in name]

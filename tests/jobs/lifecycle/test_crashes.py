@@ -16,7 +16,7 @@ from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import HISTORY, TABLES
 from support.crash import crash_run, forget_tables
-from support.external_writes import observing
+from support.external_writes import observing, unheard
 from support.ingests import START, lines, record
 from support.lifecycles import Updated, update
 from support.long import few
@@ -150,6 +150,15 @@ def test_cut_off_at_a_write_of_the_second_run(
 
     with observing(crash), pytest.raises(Crash):
         stream.run(START + timedelta(days=1))
+    assert ends_the_same(stream, uninterrupted)
+
+
+def test_whatever_answer_is_lost_it_ends_with_the_same_store(
+    begun: Begun, uninterrupted: tuple[Any, Counter[str]]
+) -> None:
+    stream = begun.again()
+    _, lost = unheard(lambda: stream.run(START + timedelta(days=1)))
+    assert lost >= {*WRITES, "history-withdrawn"}
     assert ends_the_same(stream, uninterrupted)
 
 

@@ -67,6 +67,10 @@ OF_WHAT_WAS_CUT_OFF = {
 ELSEWHERE = {
     # From and to Kafka: tests/jobs/kafka.
     *("plan-anew", "replay-anchor", "replay-transaction", "replay-staged-removed", "erase-staged"),
+    # To topics that messages name, and of topics that are put back: tests/jobs/kafka.
+    *("refused", "refused-forgotten", "topic-noted", "groups-noted", "topic-restored"),
+    # To an endpoint: tests/jobs/http.
+    *("replay-sent", "replay-set-aside"),
     # Of subscriptions: test_cursors.py.
     "cursor",
     # Of many rows, and after an interruption: tests/jobs/index.
