@@ -101,6 +101,7 @@ REFUSED = [
     ("image.digest=latest", "'/image/digest': 'latest' does not match"),
     ("image.pullPolicy=Sometimes", "'/image/pullPolicy': value must be one of"),
     ("metrics.port=70000", "'/metrics/port': maximum"),
+    (r"commonLabels.helm\.sh/chart=mine", "'/commonLabels/helm.sh~1chart': false schema"),
     ("podDisruptionBudget.maxUnavailable=none", "'/podDisruptionBudget/maxUnavailable'"),
 ]
 
@@ -225,14 +226,15 @@ def _settings_file(folder: Path, *arguments: str | Path) -> Path:
 def test_every_value_is_in_the_schema_with_a_word_on_it() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = YAML(typ="safe").load(CHART / "values.yaml")
-    assert _paths_of_values(values, schema) == _paths_of_schema(schema) - {"global", "resources.claims"}
+    assert _paths_of_values(values, schema) == _paths_of_schema(schema) - {"resources.claims"}
 
 
 def _paths_of_schema(schema: dict[str, Any], path: str = "") -> set[str]:
     if path:
         assert schema["description"], path
     inner = schema.get("properties", {})
-    assert not inner or schema["additionalProperties"] is False, path
+    # A chart that contains this one may share more.
+    assert not inner or schema["additionalProperties"] is (path == "global"), path
     found = [_paths_of_schema(node, f"{path}.{name}".strip(".")) for name, node in inner.items()]
     return {path}.union(*found) - {""}
 
@@ -264,6 +266,31 @@ def test_every_object_is_labelled(values: Path) -> None:
     for one in rendered("--values", values):
         labels = one["metadata"]["labels"]
         assert {f"app.kubernetes.io/{name}" for name in wanted} | {"helm.sh/chart"} <= set(labels), one["metadata"]
+
+
+@each_values
+def test_every_object_and_the_operators_pod_have_the_common_labels_and_annotations(values: Path) -> None:
+    common = {"commonLabels": {"example.org/common": "yes"}, "commonAnnotations": {"example.org/common": "yes"}}
+    given = [f"--set-json={name}={json.dumps(value)}" for name, value in common.items()]
+    found = rendered("--values", values, *given, "--set", "metrics.serviceMonitor.enabled=true")
+    (pod,) = [one["spec"]["template"] for one in found if one["kind"] == "Deployment"]
+    for one in (*found, pod):
+        assert one["metadata"]["labels"]["example.org/common"] == "yes", one["metadata"]
+        assert one["metadata"]["annotations"]["example.org/common"] == "yes", one["metadata"]
+
+
+def test_a_registry_that_charts_share_is_before_both_images() -> None:
+    shared = {"imageRegistry": "mirror.example.org", "imagePullSecrets": [{"name": "mirror"}], "storageClass": "fast"}
+    found = rendered(
+        "--set-json", f"global={json.dumps(shared)}", "--set", "image.repository=operator,spark.image.repository=spark"
+    )
+    (deployment,) = [one for one in found if one["kind"] == "Deployment"]
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"].startswith("mirror.example.org/operator:")
+    assert pod["imagePullSecrets"] == [{"name": "mirror"}]
+    (settings,) = [one["data"]["settings.yaml"] for one in found if "settings.yaml" in one.get("data", {})]
+    spark = YAML(typ="safe").load(settings)["spark"]
+    assert (spark["image"].rpartition(":")[0], spark["imagePullSecrets"]) == ("mirror.example.org/spark", ["mirror"])
 
 
 def test_where_all_namespaces_are_watched_those_with_a_network_policy_of_runs_are_named() -> None:

@@ -29,6 +29,17 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: message-store-operator
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Of the metadata of an object without annotations of its own. */}}
+{{- define "message-store-operator.commonAnnotations" }}
+{{- with .Values.commonAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+{{- end }}
 {{- end }}
 
 {{/* Labels of objects for runs, which are not part of the operator itself. */}}
@@ -46,10 +57,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{/* An image by digest, by tag, or by the chart's own version. Takes a dict with "image" and "root". */}}
 {{- define "message-store-operator.image" -}}
+{{- $repository := list .root.Values.global.imageRegistry .image.repository | compact | join "/" }}
 {{- if .image.digest -}}
-{{- printf "%s@%s" .image.repository .image.digest }}
+{{- printf "%s@%s" $repository .image.digest }}
 {{- else -}}
-{{- printf "%s:%s" .image.repository (default .root.Chart.AppVersion .image.tag) }}
+{{- printf "%s:%s" $repository (default .root.Chart.AppVersion .image.tag) }}
 {{- end }}
 {{- end }}
 
