@@ -19,6 +19,7 @@ COREDNS_VERSION = "v1.14.5"
 SPARK_OPERATOR_VERSION = "v2.5.2"
 VERSITYGW_VERSION = "v1.8.0"
 GRAFANA_SDK_VERSION = "v0.0.22"
+KUBE_SCORE_VERSION = "v1.20.0"
 
 
 def _kubernetes_program(name: str) -> Program:
@@ -79,6 +80,13 @@ _OTHERS = (
         "github.com/grafana/grafana-foundation-sdk/go",
         GRAFANA_SDK_VERSION,
         main=Path(__file__).parent / "dashboard/check.go",
+        hot=False,
+    ),
+    Program(
+        "kube-score",
+        "github.com/zegl/kube-score/cmd/kube-score",
+        "github.com/zegl/kube-score",
+        KUBE_SCORE_VERSION,
         hot=False,
     ),
 )

@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 
 from messagestore_core.addresses import METADATA
 from messagestore_operator.api import crd
+from messagestore_operator.api.kinds import KINDS
 from messagestore_operator.cluster.labels import run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from messagestore_operator.settings import Settings, load
@@ -85,6 +86,20 @@ def test_the_chart_has_the_projects_version() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     chart = _chart()
     assert (chart["version"], chart["appVersion"]) == (project["version"],) * 2
+
+
+def test_a_catalogue_of_charts_finds_the_three_kinds_with_an_example_of_each() -> None:
+    about = _chart()["annotations"]
+    definitions = {file.stem: YAML(typ="safe").load(file) for file in (CHART / "files" / "crds").glob("*.yaml")}
+    kinds = {
+        one["spec"]["names"]["kind"]: (one["metadata"]["name"], one["spec"]["versions"][0]["name"])
+        for one in definitions.values()
+    }
+    told = YAML(typ="safe").load(about["artifacthub.io/crds"])
+    assert {one["kind"]: (one["name"], one["version"]) for one in told} == kinds
+    examples = YAML(typ="safe").load(about["artifacthub.io/crdsExamples"])
+    assert [one["kind"] for one in examples] == [one["kind"] for one in told]
+    assert [KINDS[one["kind"]].model_validate(one).kind for one in examples] == [one["kind"] for one in examples]
 
 
 REFUSED = [
@@ -272,7 +287,8 @@ def test_every_object_is_labelled(values: Path) -> None:
 def test_every_object_and_the_operators_pod_have_the_common_labels_and_annotations(values: Path) -> None:
     common = {"commonLabels": {"example.org/common": "yes"}, "commonAnnotations": {"example.org/common": "yes"}}
     given = [f"--set-json={name}={json.dumps(value)}" for name, value in common.items()]
-    found = rendered("--values", values, *given, "--set", "metrics.serviceMonitor.enabled=true")
+    monitored = "metrics.serviceMonitor.enabled=true,metrics.dashboard.enabled=true"
+    found = rendered("--values", values, *given, "--set", monitored)
     (pod,) = [one["spec"]["template"] for one in found if one["kind"] == "Deployment"]
     for one in (*found, pod):
         assert one["metadata"]["labels"]["example.org/common"] == "yes", one["metadata"]

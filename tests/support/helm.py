@@ -28,9 +28,9 @@ class HelmError(Exception):
 
 
 @functools.cache
-def program() -> Path:
-    """The file of helm, which is built if missing."""
-    command = [sys.executable, "-m", "hack.programs", "helm"]
+def program(name: str = "helm") -> Path:
+    """The file of a program, which is built if missing."""
+    command = [sys.executable, "-m", "hack.programs", name]
     done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
     return Path(done.stdout.strip())
 
