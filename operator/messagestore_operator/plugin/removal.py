@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 from messagestore_operator.cli.output import Output
-from messagestore_operator.cli.retention_for import removal
 from messagestore_operator.kube.objects import at, name_of
 from messagestore_operator.names import APPROVED_BY, APPROVED_PREVIEW, RUN_REQUESTED
 from messagestore_operator.plugin.act import annotate, request_time, tell
@@ -95,6 +94,8 @@ def delete(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Make a RetentionPolicy that removes these messages once its preview is approved; holds keep what they cover."""
+    from messagestore_operator.cli.retention_for import removal
+
     document = find(kubectl, STREAM, stream)
     policy = removal(document["metadata"]["namespace"], stream, message_ids, erase=erase)
     policy["metadata"]["annotations"] = {RUN_REQUESTED: request_time()}

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.options import moment
 from messagestore_operator.cli.output import Output, echo
 from messagestore_operator.kube.objects import at
 from messagestore_operator.names import RESET_TO
@@ -137,6 +136,8 @@ def reset_value(document: Document, to: str, destination: str | None) -> str:
 
 
 def _checked(text: str) -> None:
+    from messagestore_operator.cli.options import moment
+
     try:
         moment(text)
     except typer.BadParameter as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import tarfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -158,6 +157,9 @@ def _text(value: Any) -> str:
 
 def write(target: Path, title: str, parts: list[Part], now: datetime) -> None:
     """Write a compressed archive that only its owner may read."""
+    # Imported late, as other libraries that only one command needs: each takes milliseconds of every start.
+    import tarfile
+
     with target.open("xb") as stream:
         target.chmod(0o600)
         with tarfile.open(fileobj=stream, mode="w:gz") as archive:
