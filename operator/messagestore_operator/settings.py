@@ -38,6 +38,23 @@ class BatchSchedulerOptions(Model):
     priority_class_name: Name | None = Field(default=None, description="PriorityClass of the run.")
 
 
+class Placement(Model):
+    """Where the pods of one role run. Node selector and tolerations are added to those of both roles."""
+
+    node_selector: Texts = Field(default={}, description="Labels of the nodes that may run the pods.")
+    tolerations: tuple[dict[str, Any], ...] = Field(default=(), description="Tolerations of the pods.")
+    affinity: dict[str, Any] = Field(default={}, description="Affinity of the pods.")
+    priority_class_name: Name | None = Field(default=None, description="PriorityClass of the pods.")
+    scheduler_name: Name | None = Field(default=None, description="Scheduler of the pods.")
+
+
+class Placements(Model):
+    """Where drivers and executors run."""
+
+    driver: Placement = Field(default=Placement(), description="Of the drivers.")
+    executor: Placement = Field(default=Placement(), description="Of the executors.")
+
+
 class SparkSettings(Model):
     """Defaults of the runs' Spark applications."""
 
@@ -65,6 +82,7 @@ class SparkSettings(Model):
     conf: Texts = Field(default={}, description="Spark settings of all runs. No allow list applies to them.")
     node_selector: Texts = Field(default={}, description="Labels of the nodes that may run the pods.")
     tolerations: tuple[dict[str, Any], ...] = Field(default=(), description="Tolerations of the pods.")
+    placement: Placements = Field(default=Placements(), description="Where drivers, and executors, run besides.")
     labels: Texts = Field(default={}, description="Additional labels of the SparkApplications, such as a Kueue queue.")
     batch_scheduler: Name | None = Field(
         default=None, description="Batch scheduler, such as volcano or yunikorn, which the Spark operator must support."
@@ -77,6 +95,10 @@ class SparkSettings(Model):
     scratch: Quantity = Field(
         default=Quantity("20Gi"),
         description="Maximum size of each of a pod's own folders: /tmp, working directory, Spark's spills.",
+    )
+    scratch_storage_class: Name | None = Field(
+        default=None,
+        description="StorageClass of a volume for Spark's spills, which ends with its pod. If absent, the node's disk.",
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from messagestore_operator.cluster.kubeflow import application
-from messagestore_operator.settings import SparkSettings
+from messagestore_operator.settings import Placement, Placements
 from support import sparkoperator
 from support.apiserver import ApiServer
 from support.launches import launch, stream
@@ -18,13 +18,23 @@ SPARK = {
     "executor": {"instances": 3, "cores": 2, "memory": "4g"},
     "conf": {"spark.sql.shuffle.partitions": "16"},
 }
-EVERYTHING = SparkSettings(
-    image_pull_secrets=("registry",),
-    node_selector={"pool": "spark"},
-    tolerations=({"key": "spark", "operator": "Exists"},),
-    pod_labels={"team": "data"},
-    pod_annotations={"example.org/scrape": "false"},
-).model_dump(exclude_unset=True)
+APART = {"weight": 1, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname"}}
+EVERYTHING: dict[str, Any] = {
+    "image_pull_secrets": ("registry",),
+    "node_selector": {"pool": "spark"},
+    "tolerations": ({"key": "spark", "operator": "Exists"},),
+    "placement": Placements(
+        driver=Placement(node_selector={"disk": "hdd"}, priority_class_name="high", scheduler_name="spread"),
+        executor=Placement(
+            node_selector={"disk": "ssd"},
+            tolerations=({"key": "disk", "operator": "Exists"},),
+            affinity={"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [APART]}},
+        ),
+    ),
+    "scratch_storage_class": "fast",
+    "pod_labels": {"team": "data"},
+    "pod_annotations": {"example.org/scrape": "false"},
+}
 
 
 def _rendered(**settings: Any) -> dict[str, Any]:
@@ -39,6 +49,22 @@ def test_the_definition_takes_a_rendered_application_strictly_and_keeps_every_fi
         answer = apiserver.request("POST", f"{sparkoperator.path('default')}?fieldValidation=Strict&dryRun=All", wanted)
         assert answer.accepted, answer.body
         assert _contains(answer.body["spec"], wanted["spec"]) == []
+
+
+def test_drivers_and_executors_have_a_place_of_their_own_besides_the_shared_one() -> None:
+    parts = _rendered(**EVERYTHING)["spec"]
+    driver, executor = (parts[role]["template"]["spec"] for role in ("driver", "executor"))
+    assert (driver["nodeSelector"], executor["nodeSelector"]) == (
+        {"pool": "spark", "disk": "hdd"},
+        {"pool": "spark", "disk": "ssd"},
+    )
+    assert [one["key"] for one in executor["tolerations"]] == ["spark", "disk"]
+    assert (driver["priorityClassName"], driver["schedulerName"], "affinity" in driver) == ("high", "spread", False)
+    assert executor["affinity"]["podAntiAffinity"]
+    spills = [one for one in executor["volumes"] if "ephemeral" in one]
+    assert [one["name"] for one in spills] == ["spark-local-dir-1"]
+    claim = spills[0]["ephemeral"]["volumeClaimTemplate"]["spec"]
+    assert (claim["storageClassName"], claim["resources"]["requests"]["storage"]) == ("fast", "20Gi")
 
 
 def _contains(kept: Any, wanted: Any, path: str = "spec") -> list[str]:

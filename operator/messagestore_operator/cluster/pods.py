@@ -13,6 +13,7 @@ from messagestore_operator.cluster.backend import Launch
 from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.cluster.reports import DOCUMENT
 from messagestore_operator.names import DRIVER
+from messagestore_operator.settings import Placement, SparkSettings
 from messagestore_operator.translate import CertificateMount, SecretVariable
 
 EXECUTOR = "spark-kubernetes-executor"
@@ -29,7 +30,8 @@ GRACE_SECONDS = 30
 TERMINATION_MESSAGE = "/dev/termination-log"
 _USER = 185
 # Spark uses a volume with this prefix as its local folder, instead of one without a size limit.
-_WRITABLE = {"tmp": "/tmp", "work-dir": "/opt/spark/work-dir", "spark-local-dir-1": "/var/data/spark"}
+_SPILLS = "spark-local-dir-1"
+_WRITABLE = {"tmp": "/tmp", "work-dir": "/opt/spark/work-dir", _SPILLS: "/var/data/spark"}
 
 
 def _executors_from(launch: Launch) -> int:
@@ -59,18 +61,18 @@ def driver_template(launch: Launch) -> dict[str, Any]:
     }
     # A single file, so that the folder around it is free for certificates.
     container["volumeMounts"].append({"name": "run", "mountPath": DOCUMENT_FILE, "subPath": DOCUMENT, "readOnly": True})
-    template = _template(launch, container, [document], token=True)
+    template = _template(launch, launch.spark.placement.driver, container, [document], token=True)
     template["spec"]["terminationGracePeriodSeconds"] = GRACE_SECONDS
     return template
 
 
 def executor_template(launch: Launch) -> dict[str, Any]:
     """An executor's pod: it reaches storage as the driver does, and has no access to the API."""
-    return _template(launch, _container(EXECUTOR, launch, []), [], token=False)
+    return _template(launch, launch.spark.placement.executor, _container(EXECUTOR, launch, []), [], token=False)
 
 
 def _template(
-    launch: Launch, container: Mapping[str, Any], volumes: list[dict[str, Any]], *, token: bool
+    launch: Launch, placement: Placement, container: Mapping[str, Any], volumes: list[dict[str, Any]], *, token: bool
 ) -> dict[str, Any]:
     spark = launch.spark
     return {
@@ -90,13 +92,32 @@ def _template(
             "containers": [container],
             "volumes": [
                 *volumes,
-                *({"name": name, "emptyDir": {"sizeLimit": spark.scratch}} for name in _WRITABLE),
+                *(_scratch_volume(name, spark) for name in _WRITABLE),
                 *map(_certificate_volume, launch.run.access.certificates),
             ],
-            **({"nodeSelector": dict(spark.node_selector)} if spark.node_selector else {}),
-            **({"tolerations": list(spark.tolerations)} if spark.tolerations else {}),
+            **_placed(spark, placement),
         },
     }
+
+
+def _placed(spark: SparkSettings, placement: Placement) -> dict[str, Any]:
+    fields = {
+        **placement.to_dict(),
+        "nodeSelector": {**spark.node_selector, **placement.node_selector},
+        "tolerations": [*spark.tolerations, *placement.tolerations],
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def _scratch_volume(name: str, spark: SparkSettings) -> dict[str, Any]:
+    if name != _SPILLS or spark.scratch_storage_class is None:
+        return {"name": name, "emptyDir": {"sizeLimit": spark.scratch}}
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": spark.scratch_storage_class,
+        "resources": {"requests": {"storage": spark.scratch}},
+    }
+    return {"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
 
 
 def _container(name: str, launch: Launch, environment: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -14,6 +14,9 @@ from support.tenants import Tenants
 
 Pod = dict[str, Any]
 RUN = "orders-ingest-1"
+WEIGHTED = "spark.placement.executor.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
+ZONED = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
+AFFINITY = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": ZONED}]}}
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +25,11 @@ def values() -> tuple[str, ...]:
         "spark.nodeSelector.pool=batch",
         "spark.tolerations[0].key=batch,spark.tolerations[0].operator=Exists",
         "spark.batchScheduler=volcano,spark.batchSchedulerOptions.priorityClassName=batch",
+        "spark.placement.executor.nodeSelector.disk=ssd,spark.placement.executor.schedulerName=packing",
+        "spark.placement.executor.tolerations[0].key=disk,spark.placement.executor.tolerations[0].operator=Exists",
+        "spark.placement.executor.priorityClassName=low,spark.scratchStorageClass=fast",
+        f"{WEIGHTED}.weight=1,{WEIGHTED}.preference.matchExpressions[0].key=zone,"
+        f"{WEIGHTED}.preference.matchExpressions[0].operator=Exists",
     )
 
 
@@ -33,7 +41,7 @@ def _prepared(tenants: Tenants) -> None:
     bare = {**plain(), "spec": {"containers": [{"name": "a", "image": "a"}]}}
     eventually(lambda: create(tenants, bare).status == 422)
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
-    for name in ("batch", "urgent"):
+    for name in ("batch", "urgent", "low"):
         assert tenants.one.server.request("POST", classes, {"metadata": {"name": name}, "value": 1}).accepted
     runtime = {"metadata": {"name": "kata"}, "handler": "kata"}
     assert tenants.one.server.request("POST", "/apis/node.k8s.io/v1/runtimeclasses", runtime).accepted
@@ -93,6 +101,24 @@ def test_an_executor_may_have_what_the_settings_and_the_cluster_give_it(tenants:
     pod["spec"]["containers"][0]["lifecycle"] = stop
     answer = create(tenants, pod)
     assert answer.accepted, answer.body
+
+
+@pytest.mark.usefixtures("_prepared")
+def test_an_executor_may_have_the_place_that_the_settings_give_executors_alone(tenants: Tenants) -> None:
+    pod, claim = plain(), {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast"}
+    claim |= {"resources": {"requests": {"storage": "1Gi"}}}
+    pod["spec"] |= {
+        "nodeSelector": {"pool": "batch", "disk": "ssd"},
+        "tolerations": [{"key": "disk", "operator": "Exists"}],
+        "schedulerName": "packing",
+        "priorityClassName": "low",
+        "affinity": AFFINITY,
+    }
+    pod["spec"]["volumes"].append({"name": "spills", "ephemeral": {"volumeClaimTemplate": {"spec": claim}}})
+    answer = create(tenants, pod)
+    assert answer.accepted, answer.body
+    claim["storageClassName"] = "archive"
+    assert create(tenants, pod).status == 422
 
 
 @pytest.mark.usefixtures("_prepared")
@@ -219,7 +245,8 @@ SYSTEM = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", 
         (of_spec(schedulerName="other"), PLACE),
         (of_spec(priorityClassName="system-node-critical"), PLACE),
         (of_spec(priorityClassName="urgent"), PLACE),
-        (of_spec(affinity={"podAffinity": {}}), OTHER + "affinity"),
+        (of_spec(affinity={"podAffinity": {}}), PLACE),
+        (of_spec(affinity={**AFFINITY, "podAffinity": {}}), PLACE),
         (of_spec(topologySpreadConstraints=[SPREAD]), OTHER + "topologySpreadConstraints"),
         (of_spec(runtimeClassName="kata"), OTHER + "runtimeClassName"),
         (of_container(ports=[{"containerPort": 80, "hostPort": 80}]), NODE),
