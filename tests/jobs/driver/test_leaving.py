@@ -133,7 +133,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", few(KINDS, "replay", "purge that removes days", "maintenance", "deletion"))
+@pytest.mark.parametrize("kind", few(KINDS, "replay", "deletion"))
 def test_a_run_that_gets_sigterm_stops_at_its_next_commit_and_the_next_does_the_rest(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:

@@ -102,7 +102,7 @@ def site(made: Site, tmp_path: Path) -> Site:
     return copy
 
 
-@pytest.mark.parametrize("name", few(TABLES, "messages", "tombstones"))
+@pytest.mark.parametrize("name", few(TABLES, "messages"))
 def test_no_run_goes_on_without_a_table(site: Site, name: str) -> None:
     shutil.rmtree(site.store / name)
     assert all(f"{site.store}/{name} is missing" in words for words in site.refuses_all())

@@ -130,7 +130,7 @@ def test_what_is_refused_is_set_aside_and_the_others_go_on(spark: SparkSession, 
         assert sorted(endpoint.positions) == [n for n in ALL if n not in (3, 8)]
 
 
-@pytest.mark.parametrize("at", few(range(12), 4, 6))
+@pytest.mark.parametrize("at", few(range(12), 6))
 def test_killed_at_any_write_each_event_arrives_and_what_was_noted_is_not_repeated(
     spark: SparkSession, table: Table, at: int
 ) -> None:

@@ -56,7 +56,7 @@ KILLED_AT = [
 """A write, how often it has happened, and how many files are left."""
 
 
-@pytest.mark.parametrize(("name", "moment", "nth", "left"), few(KILLED_AT, KILLED_AT[1], KILLED_AT[3]))
+@pytest.mark.parametrize(("name", "moment", "nth", "left"), few(KILLED_AT, KILLED_AT[3]))
 def test_killed_anywhere_only_what_is_committed_goes_and_the_next_runs_end_it(
     stream: Stream, name: str, moment: str, nth: int, left: int
 ) -> None:

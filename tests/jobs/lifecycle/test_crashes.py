@@ -136,7 +136,7 @@ def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Begu
 CRASHES = [*((name, "before") for name in WRITES), ("expire", "after")]
 
 
-@pytest.mark.parametrize(("name", "moment"), few(CRASHES, ("lifecycle", "before"), ("expire", "before")))
+@pytest.mark.parametrize(("name", "moment"), few(CRASHES, ("expire", "before")))
 def test_cut_off_at_a_write_of_the_second_run(
     begun: Begun, name: str, moment: str, uninterrupted: tuple[Any, Counter[str]]
 ) -> None:

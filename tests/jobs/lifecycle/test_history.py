@@ -118,7 +118,7 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "moment"), few(POINTS, ("history", "after"), ("expire", "before")))
+@pytest.mark.parametrize(("name", "moment"), few(POINTS, ("history", "after")))
 def test_a_step_that_is_repeated_has_its_rows_once(stream: Updated, name: str, moment: str) -> None:
     stream.run()
     begin(stream)

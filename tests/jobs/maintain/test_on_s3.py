@@ -80,7 +80,7 @@ def test_a_store_on_s3_is_compacted_and_cleaned_and_goes_on(lake: Lake) -> None:
 WRITES = ["cluster-messages", "compact-files", "retention-heads", "vacuum-messages"]
 
 
-@pytest.mark.parametrize("name", few(WRITES, "cluster-messages", "vacuum-messages"))
+@pytest.mark.parametrize("name", few(WRITES, "cluster-messages"))
 def test_an_old_maintenance_is_refused_and_changes_nothing(lake: Lake, name: str) -> None:
     before = lake.told()
 

@@ -245,7 +245,7 @@ WRITES = (
 )
 
 
-@pytest.mark.parametrize("kind", few(WRITES, "cursor", "replay-frozen", "replay-manifest"))
+@pytest.mark.parametrize("kind", few(WRITES, "replay-frozen"))
 def test_killed_before_or_after_any_write_each_member_is_sent_once(
     spark: SparkSession, tmp_path: Path, table: Table, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

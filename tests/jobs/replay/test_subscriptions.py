@@ -369,7 +369,7 @@ WRITES = (
 )
 
 
-@pytest.mark.parametrize("kind", few(WRITES, "cursor", "replay-manifest", "audit-replay"))
+@pytest.mark.parametrize("kind", few(WRITES, "replay-manifest"))
 def test_killed_before_or_after_any_write_each_message_is_sent_once(
     spark: SparkSession, tmp_path: Path, table: Table, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
