@@ -16,7 +16,7 @@ from messagestore_operator.plugin.status import details, tree
 from support.resource_states import NOW, states
 
 RENEW = "RENEW_SNAPSHOTS"
-PICTURE = Path(__file__).parents[3] / "docs/images/status.svg"
+PICTURE = Path(__file__).parents[3] / "docs/pictures/status.svg"
 
 
 def picture() -> str:
