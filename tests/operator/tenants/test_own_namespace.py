@@ -33,10 +33,10 @@ def test_what_is_refused_is_told_on_the_resource_and_by_an_event(tenants: Tenant
     "path",
     [
         "/api/v1/namespaces/{own}/secrets",
-        "/api/v1/namespaces/{own}/pods",
-        "/api/v1/namespaces/{own}/configmaps",
+        "/api/v1/namespaces/{other}/pods",
+        "/api/v1/namespaces/{other}/configmaps",
         "/api/v1/namespaces/{own}/serviceaccounts",
-        "/apis/sparkoperator.k8s.io/v1beta2/namespaces/{own}/sparkapplications",
+        "/apis/sparkoperator.k8s.io/v1beta2/namespaces/{other}/sparkapplications",
         "/apis/messagestore.dev/v1alpha1/namespaces/{other}/messagestreams",
         "/apis/coordination.k8s.io/v1/namespaces/{operators}/leases",
     ],
