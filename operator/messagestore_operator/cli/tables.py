@@ -51,6 +51,14 @@ def print_table(
     typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()), err=err)
 
 
+def print_rows(headers: Iterable[str], rows: Sequence[Sequence[object]], nothing: str) -> None:
+    """Print rows below plain headers, or to stderr that there are none."""
+    if rows:
+        print_table([Column(one) for one in headers], rows)
+    else:
+        typer.echo(nothing, err=True)
+
+
 def shown(value: object) -> str:
     """A cell's text."""
     if value is None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
 from messagestore_operator.cli.output import Output, printed
-from messagestore_operator.cli.tables import Column, print_table
+from messagestore_operator.cli.tables import print_rows
 from messagestore_operator.kube.objects import at, name_of, namespace_of
 from messagestore_operator.plugin.arguments import MaybeStream
 from messagestore_operator.plugin.find import STREAM, find, plural_of
@@ -30,11 +28,8 @@ def dead_letters(
     listed = [one for document in found for one in counted(document)]
     if printed(output, listed, "deadLetters"):
         return
-    if not listed:
-        typer.echo("no dead letters", err=True)
-        return
     columns = ("NAMESPACE", "STREAM", "REASON", "COUNT", "SOURCE")
-    print_table([Column(one) for one in columns], [tuple(one.values()) for one in listed])
+    print_rows(columns, [tuple(one.values()) for one in listed], "no dead letters")
 
 
 def counted(document: Document) -> list[dict[str, Any]]:

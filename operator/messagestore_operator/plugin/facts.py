@@ -83,11 +83,12 @@ def runs(document: Document) -> list[Run]:
     """The runs that a resource lists: current ones first, then ended ones, the newest first, each once."""
     found = list(_runs(document))
     once = {one.run: one for one in reversed(found)}
-    ended = sorted((one for one in once.values() if not one.current), key=_end, reverse=True)
+    ended = sorted((one for one in once.values() if not one.current), key=end_of, reverse=True)
     return [*(one for one in once.values() if one.current), *ended]
 
 
-def _end(run: Run) -> str:
+def end_of(run: Run) -> str:
+    """When a run ended, or else began; empty before."""
     return run.finished_at or run.started_at or ""
 
 

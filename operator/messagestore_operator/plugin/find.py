@@ -50,6 +50,32 @@ def find(kubectl: Kubectl, kind: str, name: str) -> Document:
     raise missing(kind, name, kubectl.current_namespace(), there)
 
 
+def wanted_kind(kind: str | None, name: str | None) -> str | None:
+    """The kind that a person wants to see; None: all.
+
+    Raises:
+        UserError: there is no such kind, or a name comes without one.
+    """
+    wanted = None if kind in (None, "all") else kind_of(str(kind))
+    if wanted is None and name is not None:
+        raise UserError("with a name, also give its kind: stream, policy or replay", BAD_INPUT)
+    return wanted
+
+
+def named(kubectl: Kubectl, there: Iterable[Document], kind: str | None, name: str | None) -> list[Document]:
+    """Those of the resources that have a kind and a name, if these are given.
+
+    Raises:
+        UserError: none has the name.
+    """
+    of_kind = [one for one in there if kind in (None, one["kind"])]
+    found = [one for one in of_kind if name in (None, one["metadata"]["name"])]
+    if not found and name is not None:
+        names = [str(one["metadata"]["name"]) for one in of_kind]
+        raise missing(str(kind), name, kubectl.current_namespace(), names)
+    return found
+
+
 def missing(kind: str, name: str, namespace: str, there: Iterable[str]) -> UserError:
     """What to say of a name that no resource has."""
     return UserError(f'no such {NOUNS[kind]} "{name}" in namespace {namespace}{_meant(name, there)}')

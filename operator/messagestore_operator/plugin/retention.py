@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import typer
-
 from messagestore_operator.cli.output import Output, printed
-from messagestore_operator.cli.tables import Column, print_table
+from messagestore_operator.cli.tables import Column, print_rows, print_table
 from messagestore_operator.kube.objects import at, name_of, namespace_of, time_of
 from messagestore_operator.plugin.arguments import MaybeStream, PolicyName
 from messagestore_operator.plugin.find import POLICY, STREAM, find, plural_of
@@ -42,11 +40,9 @@ def preview(
 
 def previews(document: Document) -> list[dict[str, Any]]:
     """The previews of a policy, one for each stream, as its status has them."""
-    places = at(document, "status", "streams") or []
-    waits = [bool(one.get("awaitingApproval")) for one in places]
     return [
-        {"stream": one["name"], "awaitingApproval": waiting, **one["preview"]}
-        for one, waiting in zip(places, waits, strict=True)
+        {"stream": one["name"], "awaitingApproval": bool(one.get("awaitingApproval")), **one["preview"]}
+        for one in at(document, "status", "streams") or []
         if one.get("preview")
     ]
 
@@ -75,11 +71,8 @@ def holds(
     listed = [one for document in found for one in holds_of(document, datetime.now(UTC))]
     if printed(output, listed, "holds"):
         return
-    if not listed:
-        typer.echo("no holds", err=True)
-        return
     columns = ("NAMESPACE", "STREAM", "HOLD", "STATE", "UNTIL", "COVERS")
-    print_table([Column(one) for one in columns], [_cells(one) for one in listed])
+    print_rows(columns, [_cells(one) for one in listed], "no holds")
 
 
 def holds_of(document: Document, now: datetime) -> list[dict[str, Any]]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
 from messagestore_operator.cli.output import Output, document_of, echo, printed
-from messagestore_operator.cli.tables import Column, print_table
+from messagestore_operator.cli.tables import print_rows
 from messagestore_operator.kube.objects import name_of
 from messagestore_operator.names import DRIVER, DRIVER_ENDING
 from messagestore_operator.plugin.arguments import Kind, MaybeKind, MaybeName, Name
-from messagestore_operator.plugin.facts import Run, runs
-from messagestore_operator.plugin.find import ALL, NOUNS, find, kind_of, missing
+from messagestore_operator.plugin.facts import Run, end_of, runs
+from messagestore_operator.plugin.find import ALL, NOUNS, find, kind_of, named, wanted_kind
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
 from messagestore_operator.plugin.options import Everywhere, OutputOption, UserError, reaching
 from messagestore_operator.plugin.words import ago, size
@@ -39,7 +38,7 @@ def list_runs(
     now = datetime.now(UTC)
     columns = ("RUN", "OF", "TASK", "STATE", "STARTED", "SECONDS", "REASON", "MESSAGE")
     rows = [(*_names(run), run.task, run.state, *_times(run, now), run.reason, run.message) for run in listed]
-    _print(columns, rows, "no runs")
+    print_rows(columns, rows, "no runs")
 
 
 @reaching
@@ -101,7 +100,7 @@ def cost(
         )
         for row in rows
     ]
-    _print(columns, cells, "no resources")
+    print_rows(columns, cells, "no resources")
 
 
 def used(document: Document, price: float) -> dict[str, Any]:
@@ -126,18 +125,12 @@ def used(document: Document, price: float) -> dict[str, Any]:
 
 def _chosen(kubectl: Kubectl, kind: str | None, name: str | None) -> list[Document]:
     """The resources of a kind and a name, or all."""
-    wanted = None if kind in (None, "all") else kind_of(str(kind))
-    there = [one for one in kubectl.items(ALL) if wanted in (None, one["kind"])]
-    if name is None:
-        return there
-    chosen = [one for one in there if name_of(one) == name]
-    if not chosen:
-        raise missing(str(wanted), name, kubectl.current_namespace(), map(name_of, there))
-    return chosen
+    wanted = wanted_kind(kind, name)
+    return named(kubectl, kubectl.items(ALL), wanted, name)
 
 
 def _newest(run: Run) -> tuple[bool, str]:
-    return run.current, run.finished_at or run.started_at or ""
+    return run.current, end_of(run)
 
 
 def _names(run: Run) -> tuple[str, str]:
@@ -159,10 +152,3 @@ def _has_driver(run: Run) -> bool:
 
 def _word(flag: bool) -> str:
     return str(flag).lower()
-
-
-def _print(columns: Iterable[str], rows: Sequence[tuple[object, ...]], nothing: str) -> None:
-    if rows:
-        print_table([Column(one) for one in columns], rows)
-    else:
-        typer.echo(nothing, err=True)

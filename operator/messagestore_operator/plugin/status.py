@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from messagestore_operator.cli.output import Output, document_of, printed
-from messagestore_operator.cli.tables import Column, print_table
+from messagestore_operator.cli.tables import print_rows
 from messagestore_operator.kube.objects import at, name_of, namespace_of
 from messagestore_operator.plugin import leases
 from messagestore_operator.plugin.arguments import MaybeKind, MaybeName
 from messagestore_operator.plugin.facts import Run, conditions, failing, ready, runs
-from messagestore_operator.plugin.find import ALL, POLICY, STREAM, kind_of, missing
+from messagestore_operator.plugin.find import ALL, POLICY, STREAM, named, wanted_kind
 from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import (
     BAD_INPUT,
@@ -46,24 +46,18 @@ def status(
 
     Without a name: all resources, those that need somebody first.
     """
-    wanted = None if kind in (None, "all") else kind_of(str(kind))
-    if wanted is None and name is not None:
-        raise UserError("with a name, also give its kind: stream, policy or replay", BAD_INPUT)
+    wanted = wanted_kind(kind, name)
     there = kubectl.items(ALL)
     now = datetime.now(UTC)
+    found = named(kubectl, there, wanted, name)
     if name is None:
-        found = [one for one in there if wanted in (None, one["kind"])]
         if not printed(output, [summary(one) for one in found], "resources"):
             print_overview(found, now, wide=output is Output.WIDE)
         return
-    of_kind = [one for one in there if one["kind"] == wanted]
-    named = [one for one in of_kind if name_of(one) == name]
-    if not named:
-        raise missing(str(wanted), name, kubectl.current_namespace(), map(name_of, of_kind))
-    if len(named) > 1:
-        places = ", ".join(sorted(map(namespace_of, named)))
+    if len(found) > 1:
+        places = ", ".join(sorted(map(namespace_of, found)))
         raise UserError(f"{name} is in several namespaces, choose by -n: {places}", BAD_INPUT)
-    (document,) = named
+    (document,) = found
     shown = details(document, there, leases.read(kubectl, operator_namespace))
     if not printed(output, shown):
         print_tree(tree(document, shown, now))
@@ -122,9 +116,6 @@ def _meaning(reason: str) -> dict[str, str]:
 
 def print_overview(found: list[Document], now: datetime, *, wide: bool) -> None:
     """A row for each resource, those that need somebody first."""
-    if not found:
-        typer.echo("no resources", err=True)
-        return
     rows = []
     for one in sorted(found, key=lambda one: (not failing(one), namespace_of(one), one["kind"], name_of(one))):
         state = ready(one)
@@ -141,7 +132,7 @@ def print_overview(found: list[Document], now: datetime, *, wide: bool) -> None:
             )
         )
     names = ["RESOURCE", "READY", "PHASE", "REASON", "SINCE", "MESSAGE"]
-    print_table([Column(one) for one in (["NAMESPACE"] if _several(found) else []) + names], rows)
+    print_rows((["NAMESPACE"] if _several(found) else []) + names, rows, "no resources")
 
 
 def _several(found: list[Document]) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from messagestore_operator.plugin import leases
 from messagestore_operator.plugin.dead_letters import counted
 from messagestore_operator.plugin.facts import failing, ready, runs
-from messagestore_operator.plugin.find import kind_of, missing
+from messagestore_operator.plugin.find import STREAM, kind_of, missing, wanted_kind
 from messagestore_operator.plugin.kubectl import error_of
 from messagestore_operator.plugin.options import UserError
 from messagestore_operator.plugin.retention import holds_of, previews
@@ -237,3 +237,9 @@ def test_a_narrow_terminal_gets_whole_words_in_colours(
     assert printed != screen.getvalue()
     assert all(len(line) <= 40 for line in printed.splitlines())
     assert "AwaitingApproval" in printed
+
+
+def test_a_name_without_its_kind_is_asked_for_it_in_each_command() -> None:
+    assert (wanted_kind("streams", "orders"), wanted_kind("all", None), wanted_kind(None, None)) == (STREAM, None, None)
+    with pytest.raises(UserError, match="also give its kind"):
+        wanted_kind("all", "orders")
