@@ -96,6 +96,11 @@ class SparkSettings(Model):
         default=Quantity("20Gi"),
         description="Maximum size of each of a pod's own folders: /tmp, working directory, Spark's spills.",
     )
+    scratch_request: Quantity = Field(
+        default=Quantity("1Gi"),
+        description="What a pod requests of its node's disk (ephemeral-storage). Its limit is what its folders there "
+        "may hold together, and 1Gi for its logs.",
+    )
     scratch_storage_class: Name | None = Field(
         default=None,
         description="StorageClass of a volume for Spark's spills, which ends with its pod. If absent, the node's disk.",

@@ -24,7 +24,7 @@ ON = {
 DIGEST = "sha256:" + "2" * 64
 OTHER: dict[str, Any] = {
     **dict.fromkeys(("image.digest", "spark.image.digest"), DIGEST),
-    **dict.fromkeys(("spark.scratch", "spark.executorsFrom"), "7Mi"),
+    **dict.fromkeys(("spark.scratch", "spark.scratchRequest", "spark.executorsFrom"), "7Mi"),
     **dict.fromkeys(("tenancy.sizes.driver.memory", "tenancy.sizes.executor.memory"), "64g"),
     "runs.windows": [{"cron": "0 1 * * *", "duration": "PT1H"}],
     "tenancy.storage.prefixes": {"*": ["s3a://other"]},

@@ -63,8 +63,8 @@ def executor_pod(launch: Launch) -> dict[str, Any]:
                     ],
                     "ports": [{"containerPort": 7079, "name": "blockmanager"}],
                     "resources": {
-                        "limits": {"memory": "1408Mi"},
-                        "requests": {"memory": "1408Mi", "cpu": "1"},
+                        "limits": {**container["resources"]["limits"], "memory": "1408Mi"},
+                        "requests": {**container["resources"]["requests"], "memory": "1408Mi", "cpu": "1"},
                     },
                 }
             ],

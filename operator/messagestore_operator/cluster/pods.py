@@ -31,6 +31,8 @@ TERMINATION_MESSAGE = "/dev/termination-log"
 _USER = 185
 # Spark uses a volume with this prefix as its local folder, instead of one without a size limit.
 _SPILLS = "spark-local-dir-1"
+_LOGS = 1 << 30
+"""Bytes of the node's disk for a pod's logs."""
 _WRITABLE = {"tmp": "/tmp", "work-dir": "/opt/spark/work-dir", _SPILLS: "/var/data/spark"}
 
 
@@ -120,11 +122,20 @@ def _scratch_volume(name: str, spark: SparkSettings) -> dict[str, Any]:
     return {"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
 
 
+def _disk(spark: SparkSettings) -> dict[str, Any]:
+    """What a container takes of its node's disk. Spark adds CPU and memory."""
+    folders = sum("emptyDir" in _scratch_volume(name, spark) for name in _WRITABLE)
+    limit = folders * spark.scratch.bytes + _LOGS
+    request = min(spark.scratch_request.bytes, limit)
+    return {"requests": {"ephemeral-storage": str(request)}, "limits": {"ephemeral-storage": str(limit)}}
+
+
 def _container(name: str, launch: Launch, environment: Iterable[dict[str, Any]]) -> dict[str, Any]:
     run = launch.run
     return {
         "name": name,
         "env": [*environment, *map(_secret_variable, dict.fromkeys((*run.access.variables, *run.variables)))],
+        "resources": _disk(launch.spark),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},

@@ -109,6 +109,24 @@ def test_what_a_pod_writes_beside_the_store_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "request_", "limit"),
+    [
+        ({}, 1 << 30, 61 << 30),
+        ({"scratch": Quantity("5Gi"), "scratch_request": Quantity("2Gi")}, 2 << 30, 16 << 30),
+        ({"scratch": Quantity("5Gi"), "scratch_storage_class": "fast"}, 1 << 30, 11 << 30),
+        ({"scratch": Quantity("1Mi"), "scratch_request": Quantity("7Gi")}, 1027 << 20, 1027 << 20),
+    ],
+)
+def test_a_pods_disk_is_requested_and_limited_by_what_its_folders_there_may_hold(
+    settings: dict[str, Any], request_: int, limit: int
+) -> None:
+    spec = _spec(**settings)
+    for role in ("driver", "executor"):
+        disk = {part: int(of["ephemeral-storage"]) for part, of in _container(spec, role)["resources"].items()}
+        assert disk == {"requests": request_, "limits": limit}
+
+
+@pytest.mark.parametrize(
     ("settings", "bytes_"),
     [
         ({}, 64 << 20),
