@@ -36,6 +36,8 @@ OTHER: dict[str, Any] = {
     "metrics.prometheusRule.alerts": {"StreamStalled": {"severity": "page", "for": "7m"}},
     "networkPolicy.apiServerPorts": [7443],
     "driver.serviceAccount.namespaceAnnotations": {"billing": {"example.org/role": "other"}},
+    "test.uri": "s3a://other",
+    "test.storage": {"credentialsSecretRef": {"name": "other"}},
 }
 """Values that the type of a value alone would not suggest."""
 BESIDE: dict[str, dict[str, Any]] = {

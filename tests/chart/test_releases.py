@@ -132,8 +132,11 @@ def test_the_notes_say_what_is_left_to_do(apiserver: ApiServer, release: list[st
     said = _notes(release)
     assert "no SparkApplication kind" in said
     assert "create serviceaccount" not in said
+    assert "`helm test` has nothing to test: test.uri names no folder" in said
     assert "deletes all MessageStreams" in _notes(release, "--set", "crds.keep=false")
     assert "apply crds/" in _notes(release, "--set", "crds.enabled=false")
+    tested = _notes(release, "--set", "test.uri=s3a://lake,test.storage.credentialsSecretRef.name=lake-credentials")
+    assert f"helm test {RELEASE}" in tested
     identity = ("--set", "tenancy.storage.requireCredentials=false")
     assert "all that the identity of the runs' pods can" in _notes(release, *identity)
     assert "all that the identity" not in said + _notes(

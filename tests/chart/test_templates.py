@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from messagestore_core.addresses import METADATA
-from messagestore_operator.api import crd
+from messagestore_operator.api import crd, parse_resource
 from messagestore_operator.api.kinds import KINDS
 from messagestore_operator.cluster.labels import run_labels
 from messagestore_operator.decide.snapshot import RunRef
@@ -118,6 +118,8 @@ REFUSED = [
     ("metrics.port=70000", "'/metrics/port': maximum"),
     (r"commonLabels.helm\.sh/chart=mine", "'/commonLabels/helm.sh~1chart': false schema"),
     ("podDisruptionBudget.maxUnavailable=none", "'/podDisruptionBudget/maxUnavailable'"),
+    ("test.uri=file:///tmp", "'/test/uri'"),
+    ("test.uri=s3a://lake/test/", "'/test/uri'"),
 ]
 
 
@@ -135,13 +137,18 @@ UNWORKABLE = [
     ("tenancy.sizes.driver.memory=1023m", "spark.driver.memory: 1g is more than 1023m"),
     ("replicas=3,leader.enabled=false", "'/replicas': maximum: got 3, want 1"),
     ("leader.enabled=false", "'/replicas': maximum: got 2, want 1"),
+    ("test.uri=s3a://lake", "test.storage.credentialsSecretRef.name must name a Secret"),
+    (
+        "test.uri=s3a://lake,test.storage.credentialsSecretRef.name=a,test.namespace=a,watch.namespaces={b}",
+        "test.namespace is a, which is none of watch.namespaces",
+    ),
     ("image.repository=", "image.repository must name the repository that you pushed the image to"),
     ("spark.image.repository=", "spark.image.repository must name the repository that you pushed the image to"),
 ]
 
 
 @pytest.mark.parametrize(("value", "complaint"), UNWORKABLE)
-def test_values_with_which_the_operator_would_not_start_are_refused(value: str, complaint: str) -> None:
+def test_values_with_which_the_operator_or_the_test_would_not_start_are_refused(value: str, complaint: str) -> None:
     with pytest.raises(HelmError, match=re.escape(complaint)):
         template("--set", value)
 
@@ -332,3 +339,31 @@ def test_a_network_policy_of_runs_is_about_every_pod_of_a_run_and_no_other() -> 
         address for to in policy["spec"]["egress"][2]["to"] for address in to.get("ipBlock", {}).get("except", [])
     ]
     assert {"169.254.0.0/16", "fe80::/10", *map(str, METADATA)} == set(blocked)
+
+
+TEST = "test.uri=s3a://lake/test,test.storage.credentialsSecretRef.name=lake-credentials"
+
+
+@pytest.mark.parametrize(
+    ("values", "namespace"),
+    [((), NAMESPACE), (("watch.namespaces={billing,shipping}",), "billing"), (("test.namespace=other",), "other")],
+)
+def test_helm_tests_pod_runs_where_streams_are_served(values: tuple[str, ...], namespace: str) -> None:
+    found = _test_objects("--set", ",".join([TEST, *values]))
+    assert {one["kind"]: one["metadata"]["namespace"] for one in found} == dict.fromkeys(
+        ("ServiceAccount", "Role", "RoleBinding", "Pod"), namespace
+    )
+    (steps,) = found[-1]["spec"]["containers"][0]["args"]
+    resources = [one for step in json.loads(steps) for one in step["resources"]]
+    assert {one["metadata"]["namespace"] for one in resources} == {namespace}
+    for one in resources:
+        parse_resource(one)
+
+
+def test_without_a_bucket_there_is_no_test() -> None:
+    assert _test_objects() == []
+
+
+def _test_objects(*arguments: str) -> list[dict[str, Any]]:
+    annotated = [(one, one["metadata"].get("annotations") or {}) for one in rendered(*arguments)]
+    return [one for one, annotations in annotated if annotations.get("helm.sh/hook") == "test"]

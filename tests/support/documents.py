@@ -90,7 +90,10 @@ RUN_IN_CLUSTER: dict[str, tuple[str, ...]] = {
 NOT_RUN: dict[str, dict[str, str]] = {
     "README.md": {"Try it": LONG, "Run it on Kubernetes": IMAGES},
     "docs/cluster.md": {"A cluster to try and test with": IMAGES, "By hand": "needs the cluster, and only looks at it"},
-    "docs/install.md": {"Get the images": IMAGES},
+    "docs/install.md": {
+        "Get the images": IMAGES,
+        "Test the installation": "needs the reader's own bucket; tests/operator/test_helm_test.py runs its pod's part",
+    },
     "docs/kafka.md": {
         "Consumer groups": "needs the reader's own brokers; tests/jobs/kafka/test_offsets_command.py runs the command"
     },
