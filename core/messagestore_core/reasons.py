@@ -31,7 +31,7 @@ class DeadLetterReason(StrEnum):
     MISSING_FIELD = (
         "MissingField",
         "`messageId`, the stream's name or a field under `envelope.required` is absent or null; of a CloudEvent "
-        "`specversion`, `id`, `source` or `type`. Or a document has none of the arrays of `recordsPath`, or a "
+        "`specversion`, `id`, `source` or `type`. Or a document has none of the arrays of `recordsPaths`, or a "
         "record nothing where `envelope.unwrap` looks.",
         "Correct the sender, or `envelope`.",
     )

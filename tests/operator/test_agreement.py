@@ -232,7 +232,7 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     ),
     (stream_of_shapes(), "spec.source.files.format", "JSONLines"),
     (stream_of_shapes(), "spec.lifecycle.source.files.format", "JSONLines"),
-    (stream_of_shapes(), "spec.lifecycle.source.files.readAgain", 1),
+    (stream_of_shapes(), "spec.lifecycle.source.files.rereadNonce", 1),
     (stream_of_text(), "spec.envelope.unwrap", [{"path": "$.a"}]),
     (stream_of_text(), "spec.envelope", {"format": "Native"}),
     (stream_from_files(), "spec.spark.conf", {"spark.driver.extraJavaOptions": "-Dx=y"}),
@@ -268,15 +268,15 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (replay_to_files(), "spec.destination.stream", {"name": "other"}),
     (replay_to_files(), "spec.destination", {"stream": {"name": "invoices"}}),
     (stream_from_kafka(), "spec.lifecycle.source.kafka.keepRecord", True),
-    (stream_from_kafka(), "spec.lifecycle.source.kafka.keepGroups", ["billing"]),
+    (stream_from_kafka(), "spec.lifecycle.source.kafka.keepGroupOffsets", ["billing"]),
     (stream_from_kafka(), "spec.source.kafka.keepRecord", False),
     (subscriptions()[0], "spec.destination.envelope", "CloudEventsBinary"),
     (_sent_as_it_came(), "spec.mark", {"headers": {"a": "b"}}),
     (_sent_as_it_came(), "spec.select", {"dueForRetry": True}),
     (_sent_as_it_came(), "spec.order", "None"),
     (_sent_on_as_it_came(), "spec.trigger", {"continuous": {}}),
-    (_sent_on_as_it_came(), "spec.destination.kafka.create", True),
-    (replay_to_kafka(), "spec.destination.kafka.create", True),
+    (_sent_on_as_it_came(), "spec.destination.kafka.createTopic", True),
+    (replay_to_kafka(), "spec.destination.kafka.createTopic", True),
     (replay_to_files(), "spec.destination.envelope", "CloudEvents"),
     (redeliveries()[0], "spec.destination.envelope", "CloudEvents"),
     (subscriptions()[0], "spec.destination", {"stream": {"name": "other"}, "envelope": "CloudEvents"}),
@@ -350,7 +350,7 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
 ]
 
 REFUSED_BY_SEVERAL: list[tuple[Document, str, Any]] = [
-    (replay_by_routes(), "spec.destinations.0.kafka.create", True),
+    (replay_by_routes(), "spec.destinations.0.kafka.createTopic", True),
 ]
 """Also by a rule about all destinations, which a model checks only if each is valid by itself."""
 
@@ -422,7 +422,7 @@ ALLOWED_UPDATES: list[tuple[Document, str, Any]] = [
     (subscriptions()[0], "spec.mark", {"headers": {"a": "{job}"}}),
     (subscriptions()[0], "spec.onFailed", "Continue"),
     (subscriptions()[0], "spec.destination.files.storage", {"endpoint": "https://s3.example.org"}),
-    (replay_to_http(), "spec.destination.http.inFlight", 2),
+    (replay_to_http(), "spec.destination.http.maxInFlight", 2),
     (replay_to_http(), "spec.destination.http.headerSecretRef", ...),
     (replay_to_http(), "spec.destination.http.delivery", {"retry": 1}),
     (replay_by_routes(), "spec.destinations.0.where", "headers['region'] = 'us'"),

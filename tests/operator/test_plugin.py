@@ -143,7 +143,7 @@ def job(plugin: Plugin) -> Iterator[str]:
     """A subscription with two destinations, which the test may change."""
     files = [{"name": one, "files": {"uri": f"s3a://out/{one}"}} for one in ("eu", "us")]
     given = {"start": {"at": "Beginning"}, "trigger": {"manual": {}}, "destinations": files, "destination": None}
-    plugin.make("ReplayJob", "relay", {"lastReset": "Now"}, **given)
+    plugin.make("ReplayJob", "relay", {"lastHandledReset": "Now"}, **given)
     yield "relay"
     plugin.server.request("DELETE", plugin.path("ReplayJob", "relay"))
 

@@ -183,7 +183,7 @@ def stream_from_files() -> Document:
                     "maxBytesPerBatch": "1Gi",
                     "afterIngest": "Archive",
                     "format": "JSONLines",
-                    "lastLineAfter": "PT5M",
+                    "lastLineTimeout": "PT5M",
                     "archiveUri": "s3a://landing/statuses-taken-in",
                 }
             },
@@ -227,7 +227,7 @@ def _stream_status() -> Document:
             "timedOut": 1,
             "expired": 1,
             "unfinished": {"received": 4, "processing": 2, "failed": 1},
-            "lag": "1 file",
+            "lagSummary": "1 file",
         },
         "currentRun": _CURRENT_RUN,
         "lastRun": _STREAM_RUN,
@@ -239,11 +239,17 @@ def _stream_status() -> Document:
             "commitSeconds": 2.75,
             "waitedSeconds": 61.5,
         },
-        "lastingFailure": {"reason": "StorageDenied", "since": TIME, "tries": 2},
+        "lastingFailure": {"reason": "StorageDenied", "since": TIME, "attempts": 2},
         "nextRunTime": LATER,
         "lastScheduleTime": TIME,
-        "lastRequest": "once-more",
-        "maintenance": {"at": TIME, "tableVersion": 2, "smallFiles": 1, "lastRun": _FINISHED_RUN, "asked": 1},
+        "lastHandledRequest": "once-more",
+        "maintenance": {
+            "at": TIME,
+            "tableVersion": 2,
+            "smallFiles": 1,
+            "lastRun": _FINISHED_RUN,
+            "requestedVersion": 1,
+        },
         "recentRuns": [_STREAM_RUN],
     }
 
@@ -255,7 +261,7 @@ def stream_from_kafka() -> Document:
         "topics": ["payments"],
         "startingOffsets": "Latest",
         "keepRecord": True,
-        "keepGroups": ["billing", "reports-*"],
+        "keepGroupOffsets": ["billing", "reports-*"],
         "maxRecordsPerBatch": 1000,
         "security": _SECURITY,
     }
@@ -275,7 +281,7 @@ def stream_from_kafka() -> Document:
         "source": {"kafka": kafka},
         "trigger": {"continuous": {"batchInterval": "PT30S"}},
         "envelope": {"format": "Custom", "fields": fields},
-        "throttle": {"messagesPerSecond": 20_000},
+        "rateLimit": {"messagesPerSecond": 20_000},
         "lifecycle": {"source": {"kafka": by_pattern}},
     }
     loss = {"records": 4, "at": TIME, "topic": "payments", "partition": 0, "start": 3, "end": 7, "reason": "Retention"}
@@ -287,7 +293,7 @@ def stream_of_text() -> Document:
     lines = {"uri": "file:///data/landing", "format": "Text"}
     spec: Document = {
         "table": {"uri": "file:///data/lines"},
-        "source": {"files": {**lines, "maxBytesPerBatch": "1048576", "lastLineAfter": "PT10S"}},
+        "source": {"files": {**lines, "maxBytesPerBatch": "1048576", "lastLineTimeout": "PT10S"}},
         "trigger": {"interval": "PT5M"},
         "envelope": {"format": "Custom", "fields": {"category": {"value": "line"}, "payload": {"path": "$"}}},
     }
@@ -298,11 +304,11 @@ def stream_of_shapes() -> Document:
     """A stream with the fields for files and records that others write in their own way."""
     files = {
         "format": "JSON",
-        "recordsPath": ["$.Records", "$['re cords']", "$"],
+        "recordsPaths": ["$.Records", "$['re cords']", "$"],
         "include": ["dt=*/**/*.json", "now/?.json"],
         "exclude": ["**/_*", "**/*.manifest.json"],
     }
-    again = {"readAgain": 2}
+    again = {"rereadNonce": 2}
     fields: Document = {
         "messageId": {"path": "$.id"},
         "category": {"value": "change"},
@@ -397,7 +403,7 @@ def _policy_status() -> Document:
         "erasedAt": TIME,
         "eraseDueBy": LATER,
         "tombstonesVersion": 2,
-        "notErased": ["archives"],
+        "possibleCopies": ["archives"],
     }
     stream: Document = {
         "name": "invoices",
@@ -408,7 +414,7 @@ def _policy_status() -> Document:
         "lastRun": _FINISHED_RUN,
         "error": _ERROR,
         "awaitingApproval": True,
-        "lastingFailure": {"reason": "StorageDenied", "since": TIME, "tries": 2},
+        "lastingFailure": {"reason": "StorageDenied", "since": TIME, "attempts": 2},
         "round": 3,
     }
     return {
@@ -423,7 +429,7 @@ def _policy_status() -> Document:
         "lastPurgeTime": TIME,
         "nextRunTime": LATER,
         "lastScheduleTime": TIME,
-        "lastRequest": "once-more",
+        "lastHandledRequest": "once-more",
         "round": 4,
     }
 
@@ -537,9 +543,9 @@ def _replay_status() -> Document:
     return {
         "nextRunTime": LATER,
         "lastScheduleTime": TIME,
-        "lastRequest": "once more",
+        "lastHandledRequest": "once more",
         "round": 2,
-        "redelivered": 12,
+        "replayedTotal": 12,
         "destinations": [
             {
                 "name": "audit",
@@ -557,15 +563,15 @@ def _replay_status() -> Document:
                     "reason": "TopicMissing",
                     "message": "there is no topic",
                     "since": TIME,
-                    "lastTry": LATER,
-                    "tries": 2,
+                    "lastAttemptTime": LATER,
+                    "attempts": 2,
                     "generation": 1,
-                    "requested": True,
+                    "retryRequested": True,
                 },
                 "conditions": [_CONDITION],
             }
         ],
-        "lastReset": "Beginning",
+        "lastHandledReset": "Beginning",
         "recentRuns": [_FINISHED_RUN],
         "observedGeneration": 1,
         "conditions": [_CONDITION],
@@ -603,7 +609,7 @@ def _replay_status() -> Document:
         "currentRun": _CURRENT_RUN,
         "lastRun": _FINISHED_RUN,
         "attempts": 1,
-        "lastingFailure": {"reason": "StorageDenied", "since": TIME, "tries": 2},
+        "lastingFailure": {"reason": "StorageDenied", "since": TIME, "attempts": 2},
         "failures": 1,
         "error": _ERROR,
         "startedAt": TIME,
@@ -625,7 +631,7 @@ def replay_with_tokens() -> Document:
     document = replay_to_kafka()
     document["metadata"]["name"] = "invoices-with-tokens"
     document["spec"]["destination"]["envelope"] = "Original"
-    document["spec"]["destination"]["kafka"] |= {"create": True, "security": deepcopy(_BY_TOKEN)}
+    document["spec"]["destination"]["kafka"] |= {"createTopic": True, "security": deepcopy(_BY_TOKEN)}
     return document
 
 
@@ -634,14 +640,14 @@ def replay_to_http() -> Document:
     delivery: Document = {
         "retry": 3,
         "backoffDelay": "PT2S",
-        "backoffMax": "PT2M",
+        "maxBackoff": "PT2M",
         "timeout": "PT10S",
         "retryAfterMax": "PT1M",
         "deadLetter": {"files": {"uri": "s3a://refused/invoices", "storage": _STORAGE}},
     }
     http: Document = {
         "url": "https://events.example.org:8443/invoices?source=store",
-        "inFlight": 4,
+        "maxInFlight": 4,
         "delivery": delivery,
         "headerSecretRef": {"name": "events-token", "key": "token", "header": "Authorization"},
         "caSecretRef": {"name": "events-ca", "key": "ca.pem"},

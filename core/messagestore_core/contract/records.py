@@ -32,7 +32,7 @@ class ValueMapping(ContractModel):
         alias="in",
         exclude_if=lambda where: where is None,
         description="What path is in. Record has the fields, and counts if this is absent; Outer is around it, as "
-        "unwrap found it; Document is around the array of recordsPath, and its value has at most 1,024 bytes of JSON.",
+        "unwrap found it; Document is around the array of recordsPaths, and its value has at most 1,024 bytes of JSON.",
     )
     level: Annotated[Integer, Field(ge=1, le=3)] | None = Field(
         default=None,

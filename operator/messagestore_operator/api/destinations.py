@@ -66,7 +66,7 @@ class KafkaDestination(Model):
         "otherwise; without one, this destination stops there.",
     )
     key: run_document.RecordKey = Field(default="streamName", description="The field that becomes the record's key.")
-    create: Flag = Field(
+    create_topic: Flag = Field(
         default=False,
         description="If true, and there is no such topic, it is made with the partitions and the configuration of the "
         "one that the records came from, as its stream has noted them. Only with envelope Original, and without "
@@ -103,7 +103,7 @@ class HttpDelivery(Model):
     backoff_delay: Duration = Field(
         default=Duration("PT1S"), description="Wait before the first retry. It doubles with each retry."
     )
-    backoff_max: Duration = Field(default=Duration("PT1M"), description="Longest wait before a retry.")
+    max_backoff: Duration = Field(default=Duration("PT1M"), description="Longest wait before a retry.")
     timeout: Duration = Field(
         default=Duration("PT30S"), description="How long the connection, and each part of an answer, may take."
     )
@@ -134,7 +134,7 @@ class HttpDestination(Model):
     validations = (rules.HTTP,)
 
     url: HttpUrl = Field(description="URL that is posted to. Redirects are not followed.")
-    in_flight: Annotated[Integer, Field(ge=1, le=256)] = Field(
+    max_in_flight: Annotated[Integer, Field(ge=1, le=256)] = Field(
         default=8,
         description="Maximum requests under way at a time. With order PerStream one of each stream, with Global or "
         "Sequence one in all.",

@@ -111,7 +111,7 @@ class Retry(Model):
     )
 
 
-class Throttle(Model):
+class RateLimit(Model):
     """How fast messages are ingested."""
 
     messages_per_second: Annotated[Integer, Field(ge=1, le=10_000_000)] = Field(
@@ -208,7 +208,9 @@ class MessageStreamSpec(Model):
     )
     expiration: Expiration = Field(default=Expiration(), description="How messages expire.")
     retry: Retry = Field(default=Retry(), description="When a FAILED message may be retried.")
-    throttle: Throttle | None = Field(default=None, description="How fast messages are ingested. If absent, no limit.")
+    rate_limit: RateLimit | None = Field(
+        default=None, description="How fast messages are ingested. If absent, no limit."
+    )
     payload: Payload = Field(default=Payload(), description="How payloads are stored.")
     integrity: Integrity | None = Field(
         default=None, description="How messages are sealed. If absent, payloads have digests only."

@@ -118,7 +118,7 @@ class LifecycleStatus(StatusModel):
     retried: Count = Field(default=0, description="Failed messages that an update RETRY made due.")
     timed_out: Count = Field(default=0, description="Attempts that exceeded lifecycle.processingTimeout.")
     unfinished: UnfinishedMessages | None = Field(default=None, description="Messages whose status may still change.")
-    lag: Value | None = Field(default=None, description="Updates not read yet, such as 3 files, or unknown.")
+    lag_summary: Value | None = Field(default=None, description="Updates not read yet, such as 3 files, or unknown.")
 
 
 class LossStatus(StatusModel):
@@ -152,9 +152,8 @@ class MaintenanceStatus(StatusModel):
     table_version: Count | None = Field(default=None, description="Version of the messages table after it.")
     small_files: Count | None = Field(default=None, description="Small files left by it.")
     last_run: FinishedRun | None = Field(default=None, description="The last maintenance run that ended.")
-    requested: Count | None = Field(
+    requested_version: Count | None = Field(
         default=None,
-        alias="asked",
         description="Table version at which a continuous run was last asked to maintain the tables.",
     )
 

@@ -105,10 +105,10 @@ class DestinationFailure(StatusModel):
     reason: Value = Field(description="Reason, a constant for machines.")
     message: Note = Field(default="", description="Message for people.")
     since: Time = Field(description="When it first failed for this reason.")
-    last_try: Time = Field(description="When the last run that tried it ended.")
-    tries: Count = Field(default=1, description="Runs that tried it and failed, one after the other.")
+    last_attempt_time: Time = Field(description="When the last run that tried it ended.")
+    attempts: Count = Field(default=1, description="Runs that tried it and failed, one after the other.")
     generation: Count | None = Field(default=None, description="Generation of the spec that it was tried with.")
-    requested: Flag = Field(
+    retry_requested: Flag = Field(
         default=False, description="Whether a try was asked for since, by an annotation: it doesn't wait then."
     )
 
@@ -150,11 +150,11 @@ class ReplayJobStatus(TriggeredStatus):
     round: Count | None = Field(
         default=None, description="With a trigger: number of the last selection that was sent, from one."
     )
-    redelivered: Count | None = Field(default=None, description="With a trigger: messages sent, in all selections.")
+    replayed_total: Count | None = Field(default=None, description="With a trigger: messages sent, in all selections.")
     destinations: Annotated[tuple[DestinationStatus, ...], Field(max_length=16)] = Field(
         default=(), description="With start: how far each destination is."
     )
-    last_reset: Value | None = Field(
+    last_handled_reset: Value | None = Field(
         default=None, description="The last handled value of annotation messagestore.dev/reset-to."
     )
     recent_runs: Annotated[tuple[FinishedRun, ...], Field(max_length=100)] = Field(

@@ -72,7 +72,7 @@ class LastPurge(StatusModel):
     tombstones_version: Count | None = Field(
         default=None, description="Version of table tombstones in which all that it erased has one."
     )
-    not_erased: Annotated[tuple[Value, ...], Field(max_length=8)] = Field(
+    possible_copies: Annotated[tuple[Value, ...], Field(max_length=8)] = Field(
         default=(), description="Places outside the store that may hold copies of erased messages."
     )
 

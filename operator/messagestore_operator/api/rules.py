@@ -168,14 +168,14 @@ FILES_SOURCE = (
         holds=lambda files: (files.after_ingest == "Archive") == (files.archive_uri is not None),
     ),
     ValidationRule(
-        message="lastLineAfter is for files of lines: leave it out, or set another format than JSON",
-        cel="self.format != 'JSON' || !has(self.lastLineAfter)",
-        holds=lambda files: files.format != "JSON" or files.last_line_after is None,
+        message="lastLineTimeout is for files of lines: leave it out, or set another format than JSON",
+        cel="self.format != 'JSON' || !has(self.lastLineTimeout)",
+        holds=lambda files: files.format != "JSON" or files.last_line_timeout is None,
     ),
     ValidationRule(
-        message="recordsPath is for documents: set format JSON, or leave it out",
-        cel="self.format == 'JSON' || self.recordsPath.size() == 0",
-        holds=lambda files: files.format == "JSON" or len(files.records_path) == 0,
+        message="recordsPaths is for documents: set format JSON, or leave it out",
+        cel="self.format == 'JSON' || self.recordsPaths.size() == 0",
+        holds=lambda files: files.format == "JSON" or len(files.records_paths) == 0,
     ),
 )
 TOPICS = ValidationRule(
@@ -184,9 +184,9 @@ TOPICS = ValidationRule(
     holds=lambda kafka: (len(kafka.topics) > 0) != (kafka.topic_pattern is not None),
 )
 KEPT_GROUPS = ValidationRule(
-    message="offsets are translated by the records that are kept: with keepGroups, set keepRecord",
-    cel="self.keepGroups.size() == 0 || self.keepRecord",
-    holds=lambda kafka: len(kafka.keep_groups) == 0 or kafka.keep_record,
+    message="offsets are translated by the records that are kept: with keepGroupOffsets, set keepRecord",
+    cel="self.keepGroupOffsets.size() == 0 || self.keepRecord",
+    holds=lambda kafka: len(kafka.keep_group_offsets) == 0 or kafka.keep_record,
 )
 STREAM_TRIGGER = exactly_one("interval", "schedule", "continuous", "manual")
 DEDUPLICATION = at_least_one(window="window", remember_purged="rememberPurged")
@@ -197,9 +197,9 @@ LIFECYCLE = (
         holds=lambda lifecycle: not _reads_text(lifecycle),
     ),
     ValidationRule(
-        message="status updates that were applied would be applied again: leave readAgain out",
-        cel="!has(self.source.files) || !has(self.source.files.readAgain)",
-        holds=lambda lifecycle: lifecycle.source.files is None or lifecycle.source.files.read_again is None,
+        message="status updates that were applied would be applied again: leave rereadNonce out",
+        cel="!has(self.source.files) || !has(self.source.files.rereadNonce)",
+        holds=lambda lifecycle: lifecycle.source.files is None or lifecycle.source.files.reread_nonce is None,
     ),
     ValidationRule(
         message="status updates are not kept: leave keepRecord out",
@@ -428,9 +428,9 @@ DESTINATION = (
         holds=lambda to: to.envelope not in ("CloudEventsBinary", "Original") or to.files is None,
     ),
     ValidationRule(
-        message="a topic is made as it was for records as they came: with kafka.create, set envelope Original",
-        cel="!has(self.kafka) || !self.kafka.create || self.envelope == 'Original'",
-        holds=lambda to: to.kafka is None or not to.kafka.create or to.envelope == "Original",
+        message="a topic is made as it was for records as they came: with kafka.createTopic, set envelope Original",
+        cel="!has(self.kafka) || !self.kafka.createTopic || self.envelope == 'Original'",
+        holds=lambda to: to.kafka is None or not to.kafka.create_topic or to.envelope == "Original",
     ),
     ValidationRule(
         message="a record as it came goes to the partition that it came from: with envelope Original, give kafka.topic",
@@ -578,9 +578,9 @@ REPLAY = (
         holds=lambda spec, to: spec.origin == "Messages" or to.kafka is None or to.kafka.topic is not None,
     ),
     _of_each(
-        message="a topic is put back once: with destination.kafka.create, leave trigger out",
-        cel=lambda to: f"!has({to}.kafka) || !{to}.kafka.create || !has(self.trigger)",
-        holds=lambda spec, to: to.kafka is None or not to.kafka.create or spec.trigger is None,
+        message="a topic is put back once: with destination.kafka.createTopic, leave trigger out",
+        cel=lambda to: f"!has({to}.kafka) || !{to}.kafka.createTopic || !has(self.trigger)",
+        holds=lambda spec, to: to.kafka is None or not to.kafka.create_topic or spec.trigger is None,
     ),
     ValidationRule(
         message="select.expired needs origin Messages: dead letters don't expire",

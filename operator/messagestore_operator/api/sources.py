@@ -50,12 +50,12 @@ class FilesSource(Model):
         description="The folder of the archive. Files keep their paths below uri. It has the same storage as uri, and "
         "must not contain, or be in, a source, a table's folder or another archiveUri.",
     )
-    last_line_after: Duration | None = Field(
+    last_line_timeout: Duration | None = Field(
         default=None,
         description="For how long a file must not have changed until a last line is read that has no line end and, "
         "with JSONLines, is no whole object. If absent, PT1M for a file: URI; on object storage it is read at once.",
     )
-    records_path: RecordsPaths = Field(
+    records_paths: RecordsPaths = Field(
         default=(),
         description="With format JSON, where a document has an array of records, such as $.Records: each element is a "
         "record. Of several paths, the first that a document has counts. If empty, the document is a record, or each "
@@ -69,7 +69,7 @@ class FilesSource(Model):
     exclude: Globs = Field(
         default=(), description="Globs for paths below uri; files that match one are skipped, whatever include says."
     )
-    read_again: Annotated[Integer, Field(ge=1, le=1_000_000)] | None = Field(
+    reread_nonce: Annotated[Integer, Field(ge=1, le=1_000_000)] | None = Field(
         default=None,
         description="A number that was not there before makes the stream read all files again. Records with a known id "
         "are duplicates; dead letters that don't come again are closed. Not for status updates.",
@@ -110,7 +110,7 @@ class KafkaSource(Model):
         description="If true, messages keep their record as it came, to be sent with envelope Original. Not for status "
         "updates.",
     )
-    keep_groups: Annotated[tuple[GroupPattern, ...], Field(max_length=32)] = Field(
+    keep_group_offsets: Annotated[tuple[GroupPattern, ...], Field(max_length=32)] = Field(
         default=(),
         description="Names of consumer groups whose committed offsets are noted in the store, so that they can go on "
         "in a topic that is put back. * stands for any text. Only with keepRecord.",

@@ -43,7 +43,7 @@ class LastingFailure(StatusModel):
 
     reason: Value = Field(description="Reason, a constant for machines.")
     since: Time = Field(description="When it was first found.")
-    tries: Count = Field(default=0, description="Runs that ended with it, one after the other.")
+    attempts: Count = Field(default=0, description="Runs that ended with it, one after the other.")
 
 
 KnownFailure = Annotated[
@@ -107,6 +107,6 @@ class TriggeredStatus(BaseStatus):
     last_schedule_time: Time | None = Field(
         default=None, description="The latest time of the schedule that was handled."
     )
-    last_request: Value | None = Field(
+    last_handled_request: Value | None = Field(
         default=None, description="The last handled value of annotation messagestore.dev/run-requested."
     )

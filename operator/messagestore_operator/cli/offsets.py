@@ -52,8 +52,8 @@ def offsets(
 ) -> None:
     """Say where a consumer group goes on in topics that a replay has put back; with --apply, commit it.
 
-    The stream has noted the group's offsets (source.kafka.keepGroups) before the topic was lost. The group goes on with
-    the record that it would have read next or, if that was not sent, with the next one that was.
+    The stream has noted the group's offsets (source.kafka.keepGroupOffsets) before the topic was lost. The group
+    goes on with the record that it would have read next or, if that was not sent, with the next one that was.
 
     Exits 1 if nothing is known of the group, or if the offsets can't be committed.
     """

@@ -74,7 +74,7 @@ def lasting(
     failure = _after(before, cause, snapshot, tried=ended and not blocks)
     if failure is None or (blocker is not None and not blocks):
         return Lasting(failure)
-    if failure.tries < _ENOUGH_TRIES and failure.reason != Reason.SECRET_MISSING:
+    if failure.attempts < _ENOUGH_TRIES and failure.reason != Reason.SECRET_MISSING:
         return Lasting(failure)
     at = shifted(failure.since.datetime, snapshot.defaults.stalled_after)
     if at > snapshot.now:
@@ -91,11 +91,11 @@ def _after(
     if cause is None:
         return None
     if before is not None and before.reason == cause.reason:
-        return before.model_copy(update={"tries": before.tries + tried})
+        return before.model_copy(update={"attempts": before.attempts + tried})
     if cause.reason in LASTING:
         since = clock_time(snapshot.now)
         assert since is not None
-        return LastingFailure(reason=cause.reason, since=since, tries=int(tried))
+        return LastingFailure(reason=cause.reason, since=since, attempts=int(tried))
     # A lost node, for example, says nothing about what the resource is stalled by.
     is_outage = cause.reason in OUTAGES
     was_stalled = before is not None and not is_outage and _is_stalled(before, snapshot.defaults, snapshot.now)
@@ -103,4 +103,4 @@ def _after(
 
 
 def _is_stalled(failure: LastingFailure, defaults: Defaults, now: datetime) -> bool:
-    return failure.tries >= _ENOUGH_TRIES and shifted(failure.since.datetime, defaults.stalled_after) <= now
+    return failure.attempts >= _ENOUGH_TRIES and shifted(failure.since.datetime, defaults.stalled_after) <= now

@@ -37,7 +37,7 @@ def upkeep_of(snapshot: StreamSnapshot, status: MessageStreamStatus, run: Observ
     """The maintenance that a continuous run shall do between batches; an earlier request stays until it has ended."""
     requested, last = run.control.maintain, status.maintenance or MaintenanceStatus()
     # The status decides: until it records the end, maintenance still looks due.
-    through = requested is None or requested.request_id == last.requested
+    through = requested is None or requested.request_id == last.requested_version
     if not through or not maintenance_due(snapshot, status) or status.table is None:
         return requested
     return Upkeep(request_id=status.table.version or 0, oldest_replay=oldest_replay(snapshot))

@@ -202,7 +202,7 @@ def _round(snapshot: PolicySnapshot, before: RetentionPolicyStatus, refusal: Run
     changes = {
         "round": before.round + 1,
         "last_schedule_time": clock_time(due) or before.last_schedule_time,
-        "last_request": run_requested(policy) or before.last_request,
+        "last_handled_request": run_requested(policy) or before.last_handled_request,
     }
     return _Round(before.model_copy(update=changes), upcoming)
 

@@ -100,11 +100,11 @@ def recorded(before: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:
     }
     complete = outcome is not None and outcome.complete
     if outcome is not None and outcome.destinations:
-        changes |= {"round": outcome.round, "redelivered": outcome.redelivered}
+        changes |= {"round": outcome.round, "replayed_total": outcome.redelivered}
         changes["destinations"] = with_states(before.destinations, outcome.destinations, run)
     elif outcome is not None and outcome.complete and (outcome.round or 0) > (before.round or 0):
-        sent = (before.redelivered or 0) + outcome.progress.replayed
-        changes |= {"round": outcome.round, "redelivered": sent if outcome.cursor is None else outcome.redelivered}
+        sent = (before.replayed_total or 0) + outcome.progress.replayed
+        changes |= {"round": outcome.round, "replayed_total": sent if outcome.cursor is None else outcome.redelivered}
     # While a selection is being sent, maintenance keeps the files that it reads.
     changes["started_at"] = None if complete else before.started_at or ended.run.launched_at
     return status.model_copy(update=changes)
@@ -209,7 +209,7 @@ def _is_requested(job: ReplayJob, status: ReplayJobStatus) -> bool:
 def _new_reset(job: ReplayJob, status: ReplayJobStatus) -> bool:
     """Whether the cursor is to be moved, and no run has been made for that."""
     value = reset_requested(job)
-    return value is not None and value != status.last_reset
+    return value is not None and value != status.last_handled_reset
 
 
 def _is_cut_short(status: ReplayJobStatus) -> bool:
@@ -230,5 +230,5 @@ def _reserved(snapshot: ReplaySnapshot, status: ReplayJobStatus, stage: RunStage
         if (current.number or 0) > (status.run_number or 0):
             schedule = job.spec.trigger.schedule if job.spec.trigger else None
             changes |= {"run_number": current.number, **answered(schedule, job, status, snapshot.now)}
-            changes["last_reset"] = reset_requested(job)
+            changes["last_handled_reset"] = reset_requested(job)
     return status.model_copy(update=changes)

@@ -54,14 +54,16 @@ def _check(report: RunReport, now: datetime) -> None:
     stream.with_progress(MessageStreamStatus(), report, now)
     replay.with_progress(ReplayJobStatus(), report)
     if isinstance(outcome, IngestOutcome) and (done := outcome.upkeep) is not None:
-        MaintenanceStatus(asked=done.request_id, table_version=done.table_version, small_files=done.small_files)
+        MaintenanceStatus(
+            requested_version=done.request_id, table_version=done.table_version, small_files=done.small_files
+        )
     if isinstance(outcome, PurgeOutcome | EraseOutcome):
         stream.table_status(outcome.table)
     if isinstance(outcome, PurgeOutcome):
         policy_stream(StreamResult("any", report.model_copy(update={"error": None})), None)
     if isinstance(outcome, EraseOutcome):
         clock_time(outcome.erase_due_by)
-        LastPurge(run="any", not_erased=outcome.not_erased)
+        LastPurge(run="any", possible_copies=outcome.not_erased)
 
 
 def _plain(report: RunReport) -> RunReport:

@@ -24,7 +24,7 @@ def due_at(job: ReplayJob, status: ReplayJobStatus, defaults: Defaults, now: dat
     """When the next run is due, of a job with failing destinations; None if only a change can start one."""
     failures = failing(job, status)
     times = list(next_tries(job, failures, defaults, now).values())
-    if any(failure.requested for failure in failures.values()):
+    if any(failure.retry_requested for failure in failures.values()):
         times.append(now)
     if len(failures) < len(job.spec.destinations):
         assert job.spec.trigger is not None
@@ -42,7 +42,7 @@ def routes_of(job: ReplayJob, status: ReplayJobStatus, defaults: Defaults, now: 
     resting = {
         name
         for name, failure in failures.items()
-        if not failure.requested and ((at := tries.get(name)) is None or (at > now and not job.spec.goes_on))
+        if not failure.retry_requested and ((at := tries.get(name)) is None or (at > now and not job.spec.goes_on))
     }
     return Routes(frozenset(resting), frozenset(failures))
 
@@ -54,9 +54,9 @@ def next_tries(
     tries = {}
     for name, failure in failures.items():
         if failure.reason not in TERMINAL:
-            jitter = jitter_of(f"{job.metadata.uid}/{name}/{failure.tries}")
-            wait = backoff(failure.tries, defaults.backoff_base, defaults.backoff_max, jitter)
-            tries[name] = later(failure.last_try.datetime, wait, now)
+            jitter = jitter_of(f"{job.metadata.uid}/{name}/{failure.attempts}")
+            wait = backoff(failure.attempts, defaults.backoff_base, defaults.backoff_max, jitter)
+            tries[name] = later(failure.last_attempt_time.datetime, wait, now)
     return tries
 
 
@@ -65,14 +65,16 @@ def stalls_at(failures: dict[str, DestinationFailure], defaults: Defaults) -> di
     return {
         name: shifted(failure.since.datetime, defaults.stalled_after)
         for name, failure in failures.items()
-        if failure.reason in LASTING and failure.tries >= _ENOUGH_TRIES
+        if failure.reason in LASTING and failure.attempts >= _ENOUGH_TRIES
     }
 
 
 def requested(status: ReplayJobStatus) -> ReplayJobStatus:
     """The status after a run or a reset was asked for: no destination rests in the next run."""
     asked = [
-        one.model_copy(update={"failure": one.failure.model_copy(update={"requested": True})}) if one.failure else one
+        one.model_copy(update={"failure": one.failure.model_copy(update={"retry_requested": True})})
+        if one.failure
+        else one
         for one in status.destinations
     ]
     return status.model_copy(update={"destinations": tuple(asked)})

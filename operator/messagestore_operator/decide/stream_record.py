@@ -70,11 +70,11 @@ def _with_upkeep(
 ) -> MessageStreamStatus:
     """The status with the outcome of the maintenance within a run, recorded once."""
     before = status.maintenance or MaintenanceStatus()
-    if run is None or done is None or done.request_id == before.requested:
+    if run is None or done is None or done.request_id == before.requested_version:
         return status
     state: RunState = "Failed" if done.error else "Succeeded"
     last = ended_run(run.model_copy(update={"kind": "maintain"}), state, snapshot.now, done.error)
-    changes: dict[str, object] = {"last_run": last, "requested": done.request_id}
+    changes: dict[str, object] = {"last_run": last, "requested_version": done.request_id}
     if done.error is None:
         changes |= {"at": last.finished_at, "table_version": done.table_version, "small_files": done.small_files}
     return status.model_copy(update={"maintenance": before.model_copy(update=changes)})

@@ -85,14 +85,14 @@ def answered(
     due = scheduled(schedule, resource, status, now).due if schedule else None
     return {
         "last_schedule_time": clock_time(due) or status.last_schedule_time,
-        "last_request": run_requested(resource) or status.last_request,
+        "last_handled_request": run_requested(resource) or status.last_handled_request,
     }
 
 
 def new_request(resource: Resource, status: TriggeredStatus) -> str | None:
     """The value of the annotation for a request that has not been handled; else None."""
     request = run_requested(resource)
-    return request if request is not None and request != status.last_request else None
+    return request if request is not None and request != status.last_handled_request else None
 
 
 def next_start(run: FinishedRun | None, interval: timedelta, now: datetime) -> datetime:

@@ -128,7 +128,7 @@ def reset_value(document: Document, to: str, destination: str | None) -> str:
     if destination is not None and destination not in names:
         raise UserError(f"replay {name} has no destination {destination}; it has: {', '.join(names) or 'one, unnamed'}")
     value = to if destination is None else _by_name(document, to, destination)
-    if value == at(document, "status", "lastReset"):
+    if value == at(document, "status", "lastHandledReset"):
         raise UserError(
             f"replay {name} was reset to {value} last: remove annotation {RESET_TO}, let a round pass, and do it again"
         )

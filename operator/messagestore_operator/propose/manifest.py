@@ -97,8 +97,8 @@ def _files(uri: str, shape: Shape) -> CommentedMap:
     files = CommentedMap(uri=source_uri(uri), format=shape.format)
     files.yaml_add_eol_comment(shape.reason, "format")
     if shape.arrays:
-        files["recordsPath"] = CommentedSeq([step("$", name) for name in shape.arrays])
-        files["recordsPath"].fa.set_flow_style()
+        files["recordsPaths"] = CommentedSeq([step("$", name) for name in shape.arrays])
+        files["recordsPaths"].fa.set_flow_style()
     return files
 
 

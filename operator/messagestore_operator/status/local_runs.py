@@ -89,7 +89,7 @@ def replay_status(
             "started_at": before.started_at or clock_time(report.started_at),
         }
     if outcome is not None:
-        changes |= {"round": outcome.round, "redelivered": outcome.redelivered}
+        changes |= {"round": outcome.round, "replayed_total": outcome.redelivered}
         if report is not None and outcome.destinations:
             run = finished_run(report, "replay").model_copy(update={"generation": generation(job)})
             changes["destinations"] = with_states(before.destinations, outcome.destinations, run)

@@ -105,7 +105,7 @@ def _of_runs(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook) -> list[
     if current is not None and last is not None and failed(last) and not outlook.progressing:
         return of_run(current, _DOES, last)
     if status.round is not None or last is not None:
-        sent = _redelivered(job, status.redelivered or 0, status.round or 0)
+        sent = _redelivered(job, status.replayed_total or 0, status.round or 0)
         return [*well(Reason.REPLAYED, sent), *(degraded_by(job, status) or degraded(status.progress))]
     if current is not None:
         return of_run(current, _DOES)

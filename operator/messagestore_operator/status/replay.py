@@ -54,13 +54,13 @@ def with_progress(before: ReplayJobStatus, report: RunReport | None) -> ReplayJo
     if outcome.target_table is not None:
         changes["target_table"] = table_status(outcome.target_table)
     if outcome.cursor is not None:
-        changes |= {"destinations": (_destination(outcome.cursor, before),), "last_reset": outcome.cursor.reset}
+        changes |= {"destinations": (_destination(outcome.cursor, before),), "last_handled_reset": outcome.cursor.reset}
         if report is not None and report.state == "Running":
-            changes |= {"round": outcome.round, "redelivered": outcome.redelivered}
+            changes |= {"round": outcome.round, "replayed_total": outcome.redelivered}
     if outcome.destinations:
         changes["destinations"] = with_states(before.destinations, outcome.destinations, current=before.current_run)
         if any(one.going_on is not None for one in outcome.destinations):
-            changes |= {"round": outcome.round, "redelivered": outcome.redelivered}
+            changes |= {"round": outcome.round, "replayed_total": outcome.redelivered}
     return before.model_copy(update=changes)
 
 

@@ -64,10 +64,10 @@ def _failing(
         reason=state.error.reason,
         message=state.error.message,
         since=Time.of(tried.since),
-        last_try=Time.of(tried.last_try),
-        tries=tried.tries,
+        last_attempt_time=Time.of(tried.last_try),
+        attempts=tried.tries,
         generation=of_generation,
-        requested=before is not None and before.requested,
+        retry_requested=before is not None and before.retry_requested,
     )
 
 
@@ -83,8 +83,8 @@ def _failure(
         reason=error.reason,
         message=error.message,
         since=before.since if before is not None and same else ended.finished_at,
-        last_try=ended.finished_at,
-        tries=(before.tries if before is not None else 0) + 1,
+        last_attempt_time=ended.finished_at,
+        attempts=(before.attempts if before is not None else 0) + 1,
         generation=ended.generation,
     )
 

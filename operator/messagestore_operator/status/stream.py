@@ -106,8 +106,8 @@ def with_unknown_lag(status: MessageStreamStatus) -> MessageStreamStatus:
     lag, lifecycle = status.lag, status.lifecycle
     if lag is not None:
         lag = Lag(as_of=lag.as_of, summary=UNKNOWN, source_found=lag.source_found)
-    if lifecycle is not None and lifecycle.lag is not None:
-        lifecycle = lifecycle.model_copy(update={"lag": UNKNOWN})
+    if lifecycle is not None and lifecycle.lag_summary is not None:
+        lifecycle = lifecycle.model_copy(update={"lag_summary": UNKNOWN})
     return status.model_copy(update={"lag": lag, "lifecycle": lifecycle})
 
 
@@ -180,7 +180,7 @@ def _lifecycle(before: LifecycleStatus | None, outcome: IngestOutcome) -> Lifecy
         lifecycle.totals,
         pending=lifecycle.pending,
         unfinished=_unfinished(lifecycle.unfinished) or (before.unfinished if before else None),
-        lag=_waiting(lifecycle.lag) if lifecycle.lag else before.lag if before else None,
+        lag_summary=_waiting(lifecycle.lag) if lifecycle.lag else before.lag_summary if before else None,
     )
 
 

@@ -56,8 +56,8 @@ def http_destination(namespace: str, to: Destination, addresses: Reach) -> contr
     return contract.HttpDestination(
         url=http.url,
         envelope="CloudEventsBinary" if to.envelope == "CloudEventsBinary" else "CloudEvents",
-        in_flight=http.in_flight,
-        delivery=as_document(contract.HttpRetries, http.delivery),
+        in_flight=http.max_in_flight,
+        delivery=as_document(contract.HttpRetries, http.delivery, backoff_max=http.delivery.max_backoff.timedelta),
         dead_letter=contract.Folder(uri=job_uri(folder.files.uri.rstrip("/"))) if folder else None,
         ca_file=needs.authority.path if needs.authority else None,
         header=contract.HttpHeader(name=header.header, environment=needs.header.variable)

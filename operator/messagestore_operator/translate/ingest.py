@@ -64,7 +64,7 @@ def ingest_task(stream: MessageStream) -> contract.IngestTask:
         max_payload_bytes=spec.payload.max_size.bytes,
         claim_check_bytes=spec.payload.claim_check_threshold.bytes if spec.payload.claim_check_threshold else None,
         compression=spec.payload.compression,
-        messages_per_second=spec.throttle.messages_per_second if spec.throttle else None,
+        messages_per_second=spec.rate_limit.messages_per_second if spec.rate_limit else None,
     )
 
 
@@ -93,13 +93,15 @@ def _source(stream: MessageStream, source: Source) -> record_contract.FilesSourc
         max_files_per_batch=files.files_per_batch,
         archive_uri=job_uri(files.archive_uri.rstrip("/")) if files.archive_uri else None,
         last_line_after=_last_line_after(files),
+        read_again=files.reread_nonce,
+        records_path=files.records_paths,
     )
 
 
 def _last_line_after(files: FilesSource) -> timedelta | None:
     """On object storage an object is complete when it is there, and a JSON document is no file of lines."""
-    if files.last_line_after is not None:
-        return files.last_line_after.timedelta
+    if files.last_line_timeout is not None:
+        return files.last_line_timeout.timedelta
     return _LAST_LINE_AFTER if files.uri.startswith("file:") and files.format != "JSON" else None
 
 

@@ -129,7 +129,7 @@ def source_accesses(stream: MessageStream) -> tuple[KafkaAccess, ...]:
 def kafka_source(namespace: str, kafka: KafkaSource) -> record_contract.KafkaSource:
     """A source in the run document."""
     access = kafka_access(namespace, kafka.bootstrap_servers, kafka.security)
-    return as_document(record_contract.KafkaSource, kafka, cluster=access.cluster)
+    return as_document(record_contract.KafkaSource, kafka, cluster=access.cluster, keep_groups=kafka.keep_group_offsets)
 
 
 def ingest_access(stream: MessageStream) -> StorageAccess:

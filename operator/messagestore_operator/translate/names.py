@@ -68,7 +68,7 @@ def request_digest(job: ReplayJob) -> str | None:
 def _read_from(stream: MessageStream, what: str, source: Source) -> str:
     # Offsets are kept by topic ids, which differ between clusters and topics of the same name.
     files = source.files
-    again = [str(files.read_again)] if files and files.read_again else []
+    again = [str(files.reread_nonce)] if files and files.reread_nonce else []
     location = ["files", files.uri.rstrip("/"), *again] if files else ["kafka"]
     return f"{what}-{_digest([stream.metadata.namespace, stream.metadata.name, *location])[:24]}"
 

@@ -141,6 +141,7 @@ def _destination(
             kafka,
             cluster=cluster,
             topic_from=named,
+            create=kafka.create_topic,
             envelope=envelope,
         )
     if to.http is not None:

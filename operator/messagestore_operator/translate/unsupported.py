@@ -76,17 +76,17 @@ def _of_document(
     """Why a value of the document around a record can't be found, or not be that of the field; None: it can."""
     if mapping.path is None or not mapping.of_document:
         return None
-    if files is None or not any(map(steps, files.records_path)):
-        return "there is no document around a record: set source.files.recordsPath to an array in one"
+    if files is None or not any(map(steps, files.records_paths)):
+        return "there is no document around a record: set source.files.recordsPaths to an array in one"
     own = steps(mapping.path)
     if not own or not all(isinstance(step, str) for step in own):
         return "a path in a document has names alone, at least one, such as $.region"
     if name in (*_DOCUMENTS, "payload"):
         return f"{name} is no text: give a path to it in the record"
-    arrays = [path for one in files.records_path if (path := steps(one))]
+    arrays = [path for one in files.records_paths if (path := steps(one))]
     beside = [steps(other.path) for other in others if other.path is not None and other.of_document]
     if own in arrays or any(_leads(own, other) for other in (*arrays, *beside)):
-        return "the path leads to a path of recordsPath or of another field, or from there: give one beside them"
+        return "the path leads to a path of recordsPaths or of another field, or from there: give one beside them"
     return None
 
 

@@ -75,7 +75,7 @@ def _of_missing_topic(
     source: Source, to: KafkaDestination, origin: Origin | None, error: RunFailedError
 ) -> Iterator[str]:
     if not to.create:
-        yield f"{error}; or set spec.destination.kafka.create"
+        yield f"{error}; or set spec.destination.kafka.createTopic"
         return
     try:
         settings = try_to_create(source.spark, to.cluster, to.topic, refuse_unnoted(source, to, origin))

@@ -116,7 +116,7 @@ class FileArrivals(Arrivals):
             more = f" ({len(new) - 1} more like it)" if new[1:] else ""
             self._progress.say(
                 f"the last line of {new[0]} has no end yet and waits{more}: it is read once it has one, or once the "
-                "file has not changed for source.files.lastLineAfter"
+                "file has not changed for source.files.lastLineTimeout"
             )
         self._reported |= uris
 

@@ -117,7 +117,7 @@ def test_what_is_due_is_erased_right_after_the_purge(local_run: LocalRuns, tmp_p
     late = local_run(asked, "--at", "2026-03-03T00:00:00Z").status("RetentionPolicy/retention")["streams"][0]
     assert late["lastPurge"]["erasedAt"] == "2026-03-03T00:00:00Z"
     assert (late["lastRun"]["kind"], late["lastRun"]["state"]) == ("erase", "Succeeded")
-    assert "sealed archives" in late["lastPurge"]["notErased"][0]
+    assert "sealed archives" in late["lastPurge"]["possibleCopies"][0]
 
 
 def test_a_purged_message_is_a_duplicate_for_as_long_as_the_stream_says(local_run: LocalRuns, tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ def test_the_array_that_has_the_records_is_named(folder: Path, padding: int) -> 
     (folder / "AWSLogs" / "trail.json.gz").write_bytes(gzip.compress(packed))
     (folder / "_digest.json").write_bytes(b"{}")
     spec = proposed(folder, "--name", "audit")
-    assert spec["source"]["files"]["recordsPath"] == ["$.Records"]
+    assert spec["source"]["files"]["recordsPaths"] == ["$.Records"]
     assert fields(spec) == {
         "messageId": "$.eventID",
         "category": "$.eventSource",
@@ -153,13 +153,13 @@ def test_arrays_of_several_names_are_all_named(folder: Path) -> None:
     for number, name in enumerate(("Records", "records")):
         document = {name: [{"id": f"{number}-{one}"} for one in range(3)]}
         (folder / f"{number}.json").write_bytes(json.dumps(document).encode())
-    assert sorted(proposed(folder)["source"]["files"]["recordsPath"]) == ["$.Records", "$.records"]
+    assert sorted(proposed(folder)["source"]["files"]["recordsPaths"]) == ["$.Records", "$.records"]
 
 
 def test_an_array_within_a_message_is_no_array_of_records(folder: Path) -> None:
     (folder / "1.json").write_bytes(json.dumps({"id": "o-1", "items": [{"sku": "a"}, {"sku": "b"}]}, indent=1).encode())
     files = proposed(folder)["source"]["files"]
-    assert (files["format"], "recordsPath" in files) == ("JSON", False)
+    assert (files["format"], "recordsPaths" in files) == ("JSON", False)
 
 
 @pytest.mark.parametrize(

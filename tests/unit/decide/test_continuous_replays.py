@@ -57,11 +57,11 @@ def test_it_has_one_run_without_lease_and_executors_and_tells_how_far_it_is(worl
     world.reconcile()
     status = world.status(key)
     assert (status.phase, status.started_at, app.control.stop) == ("Running", None, False)
-    assert (status.round, status.redelivered, status.destinations[0].cursor.global_position) == (2, 3, 7)
+    assert (status.round, status.replayed_total, status.destinations[0].cursor.global_position) == (2, 3, 7)
     assert world.ready(key) == ("True", "Replayed", "3 messages sent to kafka/orders-out in 2 rounds so far")
     world.finish(app, outcome=sent(5, 9, 3))
     world.reconcile()
-    assert (world.status(key).round, world.status(key).redelivered) == (3, 5)
+    assert (world.status(key).round, world.status(key).replayed_total) == (3, 5)
 
 
 def test_it_has_the_executors_that_it_asks_for(world: World) -> None:
@@ -93,7 +93,7 @@ def test_it_starts_again_once_something_has_changed(world: World, change: Callab
     world.reconcile()
     again = world.only_run()
     world.start(again)
-    again.report = world.report(again, "Running", sent(3, 7, reset=world.status(key).last_reset))
+    again.report = world.report(again, "Running", sent(3, 7, reset=world.status(key).last_handled_reset))
     world.wait(minutes=2)
     world.reconcile()
     assert (again is app, again.control.stop) == (False, False)
@@ -218,7 +218,7 @@ def test_of_several_one_that_fails_is_told_and_tried_by_the_run_itself(world: Wo
         return {one.name: (one.conditions[0].status, one.conditions[-1].type) for one in ones}
 
     assert report(eu=None, hook=None) == {"eu": ("True", "Ready"), "hook": ("True", "Ready")}
-    assert (world.status(key).phase, world.status(key).redelivered) == ("Running", 6)
+    assert (world.status(key).phase, world.status(key).replayed_total) == ("Running", 6)
     assert report(eu=missing, hook=None) == {"eu": ("False", "Reconciling"), "hook": ("True", "Ready")}
     assert [each.type for each in world.status(key).conditions] == ["Ready", "Degraded"]
     assert report(tries=90, eu=missing, hook=None)["eu"] == ("False", "Stalled")

@@ -287,7 +287,7 @@ def test_bytes_are_erased_when_that_is_due(world: World) -> None:
     )
     world.reconcile()
     assert entry(world, key).last_purge.erased_at is not None
-    assert entry(world, key).last_purge.not_erased == ("archives",)
+    assert entry(world, key).last_purge.possible_copies == ("archives",)
     assert entry(world, key).last_purge.purged == 4
     world.wait(days=9)
     world.reconcile()

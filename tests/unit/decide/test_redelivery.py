@@ -39,7 +39,7 @@ def test_it_sends_what_is_due_again_and_again_and_holds_the_table(world: World) 
     world.finish(app, outcome=sent(3, 1))
     world.reconcile()
     status = world.status(key)
-    assert (status.phase, status.round, status.redelivered, status.started_at) == ("Idle", 1, 3, None)
+    assert (status.phase, status.round, status.replayed_total, status.started_at) == ("Idle", 1, 3, None)
     assert world.ready(key) == ("True", "Replayed", "3 messages sent again to files/again; 1 selection so far")
     assert not world.held(TABLE).holder
     world.wait(minutes=4)
@@ -48,7 +48,7 @@ def test_it_sends_what_is_due_again_and_again_and_holds_the_table(world: World) 
     world.wait(minutes=1, seconds=1)
     run_once(world, outcome=sent(2, 2))
     status = world.status(key)
-    assert (status.round, status.redelivered, len(status.recent_runs)) == (2, 5, 2)
+    assert (status.round, status.replayed_total, len(status.recent_runs)) == (2, 5, 2)
 
 
 def test_a_clock_that_is_behind_the_last_leaders_keeps_nothing_waiting(world: World) -> None:
@@ -63,7 +63,7 @@ def test_a_run_with_nothing_due_counts_no_selection(world: World) -> None:
     stream(world)
     key = job(world)
     run_once(world, outcome=sent(0, 0))
-    assert (world.status(key).phase, world.status(key).round, world.status(key).redelivered) == ("Idle", None, None)
+    assert (world.status(key).phase, world.status(key).round, world.status(key).replayed_total) == ("Idle", None, None)
     assert world.ready(key)[:2] == ("True", "Replayed")
 
 
@@ -99,7 +99,7 @@ def test_a_pause_ends_after_the_batch_and_goes_on_at_once(world: World) -> None:
     world.reconcile()
     assert len(world.launched) == 2
     run_once(world, outcome=sent(4, 1))
-    assert (world.status(key).phase, world.status(key).redelivered) == ("Idle", 4)
+    assert (world.status(key).phase, world.status(key).replayed_total) == ("Idle", 4)
 
 
 def test_a_schedule_and_an_annotation_ask_for_runs_too(world: World) -> None:
@@ -112,7 +112,7 @@ def test_a_schedule_and_an_annotation_ask_for_runs_too(world: World) -> None:
     run_once(world, outcome=sent(1, 1))
     world.annotate(key, run_requested="now")
     run_once(world, outcome=sent(1, 2))
-    assert (world.status(key).round, world.status(key).last_request) == (2, "now")
+    assert (world.status(key).round, world.status(key).last_handled_request) == (2, "now")
     world.reconcile()
     assert len(world.launched) == 2
 

@@ -97,7 +97,7 @@ def test_each_destination_is_sent_what_is_its_own(world: World) -> None:
     )
     assert run(world, eu=None, audit=None) == {"eu": False, "audit": False}
     status = world.status(key)
-    assert (status.phase, status.destination, status.redelivered, status.started_at) == (
+    assert (status.phase, status.destination, status.replayed_total, status.started_at) == (
         *("Idle", "2 destinations", 6, None),
     )
     assert world.ready(key) == ("True", "Replayed", "6 messages sent to 2 destinations in 1 round so far")
@@ -120,7 +120,7 @@ def test_one_that_fails_is_tried_by_its_backoff_and_the_others_by_the_trigger(wo
     failure = world.status(key).destinations[0].failure
     world.wait(minutes=5, seconds=1)
     # By now it is longer.
-    assert (failure.tries >= 5, run(world, audit=None)) == (True, {"audit": False, "eu": True})
+    assert (failure.attempts >= 5, run(world, audit=None)) == (True, {"audit": False, "eu": True})
     assert world.status(key).destinations[0].failure == failure
     world.annotate(key, run_requested="now")
     assert run(world, audit=None, eu=None) == {"audit": False, "eu": False}
@@ -190,7 +190,7 @@ def test_a_reset_by_name_moves_those_alone(world: World) -> None:
         world.reconcile()
         assert {one.name: one.reset.value for one in routes(world) if one.reset} == moved
         run(world, eu=None, audit=None)
-        assert world.status(key).last_reset == value
+        assert world.status(key).last_handled_reset == value
     for value in ('{"us": 6}', '{"eu": "yesterday"}', '{"eu": [6]}', "{", '{"eu":' * 2000):
         world.annotate(key, reset_to=value)
         world.reconcile()

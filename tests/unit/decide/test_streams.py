@@ -568,7 +568,7 @@ def test_a_manual_stream_runs_once_for_each_new_request(world: World) -> None:
     world.annotate(stream, run_requested="two")
     run_once(world)
     assert len(world.launched) == 2
-    assert world.status(stream).last_request == "two"
+    assert world.status(stream).last_handled_request == "two"
 
 
 def test_a_continuous_stream_restarts_cleanly_on_a_new_spec(world: World) -> None:
@@ -1042,7 +1042,7 @@ def test_a_continuous_run_is_maintained_between_its_batches_and_not_stopped_for_
     assert app.control.maintain == Upkeep(request_id=asked), "it is under way"
     report_upkeep(world, app, UpkeepDone(request_id=asked, table_version=asked + 3, small_files=0))
     found = world.status(stream).maintenance
-    assert (found.requested, found.table_version, found.last_run.kind) == (asked, asked + 3, "maintain")
+    assert (found.requested_version, found.table_version, found.last_run.kind) == (asked, asked + 3, "maintain")
     assert (found.at, found.last_run.state) == (clock_time(world.now), "Succeeded")
     world.wait(minutes=1)
     report_upkeep(world, app, UpkeepDone(request_id=asked, table_version=asked + 3, small_files=0))
@@ -1064,7 +1064,7 @@ def test_maintenance_that_fails_within_a_run_is_left_alone_for_an_hour(world: Wo
         world.finish(app, error=DENIED)
         world.reconcile()
     failed = world.status(stream).maintenance
-    assert (failed.requested, failed.last_run.state, failed.at) == (asked, "Failed", None)
+    assert (failed.requested_version, failed.last_run.state, failed.at) == (asked, "Failed", None)
     if told:
         world.tables["s3a://lake/orders"].version = 400
         world.wait(minutes=59)

@@ -49,7 +49,7 @@ def test_it_takes_no_lease_and_tells_how_far_it_is(world: World) -> None:
     world.reconcile()
     status = world.status(key)
     (one,) = status.destinations
-    assert (status.phase, status.round, status.redelivered, status.started_at) == ("Idle", 1, 3, None)
+    assert (status.phase, status.round, status.replayed_total, status.started_at) == ("Idle", 1, 3, None)
     assert (one.name, one.cursor.global_position, one.cursor.missed, one.cursor.erased) == ("", 7, 1, 2)
     assert (one.lag.records, one.lag.oldest_pending_time, one.lag.as_of) == (2, *["2026-01-05T08:00:00Z"] * 2)
     assert world.ready(key) == ("True", "Replayed", "3 messages sent to files/orders in 1 round so far")
@@ -69,7 +69,7 @@ def test_a_reset_starts_a_run_once_for_each_value(world: World) -> None:
     run_once(world, outcome=sent(7, 7, 2, resets=1, reset="4"))
     assert subscription is not None
     assert subscription.reset == Reset(value="4", to=StartPoint(global_position=4))
-    assert world.status(key).last_reset == "4"
+    assert world.status(key).last_handled_reset == "4"
     world.reconcile()
     assert len(world.launched) == 2
     world.annotate(key, run_requested="now", reset_to="2026-01-05T08:00:00Z")

@@ -49,7 +49,7 @@ def test_the_status_has_the_totals_and_what_is_left_to_do() -> None:
         exhausted=1,
         expired=3,
         unfinished=UnfinishedMessages(received=4, failed=1),
-        lag="1 file",
+        lag_summary="1 file",
     )
 
 

@@ -390,7 +390,7 @@ def test_a_policy_tells_of_the_erasure_after_its_purge() -> None:
     found = policy_status(policy(), NOW, [StreamResult("orders", report(purged(purged=1)), erasure=done)]).streams[0]
     assert found.last_purge is not None
     assert (found.last_purge.run, found.last_purge.erased_at) == ("run-1", "2026-01-05T08:20:00Z")
-    assert found.last_purge.not_erased == ("archives",)
+    assert found.last_purge.possible_copies == ("archives",)
     assert found.last_run is not None
     assert (found.last_run.name, found.last_run.kind) == ("run-2", "erase")
 
@@ -562,7 +562,7 @@ def test_after_a_failed_run_the_lag_is_unknown_since_the_last_listing() -> None:
     made = idle()
     found = seen(made, Outlook(next_run=NOW + timedelta(minutes=1)), **after_a_failure(made)).to_dict()
     assert found["lag"] == UNKNOWN
-    assert found["lifecycle"]["lag"] == "unknown"
+    assert found["lifecycle"]["lagSummary"] == "unknown"
     assert {one["reason"] for one in found["conditions"]} == {"StorageDenied"}
     assert all(one["message"].endswith(SINCE) for one in found["conditions"])
 

@@ -370,20 +370,20 @@ def test_what_is_around_a_record_needs_as_many_steps_to_it() -> None:
 @pytest.mark.parametrize(
     ("source", "fields", "refused"),
     [
-        ({"format": "JSON", "recordsPath": ["$.Records", "$"]}, {"type": "$.region", "time": "$.of['at']"}, []),
-        ({"format": "JSON", "recordsPath": ["$.Records"]}, {"type": "$.region", "replyTo": "$['region']"}, []),
+        ({"format": "JSON", "recordsPaths": ["$.Records", "$"]}, {"type": "$.region", "time": "$.of['at']"}, []),
+        ({"format": "JSON", "recordsPaths": ["$.Records"]}, {"type": "$.region", "replyTo": "$['region']"}, []),
         ({}, {"type": "$.region"}, ["type"]),
         ({"format": "JSON"}, {"type": "$.region"}, ["type"]),
-        ({"format": "JSON", "recordsPath": ["$"]}, {"type": "$.region"}, ["type"]),
-        ({"format": "JSON", "recordsPath": ["$.a.b"]}, {"type": "$", "time": "$.c[0]"}, ["type", "time"]),
-        ({"format": "JSON", "recordsPath": ["$.a.b"]}, {"type": "$.a", "time": "$.a.b"}, ["type", "time"]),
-        ({"format": "JSON", "recordsPath": ["$.a.b"]}, {"type": "$.a.b.c", "time": "$.a.c"}, ["type"]),
+        ({"format": "JSON", "recordsPaths": ["$"]}, {"type": "$.region"}, ["type"]),
+        ({"format": "JSON", "recordsPaths": ["$.a.b"]}, {"type": "$", "time": "$.c[0]"}, ["type", "time"]),
+        ({"format": "JSON", "recordsPaths": ["$.a.b"]}, {"type": "$.a", "time": "$.a.b"}, ["type", "time"]),
+        ({"format": "JSON", "recordsPaths": ["$.a.b"]}, {"type": "$.a.b.c", "time": "$.a.c"}, ["type"]),
         (
-            {"format": "JSON", "recordsPath": ["$.a.b"]},
+            {"format": "JSON", "recordsPaths": ["$.a.b"]},
             {"type": "$.c", "time": "$.c.d", "ttl": "$.e"},
             ["type", "time"],
         ),
-        ({"format": "JSON", "recordsPath": ["$.a"]}, {"headers": "$.b", "payload": "$.c"}, ["headers", "payload"]),
+        ({"format": "JSON", "recordsPaths": ["$.a"]}, {"headers": "$.b", "payload": "$.c"}, ["headers", "payload"]),
     ],
 )
 def test_what_is_around_an_array_of_records_is_a_text_beside_it(
@@ -402,7 +402,7 @@ def test_records_of_kafka_have_no_document_around_them() -> None:
     added = {"addHeaders": {"region": {"path": "$.region", "in": "Document"}}}
     (refused,) = refusals(stream(source={"kafka": kafka}, envelope=added))
     assert str(refused.message) == (
-        "there is no document around a record: set source.files.recordsPath to an array in one"
+        "there is no document around a record: set source.files.recordsPaths to an array in one"
     )
 
 
@@ -506,5 +506,5 @@ def test_files_are_read_again_by_another_number_alone() -> None:
         return ingest(stream(source={"files": {"uri": "s3a://landing/orders", **changes}})).source_id
 
     first = source()
-    assert {source(format="JSON"), source(include=["*.json"]), source(format="JSON", recordsPath=["$.a"])} == {first}
-    assert len({first, source(readAgain=1), source(readAgain=2)}) == 3
+    assert {source(format="JSON"), source(include=["*.json"]), source(format="JSON", recordsPaths=["$.a"])} == {first}
+    assert len({first, source(rereadNonce=1), source(rereadNonce=2)}) == 3
