@@ -36,10 +36,11 @@ class DeadLetter:
 
 
 _COLUMNS = tuple(DeadLetter.__dataclass_fields__)
+_BYTES = frozenset({"raw"})
 
 
 def dead_letter_rows(
-    versions: Versions, reasons: Sequence[str], redriven: bool | None, batch_size: int | None
+    versions: Versions, reasons: Sequence[str], redriven: bool | None, batch_size: int | None, *, raw: bool
 ) -> pa.Table:
     """The rows of ``messagestore.reader.Reader.dead_letters``."""
     check_reasons(reasons)
@@ -49,7 +50,8 @@ def dead_letter_rows(
     if redriven is not None:
         where.append(f"redriven_at is {'not ' if redriven else ''}null")
     order = ("failed_at desc", "source['uri']", "source['offset']")
-    return versions.other("dead_letters", DEAD_LETTERS).rows(where, order, batch_limit(batch_size), _COLUMNS)
+    without = frozenset() if raw else _BYTES
+    return versions.other("dead_letters", DEAD_LETTERS).rows(where, order, batch_limit(batch_size), _COLUMNS, without)
 
 
 def dead_letters_of(rows: pa.Table) -> Iterator[DeadLetter]:

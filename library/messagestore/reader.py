@@ -23,14 +23,17 @@ from messagestore.audit import AuditRow, audit_of, audit_rows
 from messagestore.dead_letters import DeadLetter, dead_letter_rows, dead_letters_of
 from messagestore.history import HistoryRow, history_of
 from messagestore.integrity import OnBroken
+from messagestore.leaving import Leaving, leaving
 from messagestore.location import Location
 from messagestore.message import Message, messages_of
 from messagestore.names import cardinal_id, category, hash_64, id, is_category
 from messagestore.outcomes import Erased, NotSeen, Outcome, Purged, SetAside, Stored, outcomes, waited
+from messagestore.overview import Overview, overview
 from messagestore.reads import FIRST_GLOBAL_POSITION, FIRST_POSITION, Read
 from messagestore.rows import Rows
 from messagestore.statistics import Elapsed, Share, Statistics, elapsed, statistics, summary
 from messagestore.versions import Versions
+from messagestore_core.contract.run_document import Hold, Rule
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.schemas import MESSAGES
 
@@ -40,9 +43,11 @@ __all__ = [
     "DeadLetter",
     "Erased",
     "HistoryRow",
+    "Leaving",
     "Message",
     "NotSeen",
     "Outcome",
+    "Overview",
     "Purged",
     "Reader",
     "SetAside",
@@ -58,6 +63,8 @@ __all__ = [
 
 RESUME_BATCH = 100
 """How many messages the pattern's functions load at once."""
+OVERVIEW_BATCHES = 100
+"""Of how many commits an overview tells the batches."""
 _RECEIVED = ("RECEIVED",)
 _Messages = TypeVar("_Messages")
 _Newest = TypeVar("_Newest")
@@ -217,7 +224,12 @@ class _Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters, _Audit
         return self._newest(self._rows.newest(reads.of_name(name), batch_limit(count)))
 
     def dead_letters(
-        self, reasons: Sequence[str] = (), redriven: bool | None = None, batch_size: int | None = BATCH_SIZE
+        self,
+        reasons: Sequence[str] = (),
+        redriven: bool | None = None,
+        batch_size: int | None = BATCH_SIZE,
+        *,
+        raw: bool = True,
     ) -> _DeadLetters:
         """The dead letters, newest first.
 
@@ -225,11 +237,12 @@ class _Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters, _Audit
             reasons: only dead letters with one of these; empty: all.
             redriven: True: only those that were redriven; False: only those that were not.
             batch_size: how many at most; -1: no limit.
+            raw: whether their bytes are read, too.
 
         Raises:
             ArgumentError: no dead letter has one of the reasons.
         """
-        return self._dead_letters(dead_letter_rows(self._rows.versions, reasons, redriven, batch_size))
+        return self._dead_letters(dead_letter_rows(self._rows.versions, reasons, redriven, batch_size, raw=raw))
 
     def audit(
         self, actions: Sequence[str] = (), since: datetime | None = None, batch_size: int | None = BATCH_SIZE
@@ -387,6 +400,30 @@ class Reader(_Functions[Iterator[Message], list[Message], Message | None, Iterat
     def statistics(self) -> Statistics:
         """Statistics of the store; reads a few columns of all messages."""
         return statistics(self._rows.location.uri, self._rows.versions)
+
+    def overview(self, batches: int = OVERVIEW_BATCHES) -> Overview:
+        """Messages by day, category, type and status, dead letters by reason, and the batches of the last commits.
+
+        Reads a few narrow columns of all messages.
+
+        Args:
+            batches: of how many of the newest commits.
+        """
+        return overview(self._rows.location, self._rows.versions, batches)
+
+    def leaving(
+        self, rules: Sequence[Rule], holds: Sequence[Hold] = (), as_of: datetime | None = None, days: int = 30
+    ) -> Leaving:
+        """How many messages rules of retention would remove in the next days, as messages are now.
+
+        Args:
+            rules: of one policy, as a run document has them.
+            holds: of the stream.
+            as_of: when the days begin, with a time zone; absent: now.
+            days: how many, of 24 hours.
+        """
+        moment = datetime.now(UTC) if as_of is None else time_in_utc("as_of", as_of)
+        return leaving(self._rows.versions, rules, holds, moment, days)
 
     @override
     def _messages(self, parts: Iterator[pa.Table]) -> Iterator[Message]:

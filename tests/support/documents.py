@@ -99,6 +99,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     },
     "docs/network.md": {"Private CAs": "needs the reader's own authority"},
     "docs/consuming.md": {"From the command line": "needs the reader's own consumers"},
+    "docs/reading.md": {"A page to look at": "needs the reader's own stores; tests/jobs/cli/test_page.py writes pages"},
     "docs/howto/webhooks.md": {
         "Receive": "starts a server; tests/jobs/examples/test_webhooks_in.py does so",
         "Store": "is run by tests/jobs/examples/test_webhooks_in.py",

@@ -18,8 +18,13 @@ from support.stores import make_store, message
 
 REPOSITORY = Path(__file__).parents[2]
 ONLY_IN_THE_JOBS_IMAGE = ("delta", "deltalake", "numpy", "py4j", "pyarrow", "pyspark")
-# Local runs are the jobs themselves, in one process, and init reads files; the rest runs in the operator's pod.
-LOCAL_RUNS = ("messagestore_operator.local", "messagestore_operator.propose", "messagestore_operator.cli.console")
+# Local runs are the jobs themselves, in one process, init and page read files; the rest runs in the operator's pod.
+LOCAL_RUNS = (
+    "messagestore_operator.local",
+    "messagestore_operator.page",
+    "messagestore_operator.propose",
+    "messagestore_operator.cli.console",
+)
 
 IMPORT_ALL = f"""
 import importlib, pkgutil, sys

@@ -92,14 +92,14 @@ def last_note(store: Store) -> CommitNote:
 def note_at(store: Store, table: DeltaTable) -> CommitNote:
     """Like ``last_note``, for an opened table ``messages`` of a store."""
     entry = store.entry_once("messages", table.version())
-    return (_note(entry.said) if entry else None) or note_of(table)
+    return (note_in(entry.said) if entry else None) or note_of(table)
 
 
 def note_of(table: DeltaTable) -> CommitNote:
     """Like ``last_note``, for an opened table ``messages``."""
     for limit in (1, 100, None):
         for commit in table.history(limit):
-            note = _note(commit.get("userMetadata"))
+            note = note_in(commit.get("userMetadata"))
             if note is not None:
                 return note
     return CommitNote(run="")
@@ -107,7 +107,7 @@ def note_of(table: DeltaTable) -> CommitNote:
 
 def head_of(entry: Entry) -> int | None:
     """The store's last global position after a commit on ``messages``; None if the commit doesn't tell it."""
-    note = _note(entry.said)
+    note = note_in(entry.said)
     following = note.next_global_position if note else None
     return None if following is None else following - 1
 
@@ -116,7 +116,7 @@ def note_before(store: Store, version: int) -> CommitNote | None:
     """The newest note of ``messages`` up to a version; None where the log has none any more."""
     for at in range(version, -1, -1):
         entry = store.entry("messages", at)
-        note = _note(entry.said) if entry else None
+        note = note_in(entry.said) if entry else None
         if entry is None or note is not None:
             return note
     return None
@@ -124,7 +124,7 @@ def note_before(store: Store, version: int) -> CommitNote | None:
 
 def is_own_note(text: str | None) -> bool:
     """Whether user metadata of a commit on ``messages`` is a note of one of our runs."""
-    return _note(text) is not None
+    return note_in(text) is not None
 
 
 def epoch_of(table: DeltaTable) -> int | None:
@@ -225,7 +225,8 @@ class _LastCheckpoint(BaseModel):
     version: int
 
 
-def _note(text: str | None) -> CommitNote | None:
+def note_in(text: str | None) -> CommitNote | None:
+    """The note in a commit's user metadata; None if that is not of one of our runs."""
     try:
         note = CommitNote.model_validate_json(text) if text else None
     except ValidationError:

@@ -17,6 +17,7 @@ from messagestore_operator.cli.init import init
 from messagestore_operator.cli.offsets import offsets
 from messagestore_operator.cli.operator import operator
 from messagestore_operator.cli.outcome import outcome
+from messagestore_operator.cli.page import page
 from messagestore_operator.cli.repair import repair
 from messagestore_operator.cli.retention_for import retention_for
 from messagestore_operator.cli.retry import pause, resume, retry
@@ -45,6 +46,7 @@ Examples:
 - `messagestore get s3a://lake/orders order-123`
 - `messagestore messages s3a://lake/orders --status FAILED --error time-out`
 - `messagestore tail s3a://lake/orders order`
+- `messagestore page s3a://lake/orders -o store.html`
 - `messagestore crds | kubectl apply --server-side -f -`
 """,
 )
@@ -57,6 +59,7 @@ app.command()(outcome)
 app.command()(history)
 app.command()(tail)
 app.command()(stats)
+app.command()(page)
 app.command()(dead_letters)
 app.command()(audit)
 app.command()(retry)

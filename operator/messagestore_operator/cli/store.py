@@ -49,8 +49,12 @@ At = Annotated[
 ]
 
 
+_EXTRAS = {"confluent_kafka": "library,kafka", "jinja2": "library,page", "matplotlib": "library,page"}
+"""The extras that bring packages; all others come with the library."""
+
+
 def _missing(error: ImportError) -> typer.Exit:
-    extra = "library,kafka" if str(error.name).startswith("confluent_kafka") else "library"
+    extra = _EXTRAS.get(str(error.name).partition(".")[0], "library")
     typer.echo(f"error: {error.name} is missing: pip install 'message-store-operator[{extra}]'", err=True)
     return typer.Exit(FAILED)
 
