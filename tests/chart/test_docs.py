@@ -1,29 +1,32 @@
-"""The documentation's table of values matches the schema, and its values render."""
+"""The tables of values match the schema, and the documentation's values render."""
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
+import pytest
 from ruamel.yaml import YAML
 
 from support.documents import blocks
 from support.helm import CHART, REPOSITORY, template
 
-FILE = REPOSITORY / "docs" / "install.md"
+FILES = [REPOSITORY / "docs" / "install.md", CHART / "README.md"]
 BEGIN, END = "<!-- values -->\n", "<!-- /values -->\n"
 RENEW = "RENEW_SNAPSHOTS"
 
 
-def test_the_table_of_values() -> None:
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_the_table_of_values(file: Path) -> None:
     """Renew it with: RENEW_SNAPSHOTS=1 .venv/bin/python -m pytest tests/chart/test_docs.py."""
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = YAML(typ="safe").load(CHART / "values.yaml")
     rows = [f"| `{name}`{default} | {about} |\n" for name, default, about in _rows(schema, values)]
     table = "".join(["| value, default | meaning |\n", "| --- | --- |\n", *rows])
-    before, _, rest = FILE.read_text().partition(BEGIN)
+    before, _, rest = file.read_text().partition(BEGIN)
     found, _, after = rest.partition(END)
     if RENEW in os.environ:
-        FILE.write_text(f"{before}{BEGIN}{table}{END}{after}")
+        file.write_text(f"{before}{BEGIN}{table}{END}{after}")
         found = table
     assert found == table, f"run again with {RENEW}=1"
 
