@@ -1,7 +1,8 @@
 """Reads the report of a driver, which is untrusted input.
 
 A driver applies users' rules to users' data. So a report is limited in size, checked against the contract, and accepted
-only for the run of its ConfigMap.
+only for the run of its ConfigMap. Fields that this release doesn't know are left out: the run's image may be newer, as
+after a rollback of the operator.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def read_report(text: object, run: str) -> Reading:
     if not 0 < len(content) <= MAX_BYTES:
         return Reading(problem=f"the report of run {run} is longer than {MAX_BYTES} bytes, or no text")
     try:
-        report = RunReport.model_validate_json(content)
+        report = RunReport.model_validate_json(content, extra="ignore")
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         where = ".".join(map(str, first["loc"]))[:200] or "the whole"

@@ -75,11 +75,27 @@ def main() -> int:
         document = RunDocument.model_validate_json(settings.document.read_bytes())
     except (OSError, ValidationError) as error:
         # Without a document there is no ConfigMap to report to, only the termination message.
-        _write(settings.termination_log, f"the run document {settings.document} can't be read: {error}")
-        sys.stderr.write(f"the run document {settings.document} can't be read: {error}\n")
+        words = unreadable(error)
+        _write(settings.termination_log, words)
+        sys.stderr.write(f"{words}\n")
         return 2
     _log_to_stderr(settings.log_format, secrets_of(document))
     return Driver(document, settings).run()
+
+
+def unreadable(error: OSError | ValidationError) -> str:
+    """Why a run document can't be read, in one line, as the operator shows the last line of a driver's last words.
+
+    A field that this image doesn't know is refused: to leave it out might store, remove or send something else than
+    what was asked for.
+    """
+    if isinstance(error, OSError):
+        return f"the run document can't be read: {error}"
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    unknown = [".".join(map(str, one["loc"])) for one in problems if one["type"] == "extra_forbidden"]
+    if unknown:
+        return f"this image doesn't know {unknown[0]} of the run document: operator and image are of different releases"
+    return f"the run document can't be read: {'.'.join(map(str, problems[0]['loc']))}: {problems[0]['msg']}"
 
 
 class Driver:

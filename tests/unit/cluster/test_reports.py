@@ -32,13 +32,12 @@ def test_before_the_first_report_there_is_neither_one_nor_a_problem(text: str | 
         ("{", "can't be read"),
         ("[1]", "can't be read"),
         (_text(state="Perfect"), "state"),
-        (_text(secret="hunter2"), "secret"),
         (_text(run="orders-ingest-2"), "another run"),
         (_text(padding="x" * MAX_BYTES), "longer than"),
         (7, "no text"),
         ("\ud800", "can't be read"),
     ],
-    ids=["no-json", "no-object", "unknown-state", "unknown-field", "another-run", "too-long", "number", "surrogate"],
+    ids=["no-json", "no-object", "unknown-state", "another-run", "too-long", "number", "surrogate"],
 )
 def test_what_is_no_report_of_the_run_is_said_and_not_believed(text: object, words: str) -> None:
     reading = read_report(text, RUN)
@@ -47,7 +46,12 @@ def test_what_is_no_report_of_the_run_is_said_and_not_believed(text: object, wor
 
 
 def test_the_problem_does_not_repeat_what_the_driver_wrote() -> None:
-    assert "hunter2" not in str(read_report(_text(secret="hunter2"), RUN).problem)
+    assert "hunter2" not in str(read_report(_text(state="hunter2"), RUN).problem)
+
+
+def test_of_a_newer_images_report_what_is_known_is_read() -> None:
+    progress = {"step": "ingest", "newer": 1}
+    assert read_report(_text(progress=progress, newer="x"), RUN) == read_report(_text(progress={"step": "ingest"}), RUN)
 
 
 def _report(sequence: int) -> RunReport:
