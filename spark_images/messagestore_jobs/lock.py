@@ -43,6 +43,25 @@ def writing(uri: str, spark: "SparkSession | None", wait_seconds: float, say: Ca
 
 
 @contextmanager
+def copying(uri: str, wait_seconds: float, say: Callable[[str], None]) -> Iterator[None]:
+    """Keep others from writing the local table folder ``uri`` while it is copied. Makes no file.
+
+    Without a lock's file no run has written the folder on this machine.
+
+    Raises:
+        TableBusyError: another run held it for all of ``wait_seconds``.
+    """
+    path = _beside(uri, LOCK_SUFFIX)
+    if not path.exists():
+        yield
+        return
+    with path.open() as file:
+        wait = _Wait(f"another run is writing {uri}", wait_seconds, say)
+        with _locked(file, None, wait, shared=True):
+            yield
+
+
+@contextmanager
 def replaying(uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[[str], None]) -> Iterator[None]:
     """Lock the table folder ``uri`` for a replay out of it: other replays may run, and no erasure.
 

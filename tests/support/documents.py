@@ -94,6 +94,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "Get the images": IMAGES,
         "Test the installation": "needs the reader's own bucket; tests/operator/test_helm_test.py runs its pod's part",
     },
+    "docs/local-runs.md": {"Try without storing": "is what tests/jobs/cli/test_dry_run.py does"},
     "docs/kafka.md": {
         "Consumer groups": "needs the reader's own brokers; tests/jobs/kafka/test_offsets_command.py runs the command"
     },

@@ -121,7 +121,10 @@ def _documents_as_text(message: Message) -> dict[str, Any]:
 
     documents = {"metadata": message.metadata, "payload": message.payload, "result": message.result}
     return head(message) | {
-        key: text for name, value in documents.items() if value is not None for key, text in _text(name, value).items()
+        key: text
+        for name, value in documents.items()
+        if value is not None
+        for key, text in text_of(name, value).items()
     }
 
 
@@ -143,11 +146,11 @@ def _dead_letter(dead_letter: DeadLetter) -> dict[str, Any]:
             {"reason": one["reason"], "detail": one["detail"], "failedAt": rfc3339(one["failed_at"])}
             for one in dead_letter.earlier
         ],
-        **({} if dead_letter.raw is None else _text("raw", dead_letter.raw)),
+        **({} if dead_letter.raw is None else text_of("raw", dead_letter.raw)),
     }
 
 
-def _text(name: str, content: str | bytes) -> dict[str, str]:
+def text_of(name: str, content: str | bytes) -> dict[str, str]:
     """Bytes as text if they are UTF-8, else as base64 under another name."""
     if isinstance(content, str):
         return {name: content}

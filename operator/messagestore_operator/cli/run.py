@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -50,14 +53,37 @@ def run(
         int | None, typer.Option("--cores", min=1, max=1024, help="Cores that Spark works on. Default: all.")
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show Spark's own log too.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what a run would store, set aside, remove and send, and why.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, metavar="N", help="With --dry-run: how many messages of each to print.")
+    ] = 10,
+    payloads: Annotated[
+        bool, typer.Option("--payloads", help="With --dry-run: print payloads and the bytes of dead letters too.")
+    ] = False,
+    list_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--list-to",
+            metavar="FILE",
+            help="With --dry-run: write all messages that policies and replays would take to a new file of JSON lines.",
+        ),
+    ] = None,
 ) -> None:
     """Run manifests on this machine, with tables under file:///.
 
     Resources run in the order of the files: a stream ingests all that has arrived, a policy runs once on each of its
     streams, a replay runs to its end. The next call continues from the tables.
 
-    Exits 0 if all resources succeeded, 1 if one did not, 2 if a manifest is wrong; then nothing was changed.
+    With --dry-run nothing is stored, removed, moved or sent: an ingest is carried out on a copy of its store, and its
+    counts, dead letters by reason and first messages are printed; of policies and replays the messages that they would
+    take.
+
+    Exits 0 if all resources succeeded, or would, 1 if one did not, 2 if a manifest is wrong; then nothing was changed.
     """
+    if not dry_run and (payloads or list_to is not None):
+        raise typer.BadParameter("--payloads and --list-to need --dry-run")
     result = _checked(filename)
     if verbose:
         logging.basicConfig(level=logging.INFO)
@@ -65,8 +91,20 @@ def run(
     from messagestore_operator.local import LocalSpark
 
     spark = LocalSpark(cores or os.cpu_count() or 1, driver_memory, verbose=verbose)
-    if not _carry_out(result, spark, at, output, wait):
+    if dry_run:
+        well = _try_out(result, spark, at, output, wait, _Listing(limit, payloads, list_to))
+    else:
+        well = _carry_out(result, spark, at, output, wait)
+    if not well:
         raise typer.Exit(FAILED)
+
+
+class _Listing(NamedTuple):
+    """What a dry run lists of messages."""
+
+    limit: int
+    payloads: bool
+    file: Path | None
 
 
 def _checked(filename: list[str]) -> LoadResult:
@@ -89,18 +127,45 @@ def _checked(filename: list[str]) -> LoadResult:
 def _carry_out(result: LoadResult, spark: LocalSpark, at: datetime | None, output: Output, wait: float) -> bool:
     from messagestore_operator.cli.console import console
     from messagestore_operator.cli.resources import printed
-    from messagestore_operator.local import LocalRun, SparkStartError
+    from messagestore_operator.local import LocalRun
+
+    with _closing(spark, "; run it again and it goes on from there"):
+        ended = LocalRun(result, spark, console(), wait, at).run()
+    typer.echo(printed([one.resource for one in ended], output, at or datetime.now(UTC)), nl=False)
+    return all(one.well for one in ended)
+
+
+def _try_out(
+    result: LoadResult, spark: LocalSpark, at: datetime | None, output: Output, wait: float, listing: _Listing
+) -> bool:
+    from messagestore_jobs.driver.listing import Wanted
+    from messagestore_operator.cli.console import console
+    from messagestore_operator.cli.dry_run import lines_to, print_tried, scratch_folder
+    from messagestore_operator.local.dry_run import DryRun
+    from messagestore_operator.local.scratch import Scratch
+
+    said = console()
+    with lines_to(listing.file) as each, scratch_folder() as folder, _closing(spark, ""):
+        wanted = Wanted(listing.limit, listing.payloads, each)
+        scratch = Scratch(folder, wait, said.say)
+        tried = DryRun(result, spark, said, wait, at, scratch=scratch, wanted=wanted).try_out()
+    print_tried(tried, output)
+    return all(one.error is None for one in tried)
+
+
+@contextmanager
+def _closing(spark: LocalSpark, advice: str) -> Iterator[None]:
+    """End Spark after the block; exits with words if it was interrupted, or Spark didn't start."""
+    from messagestore_operator.local import SparkStartError
 
     try:
         with interruptible(spark.abandon):
-            ended = LocalRun(result, spark, console(), wait, at).run()
+            yield
     except InterruptedRunError as interruption:
-        typer.echo(f"stopped by {interruption}; run it again and it goes on from there", err=True)
+        typer.echo(f"stopped by {interruption}{advice}", err=True)
         raise typer.Exit(interruption.exit_code) from None
     except SparkStartError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(FAILED) from None
     finally:
         spark.close()
-    typer.echo(printed([one.resource for one in ended], output, at or datetime.now(UTC)), nl=False)
-    return all(one.well for one in ended)

@@ -6,11 +6,11 @@ import getpass
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from deltalake.exceptions import DeltaError
 
@@ -55,6 +55,9 @@ from messagestore_operator.translate import (
     source_id,
 )
 from messagestore_operator.translate.folders import LOCAL, folders
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Console(Protocol):
@@ -138,21 +141,28 @@ class LocalRun:
 
     def run(self) -> list[LocalResult]:
         """Run all resources, in order."""
+        with self.with_secrets():
+            for resource in self.result.resources:
+                self.run_one(resource)
+                self._report(self._ended(resource))
+            # Computed again, as a later resource may have changed the store of an earlier one.
+            return [self._ended(resource) for resource in self.result.resources]
+
+    @contextmanager
+    def with_secrets(self) -> Iterator[None]:
+        """Give runs the Secrets of the manifests while the block lasts."""
         given = self.result.resources, self.result.secrets
         with environment(keys(*given) | credentials(*given)), certificate_files(*given) as self.files:
-            return self._run()
+            yield
 
-    def _run(self) -> list[LocalResult]:
-        for resource in self.result.resources:
-            if isinstance(resource, MessageStream):
-                self._run_stream(resource)
-            elif isinstance(resource, RetentionPolicy):
-                self._run_policy(resource)
-            elif isinstance(resource, ReplayJob):
-                self._run_replay(resource)
-            self._report(self._ended(resource))
-        # Computed again, as a later resource may have changed the store of an earlier one.
-        return [self._ended(resource) for resource in self.result.resources]
+    def run_one(self, resource: Resource) -> None:
+        """Run one resource, and keep what came of it."""
+        if isinstance(resource, MessageStream):
+            self._run_stream(resource)
+        elif isinstance(resource, RetentionPolicy):
+            self._run_policy(resource)
+        elif isinstance(resource, ReplayJob):
+            self._run_replay(resource)
 
     def _run_stream(self, stream: MessageStream) -> None:
         if stream.spec.suspend:
@@ -213,7 +223,10 @@ class LocalRun:
         alone = len(self.result.resources) == 1
         session = self.spark.session(little=(alone and idle_check.little) or holds_little(self.result.resources))
         with self.console.progress(document.run) as progress:
-            return execute(document, lambda: session, progress, self.wait_seconds, self.now)
+            return self._carry_out(document, session, progress)
+
+    def _carry_out(self, document: RunDocument, session: SparkSession, progress: ProgressListener) -> RunReport:
+        return execute(document, lambda: session, progress, self.wait_seconds, self.now)
 
     def _in_the_way(self, stream: MessageStream) -> RunError | None:
         """Why a resource that depends on the stream is not run."""
@@ -269,12 +282,12 @@ class LocalRun:
         report = self.reports.get(ended.resource.identity)
         if report is not None and isinstance(report.outcome, IngestOutcome):
             self.console.say(f"{report.run}: {received(report.outcome.counts)}")
-            for folder in _absent_sources(ended.resource):
+            for folder in absent_sources(ended.resource):
                 self.console.say(f"{report.run}: there is no folder {folder} yet, so nothing arrives there")
         self.console.say(f"{kind.lower()}/{name}: {status.phase}: {why}{ready.message}")
 
 
-def _absent_sources(resource: Resource) -> Iterator[str]:
+def absent_sources(resource: Resource) -> Iterator[str]:
     """Source folders that don't exist: their names may be misspelt."""
     for folder in folders(resource):
         path = local_path(folder.uri)

@@ -90,7 +90,7 @@ def _sent(run: Run, control: ReplayControl) -> ReplayOutcome:
 
 
 def _once_or_again(run: Run, control: ReplayControl) -> ReplayOutcome:
-    run = _of_its_own(run)
+    run = of_its_own(run)
     return _redeliver(run, control) if task_of(run).select.due_for_retry else _replay(run, control)
 
 
@@ -105,7 +105,7 @@ def _written_stores(run: Run) -> dict[str, HeldStore]:
     return stores
 
 
-def _of_its_own(run: Run) -> Run:
+def of_its_own(run: Run) -> Run:
     """The run with what is asked of which store.
 
     If a resource or a store was made again under its name, and so asks for something else, it is a replay of its own.
@@ -113,7 +113,7 @@ def _of_its_own(run: Run) -> Run:
     task = task_of(run)
     request_digest = request_digest_of(task, _store_id(run))
     this = with_task(run, {"request_digest": request_digest})
-    begun = _rounds_begun(run.store, task) if task.select.due_for_retry else 0
+    begun = rounds_begun(run.store, task) if task.select.due_for_retry else 0
     if (
         task.request_digest is None
         or request_digest is None
@@ -142,7 +142,7 @@ def _replay(run: Run, control: ReplayControl) -> ReplayOutcome:
 def _redeliver(run: Run, control: ReplayControl) -> ReplayOutcome:
     """End the round that has begun; then begin the next, if the task has rounds or none has begun."""
     task = task_of(run)
-    begun = _rounds_begun(run.store, task)
+    begun = rounds_begun(run.store, task)
     if begun:
         left = _left_of_round(run, begun)
         if left is not None:
@@ -229,7 +229,7 @@ def _round_of(rules: str, job_id: str) -> bool:
         return False
 
 
-def _rounds_begun(store: Store, task: ReplayTask) -> int:
+def rounds_begun(store: Store, task: ReplayTask) -> int:
     """The number of the last committed round; 0 before the first."""
     return committed_batch(store, _app_id(task))
 

@@ -115,6 +115,20 @@ class SubscriptionRun:
             self.write(cursor)
         return cursor, taken_up
 
+    def upcoming(self) -> Run | None:
+        """The round of all that a run would send now, which is not begun; None if nothing is behind the cursor."""
+        opened = self.open()
+        if opened is None:
+            return None
+        # What is left of a round that broke off is behind the cursor too.
+        cursor = opened[0].model_copy(update={"round": None})
+        undecided = self._undecided(cursor)
+        until = self.decided(cursor, self.head() if undecided is None else undecided - 1)
+        if until <= cursor.global_position and not self._falls_due(cursor):
+            return None
+        following = Round(number=0, until=until, waiting=self._waiting(cursor, until))
+        return self.round_run(cursor.model_copy(update={"round": following}), following.number)
+
     def state(self) -> CursorState | None:
         """How far the cursor is, and what is behind it, as far as the store tells; None if there is none."""
         cursor = self._object.read()

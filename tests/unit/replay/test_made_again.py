@@ -25,7 +25,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Frozen, digest
 from messagestore_jobs.replay.begin import delivery_of
 from messagestore_jobs.replay.freeze import nothing_selected
-from messagestore_jobs.replay.job import _of_its_own
+from messagestore_jobs.replay.job import of_its_own
 from support.replays import AT, replay_document
 from support.stores import make_store, message
 
@@ -42,7 +42,7 @@ def table(tmp_path: Path) -> Table:
 def run_of(table: Table, to: Any, select: Selection = FIRST, request_digest: str | None = "first") -> Run:
     """A run of replay `again`, under the id that its state has."""
     task = ReplayTask(job_id="again", request_digest=request_digest, select=select, destination=to)
-    return _of_its_own(Run.of(replay_document(table, task), NO_SPARK, Silent()))
+    return of_its_own(Run.of(replay_document(table, task), NO_SPARK, Silent()))
 
 
 def id_of(run: Run) -> str:
