@@ -41,4 +41,6 @@ landing=$examples/github-webhooks/landing/github-webhooks.jsonl
 { tail -n 20 "$landing"; tail -n 1 "$landing" | cut -c 1-300; } > "$work/github-webhooks/landing/again.jsonl"
 run "$messagestore" run -f "$work/manifests/1-stream.yaml" --at 2026-04-06T00:05:00Z
 
-say "Done. The tables are plain Delta tables in $work/github-webhooks/table"
+say "The tables are plain Delta tables in $work/github-webhooks/table. A page shows what they hold:"
+run "$messagestore" page "$work/github-webhooks/table" -o "$work/store.html" --policies "$work/manifests" \
+    --at 2026-04-06T00:05:00Z
