@@ -42,7 +42,7 @@ jars: $(VENV)/.installed
 install: jars ## Set up .venv with the CLI, the jars and an archive of their classes
 	@env -u MESSAGESTORE_JARS $(PYTHON) -m messagestore_jobs.driver.classes 2> $(VENV)/classes.log || { cat $(VENV)/classes.log; exit 1; }
 
-tools: ## Build kube-apiserver, etcd, kubectl, helm and kube-score into the cache, and get Kafka, JUnit, PostgreSQL, message-db, webhook, Prometheus and Alertmanager, for the tests
+tools: ## Build kube-apiserver, etcd, kubectl, helm and kube-score into the cache, and get Kafka, JUnit, PostgreSQL, message-db, webhook, Prometheus, Alertmanager, Chromium and axe, for the tests
 	@python3 -m hack.programs etcd kube-apiserver kubectl helm kube-score
 	@python3 -m hack.downloads
 

@@ -23,6 +23,13 @@ _MESSAGE_DB = (
 )
 
 
+_AXE = (
+    "4.14.1",
+    "1477dafa598d8d065f273d6af302aa203c02e83131707b7fa648cd41bd3d6b73"
+    "4f8c22a0dab86ee6a6f64b8afbe804b214d36db85a2826965edfb3a0b9d546b5",
+)
+
+
 def postgresql() -> Path:
     """The folder of the newest PostgreSQL's programs; if there is none, Debian's package is installed."""
     programs = _installed()
@@ -100,6 +107,8 @@ FOLDERS: Mapping[str, Callable[[], Path]] = {
     "message-db": lambda: package_folder("@eventide/message-db", *_MESSAGE_DB) / "database",
     "webhook": lambda: of_debian("webhook", "webhook"),
     "promtool": lambda: of_debian("promtool", "prometheus"),
+    "chromium": lambda: of_debian("chromium-headless-shell", "chromium-headless-shell"),
+    "axe-core": lambda: package_folder("axe-core", *_AXE),
     "prometheus-alertmanager": lambda: of_debian("prometheus-alertmanager", "prometheus-alertmanager"),
 }
 
