@@ -12,7 +12,7 @@ from messagestore_operator.api.kinds import parse_resource
 from messagestore_operator.page import sections
 from messagestore_operator.page.document import html
 from messagestore_operator.page.forecast import applied, forecast
-from messagestore_operator.page.parts import StorePage
+from messagestore_operator.page.parts import Section, StorePage
 
 AT = datetime(2026, 4, 6, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -99,3 +99,42 @@ def page_of(*names: str) -> str:
         sections.time_line(audit),
     ]
     return html([StorePage(name, {"Stream": name}, made) for name in names[:1]], AT, "1")
+
+
+def orders() -> list[Section]:
+    """The sections of a store of a month, in which something happened each week."""
+    categories = {"order": 400, "payment": 300, "shipment": 120, "refund": 25}
+    parts = [
+        part(day - 30, name, (size * (7 + (day * 5 + size) % 6)) // (3 if day % 7 in (4, 5) else 1), status=status)
+        for day in range(30)
+        for name, size in categories.items()
+        for status in (("COMPLETED",) if day % 9 else ("COMPLETED", "FAILED"))
+    ]
+    minute = DAY / 1440
+    waits = [
+        batch(
+            n,
+            arrived_at=AT + n * 5 * minute,
+            at=AT + (n * 5 + 1 + n * n % 7 / 4) * minute,
+            committed_at=AT + (n * 5 + 1.4 + n * n % 7 / 3) * minute,
+        )
+        for n in range(40)
+    ]
+    reasons = [Reason("InvalidField", 7, 2, AT, AT), Reason("Unparseable", 31, 0, AT, AT)]
+    found = overview(parts=tuple(parts), reasons=tuple(reasons), batches=tuple(waits))
+    told = Leaving(tuple(LeavingDay(day, 900 + day * 37 % 400, 10_000) for day in range(31) if day % 7), 12, {}, ())
+    (one,) = applied([policy()], ("shop", "orders"))
+    done = [
+        AuditRow(at=AT + day * DAY, action=action, run=f"run-{day}")
+        for day in range(30)
+        for action, every in (("Purge", 7), ("Replay", 5), ("Erase", 17), ("Redrive", 11))
+        if day % every == 3
+    ]
+    return [
+        sections.messages(found),
+        sections.sizes(found),
+        sections.batches(found),
+        sections.dead_letters(found.reasons, (), payloads=False),
+        forecast([(one, told)], AT),
+        sections.time_line(done),
+    ]

@@ -63,7 +63,7 @@ def stacked_bars(title: str, labels: Sequence[str], series: Sequence[tuple[str, 
         for color, (_, values) in zip(_COLORS, series, strict=False):
             axes.bar(range(len(labels)), values, bottom=below, color=color, width=0.8)
             below = [a + b for a, b in zip(below, values, strict=True)]
-        step = -(-len(labels) // 10)
+        step = -(-len(labels) // 8)
         axes.set_xticks(range(0, len(labels), step), [printable(one) for one in labels[::step]])
         _count_upwards(axes)
     return drawn[0]
@@ -117,8 +117,8 @@ def _figure(title: str, width: float, height: float) -> Iterator[tuple[Figure, l
     drawn: list[Markup] = []
     # What marks the parts of a picture is derived from this, and differs between pictures of one page.
     with mpl.rc_context({**_SETTINGS, "svg.hashsalt": title}), warnings.catch_warnings():
-        # A browser has glyphs that matplotlib's own font lacks.
-        warnings.filterwarnings("ignore", message="Glyph")
+        # It warns of glyphs that its own font lacks and a browser has, and of how many dates fit.
+        warnings.simplefilter("ignore", UserWarning)
         figure = Figure(figsize=(width, height))
         yield figure, drawn
         written = io.StringIO()
@@ -139,7 +139,7 @@ def _dates(axes: Axes, times: Sequence[datetime]) -> None:
     if len(set(times)) == 1:
         axes.set_xticks(_days(times[:1]), [f"{times[0]:%Y-%m-%d %H:%M}"])
         return
-    locator = dates.AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
+    locator = dates.AutoDateLocator()  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
@@ -157,6 +157,9 @@ def _of_the_page(svg: str, title: str) -> Markup:
     body = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", body)
     for color, variable in _VARIABLES.items():
         body = body.replace(color, variable)
+    # What no pixel shows is half of it.
+    body = re.sub(r' d="[^"]*"', lambda match: re.sub(r"(\.\d)\d+|\n", r"\1", match[0]), body)
+    body = re.sub(r"^\s+", "", body, flags=re.MULTILINE)
     begin = re.match(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', body)
     assert begin is not None
     head = f'<svg role="img" viewBox="{begin[1]}" xmlns:xlink="http://www.w3.org/1999/xlink">'
