@@ -117,9 +117,9 @@ class DryRun(LocalRun):
         listed = list_messages(document, session, progress, wanted, self.scratch.new_folder())
         one.counts, one.messages = listed.counts, listed.messages
         removed = self._removed.setdefault(document.table.uri, [])
-        if removed:
+        if removed and getattr(document.task, "origin", "Messages") == "Messages":
             one.note = f"with what {' and '.join(removed)} would remove first"
-        if isinstance(document.task, PurgeTask) and document.task.mode == "Enforce" and listed.counts.get("selected"):
+        if isinstance(document.task, PurgeTask) and removes(document.task) and listed.counts.get("selected"):
             removed.append(f"{one.kind.lower()}/{one.name}")
         return self._ended_with(document, listed.error)
 
@@ -141,6 +141,11 @@ class DryRun(LocalRun):
         for result in self.purges.get(resource.identity, []):
             if result.error is not None:
                 yield Tried(kind, name, result.stream, error=result.error)
+
+
+def removes(task: PurgeTask) -> bool:
+    """Whether a run of it takes what it selects out of the store, and at once."""
+    return task.mode == "Enforce" and task.action == "Delete" and not task.approval_required
 
 
 class _Mark(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,8 +58,8 @@ class Scratch:
         return table.model_copy(update={"uri": self._copied(table.uri, self._copy_store)})
 
     def new_folder(self) -> str:
-        """The URI of a folder that doesn't exist yet."""
-        return f"{LOCAL}{self._folder / f'new-{len(self._copies)}'}"
+        """The URI of an empty folder."""
+        return f"{LOCAL}{tempfile.mkdtemp(dir=self._folder)}"
 
     def in_words(self, text: str) -> str:
         """A text about the copies as one about the stores."""
@@ -78,8 +79,7 @@ class Scratch:
 
     def _copied(self, uri: str, copy: Callable[[str, Path], None]) -> str:
         if uri not in self._copies:
-            to = self._folder / str(len(self._copies)) / Path(local_path(uri)).name
-            to.parent.mkdir()
+            to = Path(tempfile.mkdtemp(dir=self._folder)) / Path(local_path(uri)).name
             if Path(local_path(uri)).is_dir():
                 copy(uri, to)
             self._copies[uri] = f"{LOCAL}{to}"

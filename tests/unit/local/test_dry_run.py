@@ -10,6 +10,7 @@ from messagestore_core.contract.run_document import (
     FilesDestination,
     IngestTask,
     Lifecycle,
+    PurgeTask,
     ReplayTask,
     Resource,
     Route,
@@ -20,7 +21,7 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.errors import TableBusyError
 from messagestore_jobs.lock import LOCK_SUFFIX
-from messagestore_operator.local.dry_run import is_new
+from messagestore_operator.local.dry_run import is_new, removes
 from messagestore_operator.local.scratch import Scratch
 from support.local_runs import tree
 
@@ -143,6 +144,20 @@ def test_a_store_that_another_run_writes_is_waited_for(scratch: Scratch, tmp_pat
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(TableBusyError, match="another run is writing"):
             scratch.document(of(ingest(), store))
+    assert tree(path_of(scratch.document(of(ingest(), store)).table.uri)), "the next resource finds it free"
+
+
+@pytest.mark.parametrize(
+    ("task", "removing"),
+    [
+        (PurgeTask(mode="Enforce"), True),
+        (PurgeTask(mode="DryRun"), False),
+        (PurgeTask(mode="Enforce", approval_required=True), False),
+        (PurgeTask(mode="Enforce", action="Scrub"), False),
+    ],
+)
+def test_what_a_purge_removes_at_once_is_gone_for_those_after_it(task: PurgeTask, removing: bool) -> None:
+    assert removes(task) is removing
 
 
 @pytest.mark.parametrize(
