@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from pydantic import BaseModel, ValidationError
 
 from messagestore_core.clock import in_utc
@@ -134,9 +134,12 @@ def epoch_of(table: DeltaTable) -> int | None:
 
 
 def empty_commit(table: DeltaTable, properties: CommitProperties) -> None:
-    """Make a commit without files."""
-    partitions = table.metadata().partition_columns
-    table.create_write_transaction([], "append", table.schema(), partitions, commit_properties=properties)
+    """Make a commit without files.
+
+    Written as no rows, since the table then has the new version; it would not have that of a transaction of its own.
+    """
+    rows = pa.schema(table.schema().to_arrow()).empty_table()
+    write_deltalake(table, rows, mode="append", commit_properties=properties)
 
 
 def has_any(store: Store, column: str) -> bool:

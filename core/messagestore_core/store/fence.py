@@ -31,6 +31,7 @@ from messagestore_core.store.handle import OpenTable, Store
 from messagestore_core.store.layout import LAST_RUN
 from messagestore_core.store.notes import TableAt, TablesNote
 from messagestore_core.store.objects import write_document
+from messagestore_core.store.schemas import properties as table_properties
 
 Observer = Callable[[str, str], None]
 
@@ -129,10 +130,19 @@ class HeldStore(Store):
         The fence looks for a newer run, and a commit finds what came before it.
         """
         if self._is_held and self.known.is_looked_at(name):
-            return self._tables[name]
+            current = self._tables[name]
+            if current.table.version() != current.version:
+                current = self._tables[name] = self._as_written(name, current)
+            return current
         current = super()._current(name)
         self.known.looked_at(name)
         return current
+
+    def _as_written(self, name: str, before: OpenTable) -> OpenTable:
+        """A table after a commit by its own object, which also writes the checkpoint that is due then."""
+        table = before.table
+        is_due = (table.version() + 1) % int(table_properties(name)["delta.checkpointInterval"]) == 0
+        return OpenTable(table, table.version(), super()._check_point(name) if is_due else before.check_point)
 
     @override
     def _check_point(self, name: str) -> bytes | None:
@@ -317,6 +327,9 @@ def _commit_epoch(store: HeldStore, run: str, name: str) -> _Before | None:
             checked = None
             continue
         store.known.committed(name, before.at.version + 1)
+        store.wrote(name, before.at.version + 1, properties)
+        if checked is not None and table.version() == before.at.version + 1:
+            store.known.looked_at(name)
         return before
     raise RunFailedError("RunFailed", f"other runs keep writing {store.path(name)}; its epoch can't be set")
 

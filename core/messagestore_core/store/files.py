@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from typing_extensions import override
 
 from messagestore_core.store.batches import ReadBatches
@@ -47,7 +47,11 @@ _IN_FEW_REQUESTS: dict[str, Any] = {"fragment_scan_options": ds.ParquetFragmentS
 _SMALL_BYTES = 8 << 20
 """A table of up to so many bytes is read by few requests, and so is each of its files."""
 _COMPACT_BYTES, _COMPACT_FILES = 1 << 20, 8
-"""Once there are so many files below this size, they become one: each plan adds one, and each run reads all."""
+"""Once there are so many files below this size, they become one: each plan adds one, and each run reads all.
+
+A run's first plan writes a table of up to this size anew, with its own rows: on object storage each file costs requests
+of every run.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,13 @@ class Batch:
     verdict_digest: str | None = None
 
 
+class _Whole(NamedTuple):
+    """All rows of the table at a version."""
+
+    version: int
+    rows: pa.Table
+
+
 class ReadFiles(ReadBatches[Batch]):
     """What one source's batches have read, kept in the store's table ``files``.
 
@@ -133,6 +144,7 @@ class ReadFiles(ReadBatches[Batch]):
 
     def __init__(self, store: Store, source_id: str) -> None:
         super().__init__(store, source_id)
+        self._read_whole: _Whole | None = None
         self._load()
 
     @property
@@ -151,14 +163,19 @@ class ReadFiles(ReadBatches[Batch]):
 
     def _load(self) -> None:
         uris, batches = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        cut: list[pa.RecordBatch] = []
+        cut, whole = list[pa.RecordBatch](), list[pa.RecordBatch]()
         self._cut_unknown = False
         self._others.clear()
 
+        table = self._store.table("files")
+        version, size = table.version(), sum(files_of(table)["size_bytes"].to_pylist())
+        is_whole = 0 < size <= _COMPACT_BYTES
+
         def own() -> Iterator[pa.RecordBatch]:
-            table = self._store.table("files")
-            is_small = sum(files_of(table)["size_bytes"].to_pylist()) <= _SMALL_BYTES
-            for rows in scan(table, _COLUMNS, **(_IN_FEW_REQUESTS if is_small else _IN_LITTLE_MEMORY)):
+            columns = FILES.names if is_whole else _COLUMNS
+            for rows in scan(table, columns, **(_IN_FEW_REQUESTS if size <= _SMALL_BYTES else _IN_LITTLE_MEMORY)):
+                if is_whole:
+                    whole.append(rows)
                 uris.append(np.unique(_hashes(rows["uri"])))
                 self._see_others(rows)
                 # A file that two sources read stays if either says so.
@@ -170,6 +187,8 @@ class ReadFiles(ReadBatches[Batch]):
 
         self.ends = FileEnds(own())
         """How far each file has been read."""
+        read = pa.Table.from_batches(whole).cast(FILES) if whole else None
+        self._read_whole = None if read is None else _Whole(version, read)
         self._cut = FileEnds(rows for rows in cut if rows.num_rows)
         self._uris = np.unique(np.concatenate(uris))
         numbers = np.unique(np.concatenate(batches))
@@ -262,16 +281,23 @@ class ReadFiles(ReadBatches[Batch]):
         """Write the plan of a batch, durably."""
         rows = self._rows_of(batch)
         with self._held.step("plan"):
+            table = self._held.open_to_write("files")
+            earlier = self._to_merge(table)
             write_deltalake(
-                self._held.open_to_write("files"),
-                rows,
-                mode="append",
+                table,
+                rows if earlier is None else pa.concat_tables([earlier, rows]),
+                mode="append" if earlier is None else "overwrite",
                 commit_properties=self._held.commit_properties(),
             )
         self._compact()
         self.ends.add(rows)
         self._uris = np.union1d(self._uris, _hashes(rows["uri"]))
         self._last_batch = batch.number
+
+    def _to_merge(self, table: DeltaTable) -> pa.Table | None:
+        """The rows of a small table, as they were read, to be written in one file with a first plan; None: it stays."""
+        rows, self._read_whole = self._read_whole, None
+        return rows.rows if rows is not None and rows.version == table.version() else None
 
     def _compact(self) -> None:
         """Merge the table's small files once there are many; no row changes."""

@@ -127,7 +127,7 @@ def _unwritten_protocol(metadata: TableMetadata) -> Iterator[str]:
 def _is_our_property(name: str, key: str, value: str) -> bool:
     if key in _RETENTIONS:
         return _INTERVAL.fullmatch(value) is not None
-    return value in (properties(name).get(key), earlier_properties(name).get(key))
+    return value == properties(name).get(key) or value in earlier_properties(name).get(key, ())
 
 
 def partition_columns(name: str) -> list[str]:

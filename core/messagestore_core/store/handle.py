@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple, Self
 
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.errors import WAY_BACK, TableRefusedError
 from messagestore_core.store.foreign import changed, refuse_foreign
 from messagestore_core.store.layout import LOG
-from messagestore_core.store.notes import Entry, KnownTables, TableAt, entry_of
+from messagestore_core.store.notes import Entry, KnownTables, TableAt, entry_of, tables_noted
 from messagestore_core.store.objects import Objects, delta_uri, join
 from messagestore_core.store.schemas import OPTIONAL, REMEMBERED, TABLES
 from messagestore_core.store.storage import Storage
@@ -221,11 +221,20 @@ class Store:
                     entry = entry_of(first + bytes(stream.read()))
         except FileNotFoundError:
             return None
+        self._keep(name, version, entry)
+        return entry
+
+    def wrote(self, name: str, version: int, properties: CommitProperties) -> None:
+        """This process has written an entry of a table's log with these properties, so that it needn't be read."""
+        transactions = {one.app_id: one.version for one in properties.app_transactions or ()}
+        said = (properties.custom_metadata or {}).get("userMetadata")
+        self._keep(name, version, Entry(tables_noted(said), False, "WRITE", said, transactions))
+
+    def _keep(self, name: str, version: int, entry: Entry) -> None:
         known = self._entries.setdefault(name, {})
         known[version] = entry
         for passed in sorted(known)[:-_LOOKED_BACK]:
             del known[passed]
-        return entry
 
     def entry_once(self, name: str, version: int) -> Entry | None:
         """Like ``entry``; read once since the table was opened."""

@@ -73,7 +73,7 @@ def entry_of(content: bytes, *, is_whole: bool = True) -> Entry:
         infos = [json.loads(line)["commitInfo"] for line in lines if line.startswith(b'{"commitInfo"')]
         info = infos[0] if infos else {}
         said = info.get("userMetadata")
-        tables = _tables(said)
+        tables = tables_noted(said)
         is_foreign = tables is None and any(_changes_data(json.loads(line)) for line in lines if line.strip())
         transactions = _transactions(lines) if is_whole else None
         return Entry(tables, is_foreign, str(info.get("operation", "a commit without a name")), said, transactions)
@@ -81,7 +81,8 @@ def entry_of(content: bytes, *, is_whole: bool = True) -> Entry:
         return _UNREADABLE
 
 
-def _tables(text: str | None) -> Mapping[str, TableAt] | None:
+def tables_noted(text: str | None) -> Mapping[str, TableAt] | None:
+    """The tables in the user metadata of a commit; None without a note."""
     try:
         return _Said.model_validate_json(text).tables if text else None
     except ValidationError:
@@ -199,4 +200,8 @@ class KnownTables:
             before, table = self._written[name]
             if table.version() > before:
                 del self._written[name]
-                self.committed(name, before + 1 if table.version() == before + 1 else before)
+                # Then nobody else committed since the look before it.
+                is_next, was_looked_at = table.version() == before + 1, name in self._looked_at
+                self.committed(name, before + 1 if is_next else before)
+                if is_next and was_looked_at:
+                    self._looked_at.add(name)

@@ -283,8 +283,6 @@ _EARLIER_STATISTICS = "global_position,position,stream_name,time,inserted_at,exp
 MESSAGES_PROPERTIES = PROPERTIES | {
     # The columns that reads filter by. By default 32 columns would have statistics, at a fifth of a write's time.
     _STATISTICS: f"{_EARLIER_STATISTICS},category,message_id,correlation_id",
-    # A checkpoint of this table costs the more, the more files it has.
-    "delta.checkpointInterval": "20",
 }
 
 
@@ -293,9 +291,9 @@ def properties(name: str) -> dict[str, str]:
     return MESSAGES_PROPERTIES if name == "messages" else PROPERTIES
 
 
-def earlier_properties(name: str) -> dict[str, str]:
-    """The properties that an earlier release made a table with, and that it has until an upgrade."""
-    return {_STATISTICS: _EARLIER_STATISTICS, "delta.checkpointInterval": "50"} if name == "messages" else {}
+def earlier_properties(name: str) -> dict[str, tuple[str, ...]]:
+    """The properties that earlier releases made a table with, each with its values; it has them until an upgrade."""
+    return {_STATISTICS: (_EARLIER_STATISTICS,), "delta.checkpointInterval": ("50", "20")} if name == "messages" else {}
 
 
 def literal(text: str) -> str:

@@ -76,3 +76,25 @@ def test_of_a_file_in_parts_the_table_tells_how_far_it_was_read(tmp_path: Path) 
     assert ReadFiles(HeldStore(uri), "other").unpacked_end(parts[1]) == 0
     read.write_down(Batch(2, NOW, parts[1:]))
     assert (read.ends.of(listed).tolist(), read.planned(2)) == ([10], Batch(2, NOW, parts[1:]))
+
+
+def test_a_runs_first_plan_leaves_a_small_table_in_one_file_with_all_of_its_rows(tmp_path: Path) -> None:
+    uri = f"file://{tmp_path}/store"
+    open_folder(HeldStore.of(Table(uri=uri, owner=Owner(namespace="default", name="orders")), Storage()))
+    for number, name in enumerate("abc", start=1):
+        ReadFiles(HeldStore(uri), "own").write_down(batch(number, name))
+
+    assert Store(uri).table("files").get_add_actions().num_rows == 1
+    assert [planned_batch(Store(uri), "own", number) for number in (1, 2, 3)] == list(map(batch, (1, 2, 3), "abc"))
+
+
+def test_a_plan_keeps_what_another_source_planned_since_it_was_read(tmp_path: Path) -> None:
+    uri = f"file://{tmp_path}/store"
+    open_folder(HeldStore.of(Table(uri=uri, owner=Owner(namespace="default", name="orders")), Storage()))
+    ReadFiles(HeldStore(uri), "old").write_down(batch(1, "a"))
+    old, new = (ReadFiles(HeldStore(uri), source_id) for source_id in ("old", "new"))
+    new.write_down(batch(1, "b"))
+    old.write_down(batch(2, "c"))
+
+    assert [planned_batch(Store(uri), "old", number) for number in (1, 2)] == [batch(1, "a"), batch(2, "c")]
+    assert planned_batch(Store(uri), "new", 1) == batch(1, "b")

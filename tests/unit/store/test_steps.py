@@ -18,6 +18,7 @@ WITHIN_A_STEP = {
     "maintain.py _vacuum",
     "replay/chunks.py _save",
     "replay/chunks.py StagedObjects.move",
+    "store/delta_log.py empty_commit",
     "store/dead_letters.py mark_redriven",
     "store/dead_letters.py remove",
     "store/fence.py _commit_epoch",
