@@ -7,7 +7,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,10 +83,14 @@ class Operator:
 
 @contextmanager
 def running_operator(
-    server: ApiServer, folder: Path, settings: dict[str, Any] | None = None, kubeconfig: Path | None = None
+    server: ApiServer,
+    folder: Path,
+    settings: dict[str, Any] | None = None,
+    kubeconfig: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Operator]:
     """An operator with short intervals, ended afterwards."""
-    started = start_operator(server, folder, settings, kubeconfig)
+    started = start_operator(server, folder, settings, kubeconfig, environment=environment)
     try:
         yield started
     finally:
@@ -100,8 +104,9 @@ def start_operator(
     settings: dict[str, Any] | None = None,
     kubeconfig: Path | None = None,
     ahead: float = 0,
+    environment: Mapping[str, str] | None = None,
 ) -> Operator:
-    """Start an operator, whose clock may be some seconds ahead; the caller ends it."""
+    """Start an operator, whose clock may be some seconds ahead, with more environment; the caller ends it."""
     folder.mkdir(parents=True, exist_ok=True)
     health, metrics = free_ports(2)
     file = folder / f"settings-{health}.yaml"
@@ -115,7 +120,7 @@ def start_operator(
         process = subprocess.Popen(
             [*command, "--settings", str(file)],
             cwd=_HERE if ahead else None,
-            env={**os.environ, "KUBECONFIG": str(config)},
+            env={**os.environ, "KUBECONFIG": str(config), **(environment or {})},
             stdout=output,
             stderr=subprocess.STDOUT,
         )
