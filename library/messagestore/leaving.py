@@ -3,9 +3,10 @@
 This is what can be told without a run: messages as they are now, with their statuses of now, and none that are new.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from messagestore import sql
 from messagestore.versions import Versions
@@ -24,6 +25,8 @@ _LISTS = {
 _DAY = timedelta(days=1) // timedelta(microseconds=1)
 _NEVER = 1 << 20
 """A day that is not reached."""
+_EARLIEST = 1 << 20
+"""So many days before 1970 there is no message."""
 
 
 @dataclass(frozen=True)
@@ -55,21 +58,21 @@ class Leaving:
 def leaving(versions: Versions, rules: Sequence[Rule], holds: Sequence[Hold], as_of: datetime, days: int) -> Leaving:
     """What rules would remove within ``days`` days from ``as_of``, a time with a zone."""
     untold = {rule.name: fields for rule in rules if (fields := _only_a_run_tells(rule))}
-    judged = [rule for rule in rules if rule.name not in untold and _conditions(rule, 0, 0) != ([], [])]
+    judged = [rule for rule in rules if rule.name not in untold and _conditions(rule, 0, 0)]
+    known = [hold for hold in holds if not _wide(hold.match)]
     unjudged = tuple(hold.name for hold in holds if _wide(hold.match))
     now = microseconds(as_of)
-    if not judged:
-        return Leaving((), 0, untold, unjudged)
-    rows = versions.snapshot().query(_query(judged, [h for h in holds if not _wide(h.match)], now, days)).to_pylist()
     found: dict[int, LeavingDay] = {}
     held = 0
-    for row in rows:
-        day = max(row["ruled"], row["kept"])
-        if day > days:
+    for row in versions.snapshot().query(_query(judged, known, now, days)).to_pylist() if judged else ():
+        ruled = min(_reached(rule, row, f"rule_{number}", now) for number, rule in enumerate(judged))
+        keeping = [_until(hold, now) for number, hold in enumerate(known) if row.get(f"hold_{number}", True)]
+        day = max(ruled, *keeping, 0)
+        if day <= days:
+            sums = found.get(day, LeavingDay(day, 0, 0))
+            found[day] = LeavingDay(day, sums.messages + row["messages"], sums.payload_bytes + row["payload_bytes"])
+        elif ruled <= days:
             held += row["messages"]
-            continue
-        sums = found.get(day, LeavingDay(day, 0, 0))
-        found[day] = LeavingDay(day, sums.messages + row["messages"], sums.payload_bytes + row["payload_bytes"])
     return Leaving(tuple(found[day] for day in sorted(found)), held, untold, unjudged)
 
 
@@ -91,39 +94,33 @@ def _wide(match: Match) -> tuple[str, ...]:
 
 
 def _query(rules: Sequence[Rule], holds: Sequence[Hold], now: int, days: int) -> str:
-    ruled, candidates = [], []
+    """Counts of what may leave by the last day, by all that its day depends on; days in SQL take twice as long."""
+    keys = {f"rule_{number}": " and ".join(_listed(rule)) for number, rule in enumerate(rules)}
+    keys |= {f"hold_{number}": " and ".join(_fields(hold.match)) for number, hold in enumerate(holds)}
     for rule in rules:
-        conditions, dues = _conditions(rule, now, days)
-        candidates.append(" and ".join(conditions) or "true")
-        ruled.append(_case(_listed(rule), _latest(dues), _NEVER))
-    kept = [_case(_fields(hold.match), str(_until(hold, now)), 0) for hold in holds]
+        if rule.max_age is not None:
+            keys[_age_key(rule.max_age, now)] = _day_number(
+                "least(time, inserted_at)", _begin(rule.max_age, now) % _DAY
+            )
+        if rule.expired:
+            keys["expired"] = _day_number("expires_at", now - _DAY + 1)
+    given = {name: key for name, key in keys.items() if key}
     return f"""
-select ruled, kept, count(*) as messages, coalesce(sum(size), 0) as payload_bytes from (
-  select least({", ".join([str(_NEVER), *ruled])}) as ruled,
-    {_latest(kept)} as kept, payload_size as size
-  from {sql.TABLE} where {" or ".join(f"({one})" for one in candidates)}
-) where ruled <= {days} group by 1, 2
+select {", ".join(f"{key} as {name}" for name, key in given.items())}, count(*) as messages,
+  coalesce(sum(payload_size), 0) as payload_bytes
+from {sql.TABLE} where {" or ".join(f"({' and '.join(_conditions(rule, now, days))})" for rule in rules)}
+group by {", ".join(str(number) for number, _ in enumerate(given, 1))}
 """
 
 
-def _case(conditions: Sequence[str], day: str, otherwise: int) -> str:
-    """The day if all conditions hold, or else another."""
-    return f"case when {' and '.join(conditions)} then {day} else {otherwise} end" if conditions else day
-
-
-def _latest(days: Sequence[str]) -> str:
-    return f"greatest(0, {', '.join(days)})" if days else "0"
-
-
 def _listed(rule: Rule) -> list[str]:
-    """The conditions of a rule that time doesn't change, and that a time is there."""
+    """The conditions of a rule that time doesn't change."""
     truncated = rule.truncate_before
     return [
         *([sql.one_of("status", rule.statuses)] if rule.statuses else []),
         *(_fields(rule.match) if rule.match is not None else []),
         *([sql.equals("stream_name", truncated.stream_name)] if truncated else []),
         *([f"position < {int(truncated.position)}"] if truncated else []),
-        *(["expires_at is not null"] if rule.expired else []),
     ]
 
 
@@ -131,21 +128,40 @@ def _fields(match: Match) -> list[str]:
     return [sql.one_of(column, values) for name, column in _LISTS.items() if (values := getattr(match, name))]
 
 
-def _conditions(rule: Rule, now: int, days: int) -> tuple[list[str], list[str]]:
-    """What a rule's messages have by the last day, by plain comparisons, and the days on which they get it."""
-    conditions, dues = _listed(rule), []
+def _conditions(rule: Rule, now: int, days: int) -> list[str]:
+    """What a rule's messages have by the last day, by plain comparisons, which leave out files."""
     last = now + days * _DAY
-    if rule.expired:
-        conditions.append(f"expires_at <= {sql.time(last)}")
-        # On the day whose end is not before it.
-        dues.append(f"(arrow_cast(expires_at, 'Int64') - {now} + {_DAY - 1}) / {_DAY}")
+    edge = None if rule.max_age is None else sql.time(_begin(rule.max_age, last))
+    return [
+        *_listed(rule),
+        *([f"expires_at <= {sql.time(last)}"] if rule.expired else []),
+        *([f"(time < {edge} or inserted_at < {edge})"] if edge else []),
+    ]
+
+
+def _begin(age: timedelta, now: int) -> int:
+    """The time before which messages are older than an age."""
+    return now - age // timedelta(microseconds=1)
+
+
+def _age_key(age: timedelta, now: int) -> str:
+    return f"age_{_begin(age, now) % _DAY}"
+
+
+def _day_number(time: str, begin: int) -> str:
+    """On which day after a time another is, in SQL; counted from so early that none is negative."""
+    return f"(arrow_cast({time}, 'Int64') + {_EARLIEST * _DAY - begin}) / {_DAY}"
+
+
+def _reached(rule: Rule, row: Mapping[str, Any], flag: str, now: int) -> int:
+    """The day by whose end messages with these keys meet a rule."""
+    if not row.get(flag, True) or (rule.expired and row["expired"] is None):
+        return _NEVER
+    day: int = max(0, row["expired"] - _EARLIEST) if rule.expired else 0
     if rule.max_age is not None:
-        age = rule.max_age // timedelta(microseconds=1)
-        edge = sql.time(last - age)
-        conditions.append(f"(time < {edge} or inserted_at < {edge})")
-        due = f"arrow_cast(least(time, inserted_at), 'Int64') - {now - age}"
-        dues.append(f"case when {due} < 0 then 0 else ({due}) / {_DAY} + 1 end")
-    return conditions, dues
+        begin = _begin(rule.max_age, now)
+        day = max(day, row[_age_key(rule.max_age, now)] - _EARLIEST - begin // _DAY + 1)
+    return day
 
 
 def _until(hold: Hold, now: int) -> int:

@@ -30,7 +30,9 @@ from rich.table import Table as Shown
 from tests.perf import data
 
 from messagestore import reads
+from messagestore.leaving import Leaving
 from messagestore.reader import Reader
+from messagestore_core.contract.run_document import Rule
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
@@ -40,6 +42,8 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs.session import UNREPEATED
 
 FIRST_DAY = date(2026, 1, 1)
+END = datetime(2026, 1, 21, tzinfo=UTC)
+"""The end of the default's days."""
 REPEATS = 3
 _GROUP, _PAGE = 1 << 16, 4096
 _FILE_ROWS = 28 * _GROUP
@@ -208,6 +212,9 @@ def _reads(reader: Reader, messages: int, days: int, streamed: int) -> dict[str,
     def objects(found: Iterator[Any]) -> int:
         return sum(1 for _ in found)
 
+    def leaving() -> Leaving:
+        return reader.leaving([Rule(name="old", max_age=timedelta(days=40))], as_of=END)
+
     return {
         "1,000 of the largest category, of a day that is over": lambda: rows("account", over, 1000),
         "1,000 of it, of today": lambda: rows("account", today, 1000),
@@ -223,6 +230,8 @@ def _reads(reader: Reader, messages: int, days: int, streamed: int) -> dict[str,
         "the newest ten of a category": lambda: len(reader.latest("order")),
         "one by its id": lambda: objects(iter([reader.get_message(one.message_id)])),
         "a correlation": lambda: objects(reader.load_for_correlation(one.correlation_id or "")),
+        "the figures of a page": lambda: len(reader.overview().parts),
+        "what a policy would remove in 30 days": lambda: sum(day.messages for day in leaving().days),
     }
 
 
