@@ -99,5 +99,6 @@ def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
         return [None if at is None else _EPOCH + timedelta(0, 0, at) for at in microseconds]
     if name == "headers":
         return [dict(pairs or ()) for pairs in column.to_pylist()]
-    values: list[Any] = column.to_pylist()
+    # Most columns of most messages have no value.
+    values: list[Any] = [None] * len(column) if column.null_count == len(column) else column.to_pylist()
     return values

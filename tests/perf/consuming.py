@@ -23,7 +23,7 @@ from messagestore.message import Message
 from support.stores import add_messages, make_store, message
 
 BATCH_SIZES = (1_000, 10_000)
-"""The default, and that of a consumer which has much to catch up with."""
+"""The latter is the default."""
 
 
 def main(

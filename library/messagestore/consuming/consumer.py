@@ -27,7 +27,9 @@ from messagestore_core.store.layout import SLOTS_AT_MOST
 
 Handler: TypeAlias = Callable[[Message], None]
 
-SLOTS, LEASE, BATCH_SIZE = 64, timedelta(minutes=1), 1000
+SLOTS, LEASE = 64, timedelta(minutes=1)
+_MOVED_AFTER, _IN_A_TRANSACTION = 10_000, 1000
+"""The default of ``batch_size``: moving the cursors is a write for each slot. A transaction is better small."""
 _LOOKED_EACH = 0.5
 """Seconds between two looks for the next commit."""
 _ERROR_LENGTH = 1000
@@ -52,7 +54,8 @@ class Consumer:
             ``_consumers`` in the store.
         slots: into how many parts the streams are divided; at most so many consumers have messages.
         lease: how long a consumer keeps its slots if it says nothing. A handler that takes longer loses them.
-        batch_size: after how many messages the cursors move.
+        batch_size: after how many messages the cursors move, which they also do each sixth of a lease; and how many
+            ``batch`` gives. Absent: 10,000, and 1,000 for ``batch``.
         on_error: what ``run`` does with a message whose handler raised an error: try it again, while its stream waits;
             or report it as FAILED, and go on.
         max_backoff: the longest time between two tries of a message; the first is one second.
@@ -78,7 +81,7 @@ class Consumer:
         state: CursorStore | str | None = None,
         slots: int = SLOTS,
         lease: timedelta = LEASE,
-        batch_size: int = BATCH_SIZE,
+        batch_size: int | None = None,
         on_error: Literal["Block", "Park"] = "Block",
         max_backoff: timedelta = timedelta(minutes=1),
         writer: Writer | None = None,
@@ -91,13 +94,13 @@ class Consumer:
         self._parks, self._writer, self._has_parked = on_error == "Park", writer, False
         self._handlers: dict[str | None, Handler] = {}
         self._stopped = threading.Event()
-        self._batch_size = batch_size
+        self._batch_size = batch_size or _IN_A_TRANSACTION
         self._source = Source(uri, category, where, storage, on_broken)
         first = self._source.before(start)
         self._cursors = cursors_in(self._source.location.uri, name, state, storage)
         self._state = State(self._cursors, name, self._source.store_id)
         self._leases = Leases(self._state, self._begun(name, slots, first), lease, clock)
-        self._work = Work(self._source, self._leases, batch_size, max_backoff, clock, self._report)
+        self._work = Work(self._source, self._leases, batch_size or _MOVED_AFTER, max_backoff, clock, self._report)
 
     def __enter__(self) -> Self:
         return self
@@ -256,12 +259,12 @@ class Consumer:
             self._has_parked = False
 
 
-def _check(slots: int, lease: timedelta, batch_size: int, on_error: str, writer: Writer | None) -> None:
+def _check(slots: int, lease: timedelta, batch_size: int | None, on_error: str, writer: Writer | None) -> None:
     if not 1 <= slots <= SLOTS_AT_MOST:
         raise ArgumentError(f"slots must be from 1 to {SLOTS_AT_MOST}")
     if lease < timedelta(seconds=1):
         raise ArgumentError("lease must be at least a second")
-    if batch_size < 1:
+    if batch_size is not None and batch_size < 1:
         raise ArgumentError("batch_size must be at least 1")
     if on_error not in ("Block", "Park"):
         raise ArgumentError(f"on_error={on_error!r} is neither Block nor Park")

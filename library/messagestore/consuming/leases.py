@@ -56,7 +56,7 @@ class Leases:
         self.looks_at = self.renews_at = clock()
 
     def look(self, cursors: Mapping[int, int]) -> None:
-        """Renew, give back what is too much, and take what is free.
+        """Move the cursors, give back what is too much, and take what is free; and renew the leases if it is time.
 
         Args:
             cursors: of the slots that it has.
@@ -68,7 +68,10 @@ class Leases:
         now = self._clock()
         self._follow_group()
         self._state.join(self.owner, now + self._lease)
-        self.renew(cursors)
+        if now >= self.renews_at:
+            self.renew(cursors)
+        else:
+            self.move(cursors)
         members = self._state.members()
         wanted = share(self.group.slots, (one for one, until in members.items() if until > now), self.owner)
         self._give_back(sorted(self.held)[wanted:], cursors)

@@ -141,6 +141,23 @@ def test_a_cursor_moves_by_one_write_a_batch(uri: str, clock: Clock, tmp_path: P
         assert cursors(tmp_path) == [12]
 
 
+def test_an_idle_consumer_writes_its_slots_no_more_often_than_every_half_lease(
+    uri: str, clock: Clock, tmp_path: Path
+) -> None:
+    def written() -> list[int]:
+        return [path.stat().st_mtime_ns for path in sorted(tmp_path.rglob("slot-*"))]
+
+    with consumer(uri, clock, slots=2) as one:
+        received(one)
+        before = written()
+        clock.pass_by(11)
+        assert received(one) == []
+        assert before == written() != []
+        clock.pass_by(20)
+        assert received(one) == []
+        assert before != written()
+
+
 def test_it_wakes_within_a_second_of_a_commit(uri: str) -> None:
     with Consumer(uri, "billing", start="Now", slots=4) as one:
         assert one.receive_nowait() is None
