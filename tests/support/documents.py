@@ -92,7 +92,7 @@ NOT_RUN: dict[str, dict[str, str]] = {
     "docs/cluster.md": {"A cluster to try and test with": IMAGES, "By hand": "needs the cluster, and only looks at it"},
     "docs/install.md": {
         "Get the images": IMAGES,
-        "Test the installation": "needs the reader's own bucket; tests/operator/test_helm_test.py runs its pod's part",
+        "Test the installation": "needs the reader's own bucket; tests/e2e/test_releases.py runs the test",
     },
     "docs/local-runs.md": {"Try without storing": "is what tests/jobs/cli/test_dry_run.py does"},
     "docs/kafka.md": {
