@@ -1,7 +1,8 @@
 """A real Kafka broker on free ports of this machine, for as long as tests need it.
 
 One node, with KRaft. One listener is open to all, the others require authentication: by SCRAM over plain text, by SCRAM
-or a token over TLS, and by a client's certificate, with a new certificate authority.
+or a token over TLS, and by a client's certificate, with a new certificate authority. One user, bob, may do what ACLs
+allow; the others may do anything.
 """
 
 import base64
@@ -26,17 +27,21 @@ from support.waiting import scaled, wait_until
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 90
 USER, PASSWORD = "alice", 'pass"word\\of alice'
+BOUND, BOUND_PASSWORD = "bob", "password of bob"
 
 RIGHT = KafkaCredentials(username="MESSAGESTORE_KAFKA_1_USERNAME", password="MESSAGESTORE_KAFKA_1_PASSWORD")
 WRONG = KafkaCredentials(username="MESSAGESTORE_KAFKA_2_USERNAME", password="MESSAGESTORE_KAFKA_2_PASSWORD")
 NAMELESS = KafkaCredentials(username="MESSAGESTORE_KAFKA_3_USERNAME", password="MESSAGESTORE_KAFKA_3_PASSWORD")
 CLIENT = KafkaCredentials(username="MESSAGESTORE_KAFKA_4_CLIENT_ID", password="MESSAGESTORE_KAFKA_4_CLIENT_SECRET")
+BOUND_USER = KafkaCredentials(username="MESSAGESTORE_KAFKA_5_USERNAME", password="MESSAGESTORE_KAFKA_5_PASSWORD")
 ENVIRONMENT = {
     RIGHT.username: USER,
     RIGHT.password: PASSWORD,
     WRONG.username: USER,
     WRONG.password: "not-the-password",
     NAMELESS.password: PASSWORD,
+    BOUND_USER.username: BOUND,
+    BOUND_USER.password: BOUND_PASSWORD,
     CLIENT.username: CLIENT_ID,
     CLIENT.password: CLIENT_SECRET,
 }
@@ -72,6 +77,8 @@ ssl.keystore.location={keystore}
 log.dirs={home}/data
 num.partitions=1
 auto.create.topics.enable=false
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS;User:{user};User:{client};User:CN=client
 log.retention.ms=-1
 offsets.topic.num.partitions=1
 offsets.topic.replication.factor=1
@@ -212,6 +219,8 @@ def _configured(home: Path, authority: Path, certificate: Path, key: Path, jwks:
         authority=authority,
         jwks=jwks,
         audience=AUDIENCE,
+        user=USER,
+        client=CLIENT_ID,
         issuer=ISSUER,
         protocols=",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
         listeners=listeners,

@@ -115,6 +115,19 @@ class Topics:
             change = admin_of.UserScramCredentialUpsertion(user, how, password)
             admin.alterUserScramCredentials(self._list([change])).all().get()
 
+    def allow(self, user: str, *acls: tuple[str, str, str]) -> None:
+        """Let a user do what the ACLs say: kind of resource, its name or ``beginning*``, operation."""
+        with self._admin() as admin:
+            admin.createAcls(self._list([self._acl(user, *acl) for acl in acls])).all().get()
+
+    def _acl(self, user: str, kind: str, name: str, operation: str) -> JavaObject:
+        acl_of, resource_of = self._kafka.common.acl, self._kafka.common.resource
+        pattern = resource_of.PatternType.valueOf("PREFIXED" if name.endswith("*") else "LITERAL")
+        where = resource_of.ResourcePattern(resource_of.ResourceType.valueOf(kind), name.removesuffix("*"), pattern)
+        what = acl_of.AclOperation.valueOf(operation)
+        allowed = acl_of.AclPermissionType.valueOf("ALLOW")
+        return acl_of.AclBinding(where, acl_of.AccessControlEntry(f"User:{user}", "*", what, allowed))
+
     def send(self, name: str, *records: Record | bytes, commit: bool | None = None) -> None:
         """Send records; if ``commit`` is given, in a transaction that is committed or aborted."""
         properties = self._properties()

@@ -288,8 +288,8 @@ class Reason(StrEnum):
     )
     KAFKA_DENIED = (
         "KafkaDenied",
-        "Kafka's brokers refuse the user.",
-        "Check the keys of the Secret, and the user's rights: see [kafka.md](kafka.md#users-and-certificates).",
+        "Kafka's brokers refuse the user, or what it does.",
+        "Check the keys of the Secret, and the user's [ACLs](kafka.md#acls).",
     )
     KAFKA_UNREACHABLE = (
         "KafkaUnreachable",

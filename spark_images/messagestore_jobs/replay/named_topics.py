@@ -19,7 +19,7 @@ _WHY = {
     "Unnamed": ("TopicRefused", "names no topic"),
     "Unmatched": ("TopicRefused", "names a topic that topicFrom.pattern does not match"),
     "Missing": ("TopicMissing", "names a topic that is not there, and none is created that a message names"),
-    "Denied": ("KafkaDenied", "names a topic that the user may not write to"),
+    "Denied": ("KafkaDenied", "names a topic for which the user lacks the ACL Write or Read"),
 }
 _PASSED = ", and the destination with otherwise has passed it already"
 

@@ -66,8 +66,10 @@ def _of_topic(source: Source, to: KafkaDestination, origin: Origin | None) -> It
             "stores what is sent once more"
         )
     told = allowed(source.spark, to.cluster, to.topic)
-    if told.operations is not None and "WRITE" not in told.operations:
-        yield f"the user may not write to topic {to.topic}: it needs the ACL Write"
+    if told.operations is not None:
+        for acl in ("Write", "Read"):
+            if acl.upper() not in told.operations:
+                yield f"the user may not send to topic {to.topic}: it needs the ACL {acl}"
     yield from _of_settings(source, to.topic, told.settings)
 
 

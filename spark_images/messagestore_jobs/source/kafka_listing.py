@@ -17,7 +17,16 @@ from messagestore_core.store.errors import KAFKA_UNREACHABLE, RunFailedError
 from messagestore_core.store.offsets import OffsetRange, Partition
 from messagestore_jobs.source.plan import Listed
 
-_DENIED = ("SaslAuthenticationException", "AuthorizationException", "there are no credentials for Kafka")
+_DENIED = ("SaslAuthenticationException", "there are no credentials for Kafka")
+_NOT_ALLOWED = re.compile(r"[^\n]*(?:not authorized to|authorization fail)[^\n]*", re.I)
+"""A line of the JVM's about a user whom the brokers know, and who lacks an ACL."""
+_LACKS_ACL = {
+    r"transactional ?id": "a transactional id",
+    r"group": "a consumer group",
+    r"topic": "a topic",
+    r"": "the cluster",
+}
+"""Of what kind of resource such a line tells: the first expression that it matches."""
 _NO_TOKEN = re.compile(r"The response code (\d+) and error response .* reading the token endpoint response; will not")
 _NOT_KNOWN = re.compile(r"Received fatal alert: (\w*certificate\w*|unknown_ca|access_denied)\b")
 """What brokers answer to a client's certificate that they don't know, take or miss (RFC 8446, section 6.2)."""
@@ -140,10 +149,21 @@ def kafka_failure(error: Exception, cluster: KafkaCluster) -> RunFailedError:
         # Not what else it said: it may be another server than a client may see.
         words = f"token endpoint {cluster.oauth.token_endpoint} refuses the client with code {refused[1]}"
         return RunFailedError("KafkaDenied", f"{words}: check keys clientId and clientSecret of the Secret, and scope")
+    if lines := _NOT_ALLOWED.findall(text):
+        return _not_allowed(lines, cluster)
     denied = any(sign in text for sign in _DENIED) or _NOT_KNOWN.search(text)
     reason = "KafkaDenied" if denied else KAFKA_UNREACHABLE
     advice = _ADVICE[reason].format(servers=cluster.bootstrap_servers)
     return RunFailedError(reason, f"{advice} ({_said(text)})")
+
+
+def _not_allowed(lines: list[str], cluster: KafkaCluster) -> RunFailedError:
+    # The line that names the resource, if one does.
+    line = next((line for line in lines if "Not authorized to access" in line), lines[0])
+    kind = next(kind for sign, kind in _LACKS_ACL.items() if re.search(sign, line, re.I))
+    words = f"the brokers at {cluster.bootstrap_servers} know the user, but it lacks an ACL on {kind}"
+    said = line.strip().removeprefix(": ").removeprefix("Caused by: ")[:300]
+    return RunFailedError("KafkaDenied", f"{words}: docs/kafka.md lists those that it needs ({said})")
 
 
 def _said(text: str) -> str:

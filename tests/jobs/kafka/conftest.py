@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from support.kafkabroker import PASSWORD, USER, Broker, running_broker
+from support.kafkabroker import BOUND, BOUND_PASSWORD, PASSWORD, USER, Broker, running_broker
 from support.kafkastreams import KafkaStream
 from support.kafkatopics import Topics
 
@@ -22,6 +22,7 @@ def broker() -> Iterator[Broker]:
 def topics(spark: SparkSession, broker: Broker) -> Topics:
     topics = Topics(spark, broker)
     topics.let_in(USER, PASSWORD)
+    topics.let_in(BOUND, BOUND_PASSWORD)
     return topics
 
 

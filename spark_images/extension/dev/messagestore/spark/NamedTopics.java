@@ -22,6 +22,9 @@ import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 final class NamedTopics implements AutoCloseable {
   private static final Pattern VALID = Pattern.compile("[A-Za-z0-9._-]{1,249}");
 
+  /** How far a replay is is an offset of the topic, which takes Read. */
+  private static final Set<AclOperation> NEEDED = Set.of(AclOperation.WRITE, AclOperation.READ);
+
   private final Pattern pattern;
   private final Admin admin;
 
@@ -64,7 +67,7 @@ final class NamedTopics implements AutoCloseable {
       TopicDescription topic = asked.get();
       // Without an authorizer, brokers name all operations; older ones none.
       Set<AclOperation> may = topic.authorizedOperations();
-      return topic.isInternal() || (may != null && !may.contains(AclOperation.WRITE)) ? "Denied" : null;
+      return topic.isInternal() || (may != null && !may.containsAll(NEEDED)) ? "Denied" : null;
     } catch (ExecutionException e) {
       if (e.getCause() instanceof UnknownTopicOrPartitionException || e.getCause() instanceof InvalidTopicException) {
         return "Missing";
