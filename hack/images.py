@@ -29,6 +29,7 @@ PYTHON_VERSION = "3.11"
 
 SPARK = REPOSITORY / "spark_images"
 CORE = REPOSITORY / "core"
+LIBRARY = REPOSITORY / "library"
 OPERATOR = REPOSITORY / "operator"
 
 _PARTS = REPOSITORY / "hack" / "image_parts.py"
@@ -86,7 +87,7 @@ def spark(builder: Builder) -> str:
     for name in ("entrypoint.sh", "main.py", "sbom.json"):
         shutil.copy(SPARK / name, context / name)
     shutil.copy(_PARTS, context / _PARTS.name)
-    for package in (CORE / "messagestore_core", SPARK / "messagestore_jobs"):
+    for package in (LIBRARY / "messagestore", CORE / "messagestore_core", SPARK / "messagestore_jobs"):
         _copy_package(package, context / package.name)
     image = f"{PREFIX}/spark:{project_version()}"
     return builder.build(image, SPARK / "Dockerfile", context, {"DEPENDENCIES": dependencies})

@@ -73,6 +73,16 @@ def checked(where: str | None) -> Condition | None:
     return Condition(predicate, tuple(sorted(predicate.columns)), pushed, equal)
 
 
+def narrowed(where: str | None, *more: str) -> str | None:
+    """A user's condition and others, of which all must be true; None if there is none.
+
+    Raises:
+        ArgumentError: the user's is refused.
+    """
+    checked(where)
+    return " AND ".join([*([f"({where})"] if where is not None else []), *more]) or None
+
+
 def quoted(text: str) -> str:
     """A text as a condition has it."""
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from messagestore_operator.cli.messages import text_of
 from messagestore_operator.cli.output import Output, echo, plain_json, printed
 from messagestore_operator.cli.tables import Column, print_table, shown_bytes, shown_time
 from messagestore_operator.cli.validate import BAD_INPUT
@@ -69,6 +68,8 @@ def headline(one: Tried) -> str:
 def document_of_row(row: Row) -> Row:
     """A message or dead letter by the names of its fields in JSON; bytes as text, or as base64 under another name."""
     from pydantic.alias_generators import to_camel
+
+    from messagestore.documents import text_of
 
     document: Row = {}
     for name, value in row.items():

@@ -109,11 +109,9 @@ def _both(where: str | None, error: str | None) -> str | None:
     """A condition, and that the error has a text in it."""
     if error is None:
         return where
-    from messagestore.conditions import checked, quoted
+    from messagestore.conditions import narrowed, quoted
 
-    checked(where)
-    has_text = f"contains(error, {quoted(error)})"
-    return has_text if where is None else f"({where}) AND {has_text}"
+    return narrowed(where, f"contains(error, {quoted(error)})")
 
 
 class _Page:
