@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 def message_document(message: Message) -> dict[str, Any]:
     """A message with its JSON documents as text, as other formats would write their numbers differently."""
     documents = {"metadata": message.metadata, "payload": message.payload, "result": message.result}
-    return head(message) | {
-        key: text
-        for name, value in documents.items()
-        if value is not None
-        for key, text in text_of(name, value).items()
-    }
+    document = head(message)
+    for name, value in documents.items():
+        document |= {} if value is None else text_of(name, value)
+    return document
 
 
 def dead_letter_document(dead_letter: DeadLetter) -> dict[str, Any]:

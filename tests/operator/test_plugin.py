@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from ruamel.yaml import YAML
 from support.apiserver import ApiServer
 from support.documents import RUN_BY_PLUGIN, run_script
 from support.helm import rendered
-from support.plugins import Plugin, plugin_for
+from support.plugins import MERGE, Plugin, plugin_for
 from support.waiting import wait_until
 
 AT = "2026-01-05T08:20:00Z"
@@ -313,6 +314,55 @@ def test_who_has_a_role_does_its_task_and_is_refused_the_others(
         result = plugin.run(*command, "--dry-run", "--as", user)
         assert (result.exit_code, "Traceback" in result.stderr) == (1, False), command
         assert f'User "{user}" cannot ' in result.stderr
+
+
+READ = (
+    ("messages", "orders"),
+    ("message", "orders", "o-1"),
+    ("history", "orders", "o-1"),
+    ("verify", "orders"),
+)
+
+
+@pytest.fixture
+def restricted(plugin: Plugin) -> Iterator[None]:
+    """The namespace enforces the restricted Pod Security Standard."""
+    path, label = f"/api/v1/namespaces/{plugin.namespace}", "pod-security.kubernetes.io/enforce"
+    assert plugin.server.request("PATCH", path, {"metadata": {"labels": {label: "restricted"}}}, MERGE).accepted
+    yield
+    assert plugin.server.request("PATCH", path, {"metadata": {"labels": {label: None}}}, MERGE).accepted
+
+
+@pytest.mark.usefixtures("users", "restricted")
+@pytest.mark.parametrize("command", READ, ids=lambda command: command[0])
+def test_who_may_read_makes_a_pod_under_the_restricted_standard_and_deletes_it(
+    plugin: Plugin, command: tuple[str, ...]
+) -> None:
+    """Pods don't run here: none has a node."""
+    here = ("--image", "spark:1", "--start", "0s")
+    wait_until(lambda: " cannot " not in plugin.run(*command, *here, "--as", "read").stderr, 30, lambda: "it holds")
+    result = plugin.run(*command, *here, "--as", "read")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert re.search(r"error: pod orders-read-\w+ does not run after 0 s: Pending", result.stderr)
+    pods = plugin.server.request("GET", f"/api/v1/namespaces/{plugin.namespace}/pods").body["items"]
+    assert not [one for one in pods if "-read-" in one["metadata"]["name"]]
+
+
+@pytest.mark.usefixtures("users")
+@pytest.mark.parametrize("user", ["look", "act", "approve"])
+def test_who_has_another_role_makes_no_pod_and_is_told_which_it_takes(plugin: Plugin, user: str) -> None:
+    for command in READ:
+        result = plugin.run(*command, "--image", "spark:1", "--as", user)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert f'User "{user}" cannot ' in result.stderr
+        assert "to read a store takes ClusterRole …-read in its namespace" in result.stderr
+
+
+@pytest.mark.usefixtures("users")
+def test_who_may_read_does_nothing_else(plugin: Plugin) -> None:
+    for command in (*ACT, *APPROVE):
+        assert plugin.run(*command, "--dry-run", "--as", "read").exit_code == 1, command
+    assert "no run is there to take the image from" in plugin.run("messages", "orders", "--as", "read").stderr
 
 
 @pytest.mark.usefixtures("users")

@@ -105,7 +105,10 @@ NOT_RUN: dict[str, dict[str, str]] = {
         "Receive": "starts a server; tests/jobs/examples/test_webhooks_in.py does so",
         "Store": "is run by tests/jobs/examples/test_webhooks_in.py",
     },
-    "docs/operate.md": {"Install the plugin": "installs a command for the reader; make did so before any test"},
+    "docs/operate.md": {
+        "Install the plugin": "installs a command for the reader; make did so before any test",
+        "Read a store": "needs pods that run; tests/e2e/test_reading.py reads one",
+    },
     "docs/replay.md": {"To an HTTP endpoint": "needs the reader's own endpoint and token"},
     "docs/patterns/request-reply.md": {"Request and reply": PAIRS},
     "docs/tutorial.md": {

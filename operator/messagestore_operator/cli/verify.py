@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,7 +50,7 @@ def verify(
         for check in checks(store, seal_keys=keys, payloads=payloads):
             made.append(check)
             if output in (Output.TABLE, Output.WIDE):
-                for line in _lines(check):
+                for line in check_lines(**asdict(check)):
                     echo(line)
     except MessageStoreError as error:
         echo(f"error: {error}", err=True)
@@ -60,9 +60,10 @@ def verify(
         raise typer.Exit(FAILED)
 
 
-def _lines(check: Check) -> Iterator[str]:
-    result = f"{check.count:,} wrong" if check.count else "ok" if check.examined else "not checked"
-    yield f"{check.name + ':':11}" + ", ".join(filter(None, (result, check.examined, check.note)))
-    yield from (f"  {problem}" for problem in check.problems)
-    if check.count > len(check.problems):
-        yield f"  and {check.count - len(check.problems):,} more"
+def check_lines(name: str, examined: str, problems: Sequence[str], count: int, note: str | None) -> Iterator[str]:
+    """A check in words, by the fields of ``messagestore.verifying.Check``."""
+    result = f"{count:,} wrong" if count else "ok" if examined else "not checked"
+    yield f"{name + ':':11}" + ", ".join(filter(None, (result, examined, note)))
+    yield from (f"  {problem}" for problem in problems)
+    if count > len(problems):
+        yield f"  and {count - len(problems):,} more"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -57,21 +59,26 @@ class Kubectl:
             raise error_of(done.stderr)
         return done.stdout
 
-    def lines(self, *arguments: str) -> Iterator[str]:
-        """The lines that kubectl prints, as they come.
+    def lines(self, *arguments: str, stdin: str | None = None) -> Generator[str]:
+        """The lines that kubectl prints, as they come; what it reads stays open until the last one.
 
         Raises:
             KubectlError: kubectl failed, or is missing.
         """
         pipe = subprocess.PIPE
+        given = None if stdin is None else pipe
         try:
             process = subprocess.Popen(
-                self._command(arguments), stdout=pipe, stderr=pipe, text=True, errors="replace", bufsize=1
+                self._command(arguments), stdin=given, stdout=pipe, stderr=pipe, text=True, errors="replace", bufsize=1
             )
         except FileNotFoundError:
             raise _missing() from None
         with process:
             try:
+                if process.stdin and stdin is not None:
+                    # Past the buffer, which would be written again at the end.
+                    with suppress(BrokenPipeError):
+                        os.write(process.stdin.fileno(), stdin.encode())
                 yield from (line.rstrip("\n") for line in process.stdout or ())
             finally:
                 process.terminate()
@@ -118,7 +125,8 @@ class Kubectl:
     def _command(self, arguments: Sequence[str]) -> list[str]:
         where = ["--all-namespaces"] if self.everywhere and arguments[0] == "get" else []
         chosen = [f"--namespace={self.namespace}"] if self.namespace is not None and not where else []
-        return [PROGRAM, *arguments, *where, *chosen, *self.options]
+        # What follows -- is a command of a pod.
+        return [PROGRAM, *chosen, *self.options, *arguments, *where]
 
 
 def error_of(said: str) -> KubectlError:

@@ -1,0 +1,237 @@
+"""``kubectl messagestore messages``, ``message``, ``history`` and ``verify``: what a store in the cluster holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from messagestore_core.text import printable
+from messagestore_operator.cli.messages import print_array
+from messagestore_operator.cli.options import moment
+from messagestore_operator.cli.output import Output, echo, plain_json, print_yaml, printed
+from messagestore_operator.cli.tables import Column, print_rows, print_table
+from messagestore_operator.plugin.arguments import StreamName
+from messagestore_operator.plugin.kubectl import Kubectl
+from messagestore_operator.plugin.options import FAILED, OutputOption, UserError, reaching
+from messagestore_operator.plugin.reading import Line, PodOptions, asked, by_pod
+
+MessageId = Annotated[str, typer.Argument(metavar="ID", show_default=False, help="The message's id.")]
+Payload = Annotated[bool, typer.Option("--payload", help="Show payloads and results, too.")]
+_CELLS = {
+    "GLOBAL": "globalPosition",
+    "TIME": "time",
+    "ID": "messageId",
+    "STREAM": "streamName",
+    "TYPE": "type",
+    "STATUS": "status",
+    "RETRIES": "retries",
+    "NEXT RETRY": "nextRetryAt",
+    "ERROR": "error",
+}
+_WIDE = {"CORRELATION": "correlationId", "CAUSATION": "causationId", "UPDATED": "updatedAt", "SIZE": "payloadSize"}
+_PAYLOAD = {"PAYLOAD": "payload"}
+_CHANGES = {
+    "AT": "at",
+    "ATTEMPT": "attempt",
+    "FROM": "fromStatus",
+    "TO": "toStatus",
+    "NEXT RETRY": "nextRetryAt",
+    "ERROR": "error",
+}
+_WIDE_CHANGES = {"POSITION": "globalPosition", "RUN": "run"}
+_MISSING = {
+    "SetAside": "a record of it was set aside as a dead letter: {reason}",
+    "Erased": "it was erased at {erasedAt}",
+    "Purged": "it was purged at {purgedAt}",
+    "NotSeen": "nothing is known of it",
+}
+
+
+@reaching
+@by_pod
+def messages(
+    kubectl: Kubectl,
+    pod: PodOptions,
+    stream: StreamName,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", show_default=False, help="A message stream (order-123) or a category (order)."),
+    ] = None,
+    status: Annotated[
+        list[str] | None, typer.Option("--status", metavar="STATUS", help="Only with this status. Repeatable.")
+    ] = None,
+    type_: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only of this type. Repeatable.")
+    ] = None,
+    error: Annotated[
+        str | None, typer.Option("--error", metavar="TEXT", help="Only if the error has this text in it.")
+    ] = None,
+    correlation_id: Annotated[
+        str | None, typer.Option("--correlation-id", metavar="ID", help="Only with this correlation identifier.")
+    ] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option("--since", metavar="TIME", parser=moment, help="Only if its time is not before this (RFC 3339)."),
+    ] = None,
+    where: Annotated[str | None, typer.Option("--where", metavar="CONDITION", help="Only if this is true.")] = None,
+    position: Annotated[
+        int | None,
+        typer.Option("--position", "-p", help="Global position to begin with, inclusive. Default: the newest."),
+    ] = None,
+    oldest_first: Annotated[
+        bool, typer.Option("--oldest-first", help="In order of arrival. Default: the newest first.")
+    ] = False,
+    limit: Annotated[int, typer.Option("--limit", min=-1, help="Maximum number of messages. -1 is no limit.")] = 100,
+    payload: Payload = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Read messages of a stream's store, the newest first, by a short-lived pod with the stream's own credentials.
+
+    The credentials stay in the cluster; what is read comes by exec, and is in no log. You need ClusterRole …-read in
+    the namespace. If there may be more, standard error has the --position of the next page.
+    """
+    wanted = {
+        "name": name,
+        "statuses": status or [],
+        "types": type_ or [],
+        "correlationId": correlation_id,
+        "error": error,
+        "since": since.isoformat() if since else None,
+        "where": where,
+        "position": position,
+        "oldestFirst": oldest_first,
+        "limit": limit,
+    }
+    question = {"ask": "messages", "wanted": wanted, "payloads": payload, "native": output is Output.JSON}
+    with asked(kubectl, pod, stream, question) as lines:
+        page = _Page(lines)
+        if output is Output.JSON:
+            print_array(page)
+        elif output is Output.YAML:
+            print_yaml({"messages": list(map(json.loads, page))})
+        else:
+            shown = {**_CELLS, **(_WIDE if output is Output.WIDE else {}), **(_PAYLOAD if payload else {})}
+            rows = [_cells(json.loads(text), shown) for text in page]
+            print_rows(shown, rows, "no messages")
+    if following := page.end.get("next"):
+        typer.echo(f"more: --position {following}", err=True)
+
+
+class _Page:
+    """The messages as they come; ``end`` is what their end tells."""
+
+    def __init__(self, lines: Iterator[Line]) -> None:
+        self._lines = lines
+        self.end: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        for word, text in self._lines:
+            if word == "end":
+                self.end = json.loads(text)
+            else:
+                yield text
+
+
+@reaching
+@by_pod
+def message(
+    kubectl: Kubectl,
+    pod: PodOptions,
+    stream: StreamName,
+    message_id: MessageId,
+    payload: Payload = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Read one message of a stream's store, as `messages` does: all its fields, and with --payload its payload."""
+    native = output is Output.JSON
+    question = {"ask": "message", "messageId": message_id, "payloads": payload, "native": native}
+    with asked(kubectl, pod, stream, question) as lines:
+        (text,) = _of_message(lines, stream, message_id)
+    if output is Output.JSON:
+        typer.echo(plain_json(text))
+        return
+    found = json.loads(text)
+    if output is Output.YAML:
+        print_yaml(found)
+        return
+    content = found.pop("payload", None)
+    print_table([Column("FIELD"), Column("VALUE")], [(name, _cell(value)) for name, value in found.items()])
+    if content is not None:
+        typer.echo(f"\n{printable(content, chr(10) + chr(9))}")
+
+
+@reaching
+@by_pod
+def history(
+    kubectl: Kubectl,
+    pod: PodOptions,
+    stream: StreamName,
+    message_id: MessageId,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Read what has changed in the lifecycle of a message, as `messages` does: when, which attempt, which error."""
+    question = {"ask": "history", "messageId": message_id}
+    with asked(kubectl, pod, stream, question) as lines:
+        rows = list(map(json.loads, _of_message(lines, stream, message_id)))
+    if not printed(output, rows, "history"):
+        shown = {**_CHANGES, **(_WIDE_CHANGES if output is Output.WIDE else {})}
+        print_rows(shown, [_cells(row, shown) for row in rows], "no changes")
+
+
+@reaching
+@by_pod
+def verify(
+    kubectl: Kubectl,
+    pod: PodOptions,
+    stream: StreamName,
+    payloads: Annotated[bool, typer.Option(help="Read all payloads, and compare each with its SHA-256.")] = True,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Check that a stream's store is what was stored, by a pod as `messages` has it; with the keys of its seals.
+
+    It reads all messages, and writes nothing. Exits 1 if something is wrong.
+    """
+    from messagestore_operator.cli.verify import check_lines
+
+    made = []
+    question = {"ask": "verify", "payloads": payloads}
+    with asked(kubectl, pod, stream, question) as lines:
+        for word, text in lines:
+            if word != "check":
+                continue
+            made.append(check := json.loads(text))
+            if output in (Output.TABLE, Output.WIDE):
+                for line in check_lines(**check):
+                    echo(line)
+    printed(output, made, "checks")
+    if any(check["count"] for check in made):
+        raise typer.Exit(FAILED)
+
+
+def _of_message(lines: Iterator[Line], stream: str, message_id: str) -> list[str]:
+    """The lines about a message.
+
+    Raises:
+        UserError: there is no such message.
+    """
+    found = []
+    for word, text in lines:
+        if word == "missing":
+            told = json.loads(text)
+            words = _MISSING.get(told["outcome"], "it is not what was stored").format(**told)
+            raise UserError(f'no message with id "{message_id}" in stream {stream}: {words}')
+        if word != "end":
+            found.append(text)
+    return found
+
+
+def _cells(document: dict[str, Any], shown: dict[str, str]) -> tuple[object, ...]:
+    return tuple(_cell(document.get(name)) for name in shown.values())
+
+
+def _cell(value: Any) -> object:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else value
