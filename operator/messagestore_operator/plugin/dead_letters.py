@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Annotated, Any
+
+import typer
 
 from messagestore_operator.cli.output import Output, printed
 from messagestore_operator.cli.tables import print_rows
@@ -10,26 +13,73 @@ from messagestore_operator.kube.objects import at, name_of, namespace_of
 from messagestore_operator.plugin.arguments import MaybeStream
 from messagestore_operator.plugin.find import STREAM, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
-from messagestore_operator.plugin.options import Everywhere, OutputOption, reaching
+from messagestore_operator.plugin.options import BAD_INPUT, Everywhere, OutputOption, UserError, reaching
+from messagestore_operator.plugin.reading import PodOptions, asked, by_pod
+
+_CELLS = {
+    "AT": ("failedAt",),
+    "REASON": ("reason",),
+    "DETAIL": ("detail",),
+    "ID": ("messageId",),
+    "SOURCE": ("source",),
+}
+_BYTES = {"RECORD": ("raw", "rawBase64")}
 
 
 @reaching
+@by_pod
 def dead_letters(
     kubectl: Kubectl,
+    pod: PodOptions,
     stream: MaybeStream = None,
     everywhere: Everywhere = False,
+    each: Annotated[
+        bool, typer.Option("--list", help="Read each of a stream by a short-lived pod, as messages does.")
+    ] = False,
+    reason: Annotated[
+        list[str] | None,
+        typer.Option("--reason", metavar="REASON", help="With --list: only those with this reason. Repeatable."),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=-1, help="With --list: how many at most, the newest first. -1 is no limit.")
+    ] = 100,
+    payload: Annotated[bool, typer.Option("--payload", help="With --list: show the bytes of their records.")] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Count the dead letters of streams that were not redriven, by reason, with the source that the records came from.
+    """Count the dead letters of streams that were not redriven, by reason and source; with --list show each.
 
-    Each dead letter, with its bytes: `messagestore dead-letters STORE`.
+    To count them takes ClusterRole …-look, to list them …-read.
     """
+    if each:
+        if stream is None:
+            raise UserError("which stream's? --list reads one store: name its STREAM", BAD_INPUT)
+        _print_each(kubectl, pod, stream, {"reasons": reason or [], "limit": limit}, payload, output)
+        return
     found = [find(kubectl, STREAM, stream)] if stream else kubectl.items(plural_of(STREAM))
     listed = [one for document in found for one in counted(document)]
     if printed(output, listed, "deadLetters"):
         return
     columns = ("NAMESPACE", "STREAM", "REASON", "COUNT", "SOURCE")
     print_rows(columns, [tuple(one.values()) for one in listed], "no dead letters")
+
+
+def _print_each(
+    kubectl: Kubectl, pod: PodOptions, stream: str, wanted: Document, payload: bool, output: Output
+) -> None:
+    question = {"ask": "deadLetters", "wanted": wanted, "payloads": payload}
+    with asked(kubectl, pod, stream, question) as lines:
+        each = [json.loads(text) for word, text in lines if word == "deadLetter"]
+    if printed(output, each, "deadLetters"):
+        return
+    shown = _CELLS | (_BYTES if payload else {})
+    rows = [[_cell(one, names) for names in shown.values()] for one in each]
+    print_rows(shown, rows, "no dead letters")
+
+
+def _cell(dead_letter: Document, names: tuple[str, ...]) -> object:
+    """The first of these fields that a dead letter has."""
+    value = next((dead_letter[name] for name in names if name in dead_letter), None)
+    return ", ".join(str(part) for part in value.values() if part is not None) if isinstance(value, dict) else value
 
 
 def counted(document: Document) -> list[dict[str, Any]]:

@@ -266,6 +266,19 @@ def test_a_store_is_verified(cluster: Cluster) -> None:
     assert {check["name"]: check["note"] for check in checks}["payloads"] == "not asked for"
 
 
+def test_dead_letters_are_listed_and_their_bytes_only_if_they_are_asked_for(cluster: Cluster) -> None:
+    header, row = cluster.said("dead-letters", "orders", "--list").splitlines()
+    assert header.split() == ["AT", "REASON", "DETAIL", "ID", "SOURCE"]
+    assert "Unparseable" in row
+    assert "torn" not in row
+    assert "torn" in cluster.said("dead-letters", "orders", "--list", "--payload")
+    (one,) = json.loads(cluster.said("dead-letters", "orders", "--list", "--payload", "-o", "json"))
+    assert (one["reason"], one["raw"]) == ("Unparseable", "torn")
+    assert cluster.run("dead-letters", "orders", "--list", "--reason", "InvalidField").stderr == "no dead letters\n"
+    refused = cluster.run("dead-letters", "--list")
+    assert (refused.exit_code, "name its STREAM" in refused.stderr) == (2, True)
+
+
 def test_a_broken_message_is_told_and_not_shown(cluster: Cluster) -> None:
     broken = message(4, payload_sha256="0" * 64)
     cluster.uri = make_store(Path(cluster.uri.removeprefix("file://")).parent / "broken", [broken]).uri
