@@ -28,4 +28,4 @@ def _reached(done: Done) -> tuple[int, int, int]:
     assert done.exit_code == 0, done.stderr
     job = done.status("ReplayJob/orders-out")
     (destination,) = job["destinations"]
-    return destination["cursor"]["globalPosition"], job["redelivered"], destination["lag"]["records"]
+    return destination["cursor"]["globalPosition"], job["replayedTotal"], destination["lag"]["records"]

@@ -111,14 +111,14 @@ def test_retries(local_run: LocalRuns, tmp_path: Path) -> None:
         "expired": 0,
         "retried": 0,
         "timedOut": 0,
-        "lag": "0 files",
+        "lagSummary": "0 files",
     }
     assert first.status("ReplayJob/orders-again")["selection"]["messages"] == 0
 
     second = local_run.run_text(manifests, "--at", "2026-03-16T00:02:00Z")
     assert second.exit_code == 0, second.stderr
     job = second.status("ReplayJob/orders-again")
-    assert (job["phase"], job["round"], job["redelivered"]) == ("Idle", 1, 2)
+    assert (job["phase"], job["round"], job["replayedTotal"]) == ("Idle", 1, 2)
     sent = [json.loads(line) for line in lines(work / "again/round-00000001")]
     assert [(one["messageId"], one["headers"]["x-attempt"]) for one in sent] == [("o-2", "2"), ("o-4", "2")]
 

@@ -18,7 +18,7 @@ def test_router(local_run: LocalRuns, tmp_path: Path) -> None:
     assert _sent(work) == (["o1", "o4"], ["o1", "o2", "o3", "o4", "o5"], ["o2", "o3", "o5"])
     assert _reached(second) == {"eu": 5, "audit": 5, "rest": 5}
     status = second.status("ReplayJob/router")
-    assert (status["phase"], status["destination"], status["redelivered"]) == ("Idle", "3 destinations", 10)
+    assert (status["phase"], status["destination"], status["replayedTotal"]) == ("Idle", "3 destinations", 10)
 
 
 def _sent(work: Path) -> tuple[list[str], ...]:

@@ -70,7 +70,7 @@ def test_bridge(
 def _bridged(done: Done) -> int:
     """How many records were sent in all rounds."""
     assert done.exit_code == 0, done.stderr
-    return int(done.status("ReplayJob/orders-bridge")["redelivered"])
+    return int(done.status("ReplayJob/orders-bridge")["replayedTotal"])
 
 
 def _records(topics: Topics, topic: str) -> list[tuple[object, ...]]:
