@@ -71,8 +71,9 @@ def _deletion_of(snapshot: StreamSnapshot, status: MessageStreamStatus, watched:
         return _Deletion(over=over, requeue_at=() if done else (snapshot.now,))
     if watched.current is not None and not watched.unlaunched:
         return _Deletion(RunStage(watched.current, trouble=watched.trouble))
-    if not status.run_number:
-        return _Deletion(over=EmitEvent("Normal", Reason.DATA_KEPT, f"no run of this resource ever wrote to {uri}"))
+    # Replays into the stream are runs of other resources: its table was granted to them.
+    if not status.run_number and not snapshot.lease(table_key(snapshot.stream)).epoch:
+        return _Deletion(over=EmitEvent("Normal", Reason.DATA_KEPT, f"no run was ever granted the store at {uri}"))
     if (blocked := _blocked(snapshot)) is not None:
         return blocked
     if (impossible := _impossible(snapshot)) is not None:

@@ -236,6 +236,26 @@ def test_a_missing_stream_is_waited_for(world: World) -> None:
     assert world.status(key).phase == "Succeeded"
 
 
+def test_what_only_replays_wrote_goes_with_its_stream(world: World) -> None:
+    stream(world)
+    copy = stream(world, "copy", trigger={"manual": {}}, table={"uri": "s3a://lake/copy", "deletionPolicy": "Delete"})
+    key = job(world, destination={"stream": {"name": "copy"}})
+    run_once(world)
+    assert (world.status(key).phase, world.status(copy).run_number) == ("Succeeded", None)
+    world.delete(copy)
+    world.reconcile()
+    assert world.only_run().create.run.kind == "delete"
+    assert world.ready(copy)[:2] == ("False", "Deleting")
+
+
+def test_a_stream_that_nothing_was_written_to_goes_without_a_run(world: World) -> None:
+    copy = stream(world, "copy", trigger={"manual": {}}, table={"uri": "s3a://lake/copy", "deletionPolicy": "Delete"})
+    world.reconcile()
+    world.delete(copy)
+    world.reconcile()
+    assert (world.runs(), copy in world.resources) == ([], False)
+
+
 def test_the_first_run_of_a_stream_that_is_applied_together_with_its_replay_is_waited_for(world: World) -> None:
     key = job(world)
     orders = stream(world, trigger={"schedule": {"cron": "* * * * *"}})
