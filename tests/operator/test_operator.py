@@ -27,24 +27,6 @@ from support.operators import Operator, eventually, running_operator, start_oper
 from support.waiting import scaled
 
 STREAMS = "/apis/messagestore.dev/v1alpha1/namespaces/{}/messagestreams"
-_numbers = count()
-
-
-@pytest.fixture
-def namespace(apiserver: ApiServer) -> Iterator[str]:
-    """The test's own namespace, without streams afterwards."""
-    name = f"operator-{next(_numbers)}"
-    assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
-    yield name
-    for path in (STREAMS.format(name), sparkoperator.path(name), f"/api/v1/namespaces/{name}/configmaps"):
-        apiserver.request("DELETE", path)
-
-
-@pytest.fixture
-def spark(apiserver: ApiServer, namespace: str) -> Iterator[FakeSpark]:
-    with fake_spark(apiserver, namespace) as fake:
-        yield fake
-    assert (fake.problems, fake.overlaps) == ([], [])
 
 
 def _settings(namespace: str) -> dict[str, Any]:

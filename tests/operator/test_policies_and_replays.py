@@ -1,36 +1,18 @@
 """Policies and replays beside their streams, with the operator as a process."""
 
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from support.apiserver import ApiServer
-from support.fakespark import FakeSpark, fake_spark
+from support.fakespark import FakeSpark
 from support.launches import stream
 from support.operators import Operator, eventually, running_operator
 
 ROOT = "/apis/messagestore.dev/v1alpha1/namespaces"
 PLURALS = {"MessageStream": "messagestreams", "RetentionPolicy": "retentionpolicies", "ReplayJob": "replayjobs"}
-_numbers = count()
-
-
-@pytest.fixture
-def namespace(apiserver: ApiServer) -> Iterator[str]:
-    name = f"beside-{next(_numbers)}"
-    assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
-    yield name
-    for plural in PLURALS.values():
-        apiserver.request("DELETE", f"{ROOT}/{name}/{plural}")
-
-
-@pytest.fixture
-def spark(apiserver: ApiServer, namespace: str) -> Iterator[FakeSpark]:
-    with fake_spark(apiserver, namespace) as fake:
-        yield fake
-    assert (fake.problems, fake.overlaps) == ([], [])
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from support.apiserver import ApiServer
 from support.definitions import DEFINITIONS
-from support.fakespark import FakeSpark, fake_spark
+from support.fakespark import FakeSpark
 from support.launches import stream
 from support.long import few
 from support.operators import Operator, eventually, running_operator
@@ -27,23 +26,6 @@ RESOURCES = [
 ]
 DEFINITION = f"{DEFINITIONS}/messagestreams.messagestore.dev"
 ENDLESS = 1e9
-_numbers = count()
-
-
-@pytest.fixture
-def namespace(apiserver: ApiServer) -> Iterator[str]:
-    name = f"skew-{next(_numbers)}"
-    assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
-    yield name
-    for plural in PLURALS.values():
-        apiserver.request("DELETE", f"{ROOT}/{name}/{plural}")
-
-
-@pytest.fixture
-def spark(apiserver: ApiServer, namespace: str) -> Iterator[FakeSpark]:
-    with fake_spark(apiserver, namespace) as fake:
-        yield fake
-    assert (fake.problems, fake.overlaps) == ([], [])
 
 
 @pytest.fixture

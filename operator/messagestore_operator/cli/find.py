@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from messagestore_operator.cli.messages import print_messages
-from messagestore_operator.cli.options import moment
+from messagestore_operator.cli.options import CorrelationId, ErrorText, From, OldestFirst, Since, Statuses, Types
 from messagestore_operator.cli.output import Output
 from messagestore_operator.cli.store import At, Store, Version, Where, opened
 from messagestore_operator.cli.tables import Column, print_table
@@ -25,18 +24,10 @@ _WIDE = ("CORRELATION", "CAUSATION", "UPDATED", "SIZE")
 
 def messages(
     store: Store,
-    status: Annotated[
-        list[str] | None, typer.Option("--status", metavar="STATUS", help="Only with this status. Repeatable.")
-    ] = None,
-    type_: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only of this type. Repeatable.")
-    ] = None,
-    error: Annotated[
-        str | None, typer.Option("--error", metavar="TEXT", help="Only if the error has this text in it.")
-    ] = None,
-    correlation_id: Annotated[
-        str | None, typer.Option("--correlation-id", metavar="ID", help="Only with this correlation identifier.")
-    ] = None,
+    status: Statuses = None,
+    type_: Types = None,
+    error: ErrorText = None,
+    correlation_id: CorrelationId = None,
     causation_id: Annotated[
         str | None, typer.Option("--causation-id", metavar="ID", help="Only if caused by this message.")
     ] = None,
@@ -49,18 +40,10 @@ def messages(
             "else.",
         ),
     ] = None,
-    since: Annotated[
-        datetime | None,
-        typer.Option("--since", metavar="TIME", parser=moment, help="Only if its time is not before this (RFC 3339)."),
-    ] = None,
+    since: Since = None,
     where: Where = None,
-    position: Annotated[
-        int | None,
-        typer.Option("--position", "-p", help="Global position to begin with, inclusive. Default: the newest."),
-    ] = None,
-    oldest_first: Annotated[
-        bool, typer.Option("--oldest-first", help="In order of arrival. Default: the newest first.")
-    ] = False,
+    position: From = None,
+    oldest_first: OldestFirst = False,
     batch_size: Annotated[
         int, typer.Option("--batch-size", "-n", min=-1, help="Maximum number of messages. -1 is no limit.")
     ] = 100,

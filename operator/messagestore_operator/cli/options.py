@@ -1,9 +1,10 @@
-"""Values of options that typer has no types for."""
+"""Options that choose messages, and values of options that typer has no types for."""
 
 from __future__ import annotations
 
 import re
 from datetime import datetime
+from typing import Annotated
 
 import typer
 
@@ -45,3 +46,24 @@ def memory(text: str) -> str:
     if not _MEMORY.fullmatch(text):
         raise typer.BadParameter("must be an amount of memory such as 512m or 2g")
     return text
+
+
+Statuses = Annotated[
+    list[str] | None, typer.Option("--status", metavar="STATUS", help="Only with this status. Repeatable.")
+]
+Types = Annotated[list[str] | None, typer.Option("--type", metavar="TYPE", help="Only of this type. Repeatable.")]
+ErrorText = Annotated[
+    str | None, typer.Option("--error", metavar="TEXT", help="Only if the error has this text in it.")
+]
+CorrelationId = Annotated[
+    str | None, typer.Option("--correlation-id", metavar="ID", help="Only with this correlation identifier.")
+]
+Since = Annotated[
+    datetime | None,
+    typer.Option("--since", metavar="TIME", parser=moment, help="Only if its time is not before this (RFC 3339)."),
+]
+From = Annotated[
+    int | None,
+    typer.Option("--position", "-p", help="Global position to begin with, inclusive. Default: the newest."),
+]
+OldestFirst = Annotated[bool, typer.Option("--oldest-first", help="In order of arrival. Default: the newest first.")]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from messagestore_core.text import printable
 from messagestore_operator.cli.messages import print_array
-from messagestore_operator.cli.options import moment
+from messagestore_operator.cli.options import CorrelationId, ErrorText, From, OldestFirst, Since, Statuses, Types
 from messagestore_operator.cli.output import Output, echo, plain_json, print_yaml, printed
 from messagestore_operator.cli.tables import Column, print_rows, print_table
 from messagestore_operator.plugin.arguments import StreamName
@@ -61,30 +60,14 @@ def messages(
         str | None,
         typer.Argument(metavar="NAME", show_default=False, help="A message stream (order-123) or a category (order)."),
     ] = None,
-    status: Annotated[
-        list[str] | None, typer.Option("--status", metavar="STATUS", help="Only with this status. Repeatable.")
-    ] = None,
-    type_: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only of this type. Repeatable.")
-    ] = None,
-    error: Annotated[
-        str | None, typer.Option("--error", metavar="TEXT", help="Only if the error has this text in it.")
-    ] = None,
-    correlation_id: Annotated[
-        str | None, typer.Option("--correlation-id", metavar="ID", help="Only with this correlation identifier.")
-    ] = None,
-    since: Annotated[
-        datetime | None,
-        typer.Option("--since", metavar="TIME", parser=moment, help="Only if its time is not before this (RFC 3339)."),
-    ] = None,
+    status: Statuses = None,
+    type_: Types = None,
+    error: ErrorText = None,
+    correlation_id: CorrelationId = None,
+    since: Since = None,
     where: Annotated[str | None, typer.Option("--where", metavar="CONDITION", help="Only if this is true.")] = None,
-    position: Annotated[
-        int | None,
-        typer.Option("--position", "-p", help="Global position to begin with, inclusive. Default: the newest."),
-    ] = None,
-    oldest_first: Annotated[
-        bool, typer.Option("--oldest-first", help="In order of arrival. Default: the newest first.")
-    ] = False,
+    position: From = None,
+    oldest_first: OldestFirst = False,
     limit: Annotated[int, typer.Option("--limit", min=-1, help="Maximum number of messages. -1 is no limit.")] = 100,
     payload: Payload = False,
     output: OutputOption = Output.TABLE,
