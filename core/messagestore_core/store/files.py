@@ -47,10 +47,12 @@ _IN_FEW_REQUESTS: dict[str, Any] = {"fragment_scan_options": ds.ParquetFragmentS
 _SMALL_BYTES = 8 << 20
 """A table of up to so many bytes is read by few requests, and so is each of its files."""
 _COMPACT_BYTES, _COMPACT_FILES = 1 << 20, 8
-"""Once there are so many files below this size, they become one: each plan adds one, and each run reads all.
+"""Once there are so many files below this size, they become one: each plan adds one, and each run reads all."""
+_ANEW_BYTES = 256 << 10
+"""A run's first plan writes a table of up to this size anew, with its own rows.
 
-A run's first plan writes a table of up to this size anew, with its own rows: on object storage each file costs requests
-of every run.
+On object storage each file costs requests of every run. What is written anew is kept until maintenance removes it: more
+of it, by a run a minute, would cost as much as the requests.
 """
 
 
@@ -169,7 +171,7 @@ class ReadFiles(ReadBatches[Batch]):
 
         table = self._store.table("files")
         version, size = table.version(), sum(files_of(table)["size_bytes"].to_pylist())
-        is_whole = 0 < size <= _COMPACT_BYTES
+        is_whole = 0 < size <= _ANEW_BYTES
 
         def own() -> Iterator[pa.RecordBatch]:
             columns = FILES.names if is_whole else _COLUMNS
