@@ -225,7 +225,7 @@ def test_keys_that_stay_wrong_leave_the_lag_unknown_and_then_the_stream_stalled_
         found = apiserver.request("GET", path).body
         assert verdict(found) == "Failed"
         assert (found["status"]["phase"], found["status"]["lastingFailure"]["reason"]) == ("Stalled", "StorageDenied")
-        assert found["status"]["lastingFailure"]["tries"] >= 2
+        assert found["status"]["lastingFailure"]["attempts"] >= 2
         assert found["status"]["lag"].keys() == {"asOf", "summary"}
         assert f"since {found['status']['lag']['asOf']} is unknown" in _condition(found["status"])["message"]
         eventually(lambda: "messagestore_lag_files{" not in operator.get("/metrics")[1])
