@@ -11,17 +11,8 @@ from typing import Any
 from messagestore import sql
 from messagestore.versions import Versions
 from messagestore_core.clock import microseconds
-from messagestore_core.contract.run_document import Hold, Match, Rule
+from messagestore_core.contract.run_document import MATCH_LISTS, Hold, Match, Rule
 
-_LISTS = {
-    "stream_names": "stream_name",
-    "categories": "category",
-    "types": "type",
-    "statuses": "status",
-    "correlation_ids": "correlation_id",
-    "sequence_ids": "sequence_id",
-    "message_ids": "message_id",
-}
 _DAY = timedelta(days=1) // timedelta(microseconds=1)
 _NEVER = 1 << 20
 """A day that is not reached."""
@@ -125,7 +116,7 @@ def _listed(rule: Rule) -> list[str]:
 
 
 def _fields(match: Match) -> list[str]:
-    return [sql.one_of(column, values) for name, column in _LISTS.items() if (values := getattr(match, name))]
+    return [sql.one_of(column, values) for name, column in MATCH_LISTS.items() if (values := getattr(match, name))]
 
 
 def _conditions(rule: Rule, now: int, days: int) -> list[str]:

@@ -112,6 +112,18 @@ class Match(ContractModel):
     where: Predicate = None
 
 
+MATCH_LISTS = {
+    "stream_names": "stream_name",
+    "categories": "category",
+    "types": "type",
+    "statuses": "status",
+    "correlation_ids": "correlation_id",
+    "sequence_ids": "sequence_id",
+    "message_ids": "message_id",
+}
+"""The columns in which a match, or a selection, lists values, by its fields."""
+
+
 class Hold(ContractModel):
     """Keeps messages from all rules while it lasts."""
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from messagestore_core.clock import now, shifted
 from messagestore_core.contract.run_document import (
+    MATCH_LISTS,
     Interval,
     PurgeTask,
     ReplayTask,
@@ -31,7 +32,6 @@ from messagestore_jobs.index.changes import changes_between
 from messagestore_jobs.index.manifest import usable
 from messagestore_jobs.purge.rules import says_nothing
 from messagestore_jobs.purge.whole_days import TIMES, whole_days
-from messagestore_jobs.rows.matching import LISTS
 
 _FEW_MESSAGES = 1_000_000
 _MOST_FILES = 100
@@ -120,7 +120,7 @@ def _replayed(task: ReplayTask) -> pc.Expression:
     if select.sequences is not None and select.sequences.complete_only:
         # Whether a sequence is complete depends on all of its messages.
         return reduce(and_, of_sequences, _ALL)
-    lists = [_among(column, getattr(select, name, ())) for name, column in LISTS.items()]
+    lists = [_among(column, getattr(select, name, ())) for name, column in MATCH_LISTS.items()]
     bounds = (
         _within("time", select.time_window),
         _within("global_position", select.global_positions),

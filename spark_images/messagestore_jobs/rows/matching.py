@@ -8,21 +8,10 @@ from operator import and_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Match
+from messagestore_core.contract.run_document import MATCH_LISTS, Match
 from messagestore_core.predicate import MESSAGE_COLUMNS, ColumnSet, Predicate, PredicateError, compile_predicate
 from messagestore_core.predicate.spark import condition, failure
 from messagestore_core.store.errors import RunFailedError
-
-LISTS = {
-    "stream_names": "stream_name",
-    "categories": "category",
-    "types": "type",
-    "statuses": "status",
-    "correlation_ids": "correlation_id",
-    "sequence_ids": "sequence_id",
-    "message_ids": "message_id",
-}
-"""The columns in which a match lists values, by its fields."""
 
 
 def compiled(where: str, columns: ColumnSet = MESSAGE_COLUMNS, field: str = "match.where") -> Predicate:
@@ -75,7 +64,7 @@ def all_of(conditions: Iterable[Column]) -> Column:
 
 
 def _field_conditions(match: Match) -> list[Column]:
-    lists = [F.col(column).isin(*values) for name, column in LISTS.items() if (values := getattr(match, name))]
+    lists = [F.col(column).isin(*values) for name, column in MATCH_LISTS.items() if (values := getattr(match, name))]
     return [*lists, *has_headers(match.headers)]
 
 
