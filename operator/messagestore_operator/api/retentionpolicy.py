@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -165,3 +166,8 @@ class RetentionPolicy(Resource):
     kind: Literal["RetentionPolicy"] = Field(default="RetentionPolicy", description="Kind of the resource.")
     spec: RetentionPolicySpec = Field(description="The desired state of the policy.")
     status: RetentionPolicyStatus | None = Field(default=None, description="The observed state of the policy.")
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether its selector, if it has one, selects the streams of its namespace that have these labels."""
+        selector = self.spec.stream_selector
+        return selector is not None and selector.match_labels.items() <= labels.items()

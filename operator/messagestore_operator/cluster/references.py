@@ -161,8 +161,7 @@ def refers_to(resource: Resource, stream: MessageStream) -> bool:
 
 def selects(resource: Resource, labels: Mapping[str, str]) -> bool:
     """Whether a resource selects the streams of its namespace that have these labels."""
-    selector = resource.spec.stream_selector if isinstance(resource, RetentionPolicy) else None
-    return selector is not None and selector.match_labels.items() <= labels.items()
+    return isinstance(resource, RetentionPolicy) and resource.selects(labels)
 
 
 def streams_named(resource: Resource) -> set[str] | None:

@@ -250,11 +250,9 @@ class LocalRun:
         return next(stream for stream in self._streams(like) if stream.metadata.name == name)
 
     def _streams_of(self, policy: RetentionPolicy) -> list[MessageStream]:
-        selector = policy.spec.stream_selector
-        if selector is None:
+        if policy.spec.stream_selector is None:
             return [self._stream(policy, ref.name) for ref in policy.spec.stream_refs]
-        wanted = selector.match_labels.items()
-        return [stream for stream in self._streams(policy) if wanted <= stream.metadata.labels.items()]
+        return [stream for stream in self._streams(policy) if policy.selects(stream.metadata.labels)]
 
     def _ended(self, resource: Resource) -> LocalResult:
         key, now = resource.identity, self.now()

@@ -98,10 +98,8 @@ def _of_policy(item: Loaded, policy: RetentionPolicy, streams: Sequence[MessageS
     for index, reference in enumerate(policy.spec.stream_refs):
         if not _is_known(reference.name, policy, streams):
             yield item.problem(("spec", "streamRefs", index, "name"), _missing(reference.name))
-    selector = policy.spec.stream_selector
-    if selector is not None and not any(
-        stream.metadata.namespace == policy.metadata.namespace
-        and selector.match_labels.items() <= stream.metadata.labels.items()
+    if policy.spec.stream_selector is not None and not any(
+        stream.metadata.namespace == policy.metadata.namespace and policy.selects(stream.metadata.labels)
         for stream in streams
     ):
         yield item.problem(("spec", "streamSelector"), "no MessageStream in the files has these labels")

@@ -47,10 +47,7 @@ def _names(policy: RetentionPolicy, owner: tuple[str, str] | None, stream: Messa
         return False
     if any(reference.name == owner[1] for reference in policy.spec.stream_refs):
         return True
-    selector = policy.spec.stream_selector
-    if selector is None or stream is None:
-        return False
-    return selector.match_labels.items() <= stream.metadata.labels.items()
+    return stream is not None and policy.selects(stream.metadata.labels)
 
 
 def forecast(found: Sequence[tuple[Applied, Leaving]], as_of: datetime) -> Section:
