@@ -12,6 +12,7 @@ from typing import Any
 from messagestore_operator.cluster.backend import Launch
 from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.cluster.reports import DOCUMENT
+from messagestore_operator.kube.objects import container_security, pod_security
 from messagestore_operator.names import DRIVER
 from messagestore_operator.settings import Placement, SparkSettings
 from messagestore_operator.translate import CertificateMount, SecretVariable
@@ -28,7 +29,6 @@ EXECUTORS_FROM_VARIABLE = "MESSAGESTORE_EXECUTORS_FROM_BYTES"
 GRACE_SECONDS = 30
 """How long a driver has after SIGTERM to finish its work and to report."""
 TERMINATION_MESSAGE = "/dev/termination-log"
-_USER = 185
 # Spark uses a volume with this prefix as its local folder, instead of one without a size limit.
 _SPILLS = "spark-local-dir-1"
 _LOGS = 1 << 30
@@ -84,13 +84,7 @@ def _template(
         },
         "spec": {
             "automountServiceAccountToken": token,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": _USER,
-                "runAsGroup": _USER,
-                "fsGroup": _USER,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
+            "securityContext": pod_security(),
             "containers": [container],
             "volumes": [
                 *volumes,
@@ -136,11 +130,7 @@ def _container(name: str, launch: Launch, environment: Iterable[dict[str, Any]])
         "name": name,
         "env": [*environment, *map(_secret_variable, dict.fromkeys((*run.access.variables, *run.variables)))],
         "resources": _disk(launch.spark),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": container_security(),
         "volumeMounts": [
             *({"name": volume, "mountPath": path} for volume, path in _WRITABLE.items()),
             *map(_certificate_mount, run.access.certificates),

@@ -17,6 +17,24 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 SELECTOR = f"{MANAGED_BY}={MANAGER}"
 """Selects only objects that the operator created."""
 
+_USER = 185
+"""That of Spark's image."""
+
+
+def pod_security() -> dict[str, Any]:
+    """What a pod of the run image has to meet the restricted Pod Security Standard."""
+    ids = dict.fromkeys(("runAsUser", "runAsGroup", "fsGroup"), _USER)
+    return {"runAsNonRoot": True, **ids, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def container_security() -> dict[str, Any]:
+    """What its containers have to meet it; their file system is read-only, too."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+
 
 def metadata(document: ApiObject) -> Mapping[str, Any]:
     """The object's metadata; empty if there is none."""

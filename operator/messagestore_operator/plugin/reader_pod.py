@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from messagestore_operator.kube.objects import MANAGED_BY, at, name_of, namespace_of
+from messagestore_operator.kube.objects import MANAGED_BY, at, container_security, name_of, namespace_of, pod_security
 from messagestore_operator.names import GROUP
 from messagestore_operator.plugin.kubectl import MANAGER, Document
 from messagestore_operator.plugin.options import UserError
@@ -20,7 +20,6 @@ CONTAINER = "reader"
 READER = ("python3", "-m", "messagestore.answering")
 OF_STREAM = f"{GROUP}/stream"
 """The label with the stream's name, of pods as of runs."""
-_USER = 185
 _CA_FOLDER = "/etc/messagestore/ca"
 _IN_USE = "/tmp/in-use"
 _PLACE = ("nodeSelector", "tolerations", "affinity", "priorityClassName", "schedulerName")
@@ -134,13 +133,7 @@ def pod_of(stream: Document, access: Access, around: Surroundings, memory: str, 
             "restartPolicy": "Never",
             "activeDeadlineSeconds": round(deadline),
             "terminationGracePeriodSeconds": 1,
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": _USER,
-                "runAsGroup": _USER,
-                "fsGroup": _USER,
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
+            "securityContext": pod_security(),
             "containers": [_container(access, around, memory)],
             "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}, *_authorities(access.authority)],
         },
@@ -169,11 +162,7 @@ def _container(access: Access, around: Surroundings, memory: str) -> Document:
         "workingDir": "/tmp",
         "env": [{"name": "MESSAGESTORE_IN_USE", "value": _IN_USE}, *access.variables],
         "resources": {"requests": {"cpu": "100m", **size}, "limits": size},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
+        "securityContext": container_security(),
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}, *([certificates] if access.authority else [])],
     }
 
