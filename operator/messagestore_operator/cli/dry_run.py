@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from messagestore_operator.cli.output import Output, echo, plain_json, printed
-from messagestore_operator.cli.tables import Column, print_table, shown_bytes, shown_time
+from messagestore_operator.cli.tables import Column, print_table, shown_bytes, shown_source, shown_time
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
@@ -124,5 +124,5 @@ def _cell(value: Any) -> object:
     if isinstance(value, bytes):
         return shown_bytes(value)
     if isinstance(value, dict):
-        return f"{value['uri']}#{value['offset']}"
+        return shown_source(value)
     return ", ".join(value) if isinstance(value, list) else value

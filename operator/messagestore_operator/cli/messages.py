@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from messagestore_operator.cli.output import Output, plain_json, print_yaml
-from messagestore_operator.cli.tables import Column, print_table, shown_bytes
+from messagestore_operator.cli.tables import Column, print_table, shown_bytes, shown_source
 
 if TYPE_CHECKING:
     from messagestore.dead_letters import DeadLetter
@@ -94,8 +94,7 @@ def _cells(message: Message, *, wide: bool) -> tuple[object, ...]:
 
 
 def _dead_letter_cells(dead_letter: DeadLetter, *, wide: bool) -> tuple[object, ...]:
-    origin = f"{dead_letter.source['uri']}#{dead_letter.source['offset']}"
-    narrow = (dead_letter.failed_at, dead_letter.reason, origin, dead_letter.detail)
+    narrow = (dead_letter.failed_at, dead_letter.reason, shown_source(dead_letter.source), dead_letter.detail)
     more = (
         (shown_bytes(dead_letter.raw), dead_letter.redriven_at, dead_letter.message_id, dead_letter.stream_name)
         if wide

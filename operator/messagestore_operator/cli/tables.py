@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import typer
 
@@ -69,6 +70,11 @@ def shown(value: object) -> str:
 def shown_time(moment: datetime) -> str:
     """A time in UTC, to the second."""
     return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
+
+
+def shown_source(source: Mapping[str, Any]) -> str:
+    """Where a record was read."""
+    return f"{source['uri']}#{source['offset']}"
 
 
 def shown_bytes(content: bytes | None) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from messagestore_operator.cli.output import Output, printed
-from messagestore_operator.cli.tables import print_rows
+from messagestore_operator.cli.tables import print_rows, shown_source
 from messagestore_operator.kube.objects import at, name_of, namespace_of
 from messagestore_operator.plugin.arguments import MaybeStream
 from messagestore_operator.plugin.find import STREAM, find, plural_of
@@ -79,7 +79,7 @@ def _print_each(
 def _cell(dead_letter: Document, names: tuple[str, ...]) -> object:
     """The first of these fields that a dead letter has."""
     value = next((dead_letter[name] for name in names if name in dead_letter), None)
-    return ", ".join(str(part) for part in value.values() if part is not None) if isinstance(value, dict) else value
+    return shown_source(value) if isinstance(value, dict) else value
 
 
 def counted(document: Document) -> list[dict[str, Any]]:
