@@ -93,12 +93,14 @@ def messages_of(rows: pa.Table) -> Iterator[Message]:
 
 
 def _values(name: str, column: pa.ChunkedArray) -> list[Any]:
+    if name == "headers":
+        return [dict(pairs or ()) for pairs in column.to_pylist()]
+    # Most columns of most messages have no value.
+    if column.null_count == len(column):
+        return [None] * len(column)
     if pa.types.is_timestamp(column.type):
         # Arrow would look up the time zone for each value.
         microseconds = column.cast(pa.int64()).to_pylist()
         return [None if at is None else _EPOCH + timedelta(0, 0, at) for at in microseconds]
-    if name == "headers":
-        return [dict(pairs or ()) for pairs in column.to_pylist()]
-    # Most columns of most messages have no value.
-    values: list[Any] = [None] * len(column) if column.null_count == len(column) else column.to_pylist()
+    values: list[Any] = column.to_pylist()
     return values
