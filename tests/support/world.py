@@ -324,6 +324,11 @@ class World:
         """Let time pass."""
         self.now += timedelta(**duration)
 
+    def reconcile_after(self, **duration: float) -> None:
+        """Let time pass, then reconcile."""
+        self.wait(**duration)
+        self.reconcile()
+
     # The cluster.
 
     def runs(self, kind: str | None = None) -> list[App]:
@@ -338,6 +343,19 @@ class World:
     def start(self, app: App) -> None:
         """Start a run's driver."""
         app.state, app.driver = AppState.RUNNING, DriverPod("Running")
+
+    def start_due(self, kind: str | None = None) -> App:
+        """Start the driver of the one run that is due."""
+        self.reconcile()
+        app = self.only_run(kind)
+        self.start(app)
+        return app
+
+    def run_under_way(self, kind: str | None = None) -> App:
+        """The one run that is due, which has started, as its resource's status says."""
+        app = self.start_due(kind)
+        self.reconcile()
+        return app
 
     def finish(self, app: App, error: RunError | None = None, outcome: Outcome | None = None) -> None:
         """End a run, with a report."""
@@ -629,10 +647,7 @@ def stream(world: World, name: str = "orders", namespace: str = "default", **mor
 
 def run_once(world: World, **how: Any) -> str:
     """Let the one due run start and end; returns its name."""
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     world.finish(app, **how)
     world.reconcile()
     return app.name

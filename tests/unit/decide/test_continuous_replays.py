@@ -34,10 +34,7 @@ def running(world: World, **spec: Any) -> tuple[Key, App]:
     """A continuous replay whose run goes on."""
     stream(world)
     key = continuous(world, **spec)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     assert not app.control.stop
     return key, app
 
@@ -53,8 +50,7 @@ def test_it_has_one_run_without_lease_and_executors_and_tells_how_far_it_is(worl
     assert (task.subscription.continuous, app.create.run.continuous, app.create.always_executors) == (True, True, False)
     assert app.create.document.table.epoch is None
     app.report = world.report(app, "Running", sent(3, 7, 2))
-    world.wait(minutes=2)
-    world.reconcile()
+    world.reconcile_after(minutes=2)
     status = world.status(key)
     assert (status.phase, status.started_at, app.control.stop) == ("Running", None, False)
     assert (status.round, status.replayed_total, status.destinations[0].cursor.global_position) == (2, 3, 7)
@@ -90,12 +86,9 @@ def test_it_starts_again_once_something_has_changed(world: World, change: Callab
     assert app.control.stop
     world.finish(app, outcome=sent(3, 7))
     world.wait(seconds=20)
-    world.reconcile()
-    again = world.only_run()
-    world.start(again)
+    again = world.start_due()
     again.report = world.report(again, "Running", sent(3, 7, reset=world.status(key).last_handled_reset))
-    world.wait(minutes=2)
-    world.reconcile()
+    world.reconcile_after(minutes=2)
     assert (again is app, again.control.stop) == (False, False)
 
 
@@ -108,8 +101,7 @@ def test_it_is_suspended_and_goes_on(world: World) -> None:
     world.reconcile()
     assert world.status(key).phase == "Paused"
     continuous(world)
-    world.wait(seconds=20)
-    world.reconcile()
+    world.reconcile_after(seconds=20)
     assert world.only_run() is not app
 
 
@@ -119,14 +111,10 @@ def test_it_starts_again_by_backoff_and_is_well_once_it_has_its_destination(worl
     world.reconcile()
     assert world.ready(key)[:2] == ("False", "KafkaUnreachable")
     world.wait(seconds=15)
-    world.reconcile()
-    again = world.only_run()
-    world.start(again)
-    world.reconcile()
+    again = world.run_under_way()
     assert world.ready(key)[1] == "KafkaUnreachable"
     again.report = world.report(again, "Running", sent(0, 7, 0))
-    world.wait(minutes=2)
-    world.reconcile()
+    world.reconcile_after(minutes=2)
     assert world.ready(key)[:2] == ("True", "Replayed")
 
 
@@ -160,8 +148,7 @@ def of_destination(world: World, key: Key) -> dict[str, tuple[str, str]]:
 def test_a_destination_that_refuses_has_conditions_of_its_own_until_it_is_back(world: World) -> None:
     key, app = running(world)
     app.report = world.report(app, "Running", sent(3, 7))
-    world.wait(minutes=2)
-    world.reconcile()
+    world.reconcile_after(minutes=2)
     assert of_destination(world, key) == {"Ready": ("True", "Replayed")}
     gone = RunError(reason="TopicMissing", message="there is no topic orders-out")
     for _ in range(4):
@@ -169,15 +156,11 @@ def test_a_destination_that_refuses_has_conditions_of_its_own_until_it_is_back(w
         world.reconcile()
         assert of_destination(world, key)["Ready"] == ("False", "TopicMissing")
         world.wait(minutes=11)
-        world.reconcile()
-        app = world.only_run()
-        world.start(app)
-        world.reconcile()
+        app = world.run_under_way()
     assert of_destination(world, key)["Stalled"] == ("True", "TopicMissing")
     assert world.status(key).phase == "Stalled"
     app.report = world.report(app, "Running", sent(4, 8, 2))
-    world.wait(minutes=2)
-    world.reconcile()
+    world.reconcile_after(minutes=2)
     assert of_destination(world, key) == {"Ready": ("True", "Replayed")}
     assert (world.status(key).phase, world.status(key).destinations[0].cursor.global_position) == ("Running", 8)
 
@@ -212,8 +195,7 @@ def test_of_several_one_that_fails_is_told_and_tried_by_the_run_itself(world: Wo
     def report(tries: int = 1, **of: RunError | None) -> dict[str, tuple[str, str]]:
         """Ready of each destination after a report."""
         app.report = world.report(app, "Running", going_on(of, world.now - timedelta(minutes=tries), tries))
-        world.wait(minutes=2)
-        world.reconcile()
+        world.reconcile_after(minutes=2)
         ones = world.status(key).destinations
         return {one.name: (one.conditions[0].status, one.conditions[-1].type) for one in ones}
 

@@ -49,9 +49,7 @@ def purged(world: World) -> Key:
     """A policy whose purge has ended, with an erasure due at once."""
     key = policy(world)
     world.annotate(key, run_requested="now")
-    world.reconcile()
-    app = world.only_run("purge")
-    world.start(app)
+    app = world.start_due("purge")
     world.finish(app, outcome=world.purged(app, erase_due_by=world.now))
     world.reconcile()
     return key
@@ -82,8 +80,7 @@ def test_an_erasure_that_is_due_at_once_follows_its_purge_as_a_run_of_its_own(wo
     assert last_purge(world, key).erased_at is None
     erased(world)
     assert last_purge(world, key).erased_at is not None
-    world.wait(days=9)
-    world.reconcile()
+    world.reconcile_after(days=9)
     assert len(world.launched) == 2
 
 
@@ -112,8 +109,7 @@ def test_replays_stop_for_an_erasure_and_go_on_after_it(world: World) -> None:
     world.finish(second, outcome=halfway())
     world.reconcile()
     world.start(world.only_run("erase"))
-    world.wait(hours=5)
-    world.reconcile()
+    world.reconcile_after(hours=5)
     assert [app.create.run.kind for app in world.runs() if not app.state.ended] == ["erase"]
     assert (world.ready(key)[1], world.status(key).failures) == ("Erasing", 0)
 
@@ -150,8 +146,7 @@ def test_a_replay_that_does_not_stop_is_ended_in_time(world: World) -> None:
     world.reconcile()
     app = under_way(world, key)
     purged(world)
-    world.wait(minutes=16)
-    world.reconcile()
+    world.reconcile_after(minutes=16)
     assert not app.there
     assert len(world.runs("erase")) == 1
     erased(world)
@@ -167,16 +162,13 @@ def test_no_replay_stops_while_the_erasure_itself_is_held_back(world: World) -> 
     app = under_way(world, key)
     policy_key = policy(world)
     world.annotate(policy_key, run_requested="now")
-    world.reconcile()
-    purge = world.only_run("purge")
-    world.start(purge)
+    purge = world.start_due("purge")
     world.finish(purge, outcome=world.purged(purge, erase_due_by=world.now + timedelta(hours=1)))
     world.reconcile()
     world.annotate(source, run_requested="now")
     world.reconcile()
     ingest = under_way(world, source)
-    world.wait(hours=1)
-    world.reconcile()
+    world.reconcile_after(hours=1)
     assert "waiting for ingest run" in world.ready(policy_key)[2]
     assert not app.control.stop
     world.finish(ingest)
@@ -222,8 +214,7 @@ def test_a_replay_that_writes_the_store_too_gives_its_table_to_the_erasure(world
     key = replay(world, **spec)
     world.reconcile()
     app = under_way(world, key)
-    world.wait(hours=1)
-    world.reconcile()
+    world.reconcile_after(hours=1)
     assert app.control.stop
     assert world.ready(policy_key)[1] == "TableBusy"
     world.finish(app, outcome=halfway())
@@ -261,8 +252,7 @@ def test_an_erasure_that_was_not_due_by_its_own_clock_has_erased_nothing(world: 
     world.finish(app, outcome=EraseOutcome(erase_due_by=due, table=world.purged(app).table))
     world.reconcile()
     assert last_purge(world, key).erased_at is None
-    world.wait(seconds=31)
-    world.reconcile()
+    world.reconcile_after(seconds=31)
     assert world.only_run().create.document.task.kind == "erase"
 
 
@@ -288,9 +278,7 @@ def purged_with(world: World, tombstones: int | None) -> Key:
     """A policy whose purge has ended with a version of the tombstones, and with an erasure due at once."""
     key = policy(world)
     world.annotate(key, run_requested="now")
-    world.reconcile()
-    app = world.only_run("purge")
-    world.start(app)
+    app = world.start_due("purge")
     outcome = world.purged(app, erase_due_by=world.now, tombstones_version=tombstones)
     world.finish(app, outcome=outcome)
     world.reconcile()
@@ -304,11 +292,9 @@ def test_an_erasure_runs_beside_a_continuous_replay_that_knows_its_tombstones(wo
     purged_with(world, 5)
     assert (world.runs("erase"), app.control.stop) == ([], False)
     knows(world, app, 5)
-    world.wait(seconds=6)
-    world.reconcile()
+    world.reconcile_after(seconds=6)
     erased(world)
-    world.wait(hours=1)
-    world.reconcile()
+    world.reconcile_after(hours=1)
     assert (app.control.stop, app.state.ended) == (False, False)
 
 
@@ -317,18 +303,15 @@ def test_a_continuous_replay_that_keeps_silent_is_stopped_for_an_erasure_and_sta
     key, app = continuous(world)
     knows(world, app, 4)
     purged_with(world, 5)
-    world.wait(seconds=50)
-    world.reconcile()
+    world.reconcile_after(seconds=50)
     assert not app.control.stop
-    world.wait(seconds=15)
-    world.reconcile()
+    world.reconcile_after(seconds=15)
     assert (app.control.stop, world.runs("erase")) == (True, [])
     world.finish(app)
     world.reconcile()
     assert [one for one in world.runs("replay") if not one.state.ended] == []
     erased(world)
-    world.wait(seconds=20)
-    world.reconcile()
+    world.reconcile_after(seconds=20)
     (again,) = [one for one in world.runs("replay") if not one.state.ended]
     assert again.owner == key
 

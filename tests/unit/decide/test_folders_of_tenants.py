@@ -89,10 +89,7 @@ def test_without_credentials_of_its_own_a_stream_gets_no_run(world: World) -> No
 
 def test_a_continuous_run_is_stopped_once_the_settings_forbid_its_folder(world: World) -> None:
     key = stream(world, trigger={"continuous": {}})
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     world.defaults = replace(world.defaults, tenancy=SHOP)
     world.reconcile()
     assert app.control.stop
@@ -109,8 +106,7 @@ def test_data_in_a_folder_that_is_not_allowed_is_kept_when_its_stream_goes(world
     world.delete(key)
     world.reconcile()
     assert is_refused(world, key)
-    world.wait(minutes=6)
-    world.reconcile()
+    world.reconcile_after(minutes=6)
     assert key not in world.resources
     assert "DataKept" in world.reasons(key)
     assert len(world.launched) == 1

@@ -83,8 +83,7 @@ def test_a_lasting_failure_stalls_the_resource_and_retries_go_on(
     fail(world, error)
     fail(world, error, minutes=14)
     assert goes_on(world, key)
-    world.wait(minutes=1)
-    world.reconcile()
+    world.reconcile_after(minutes=1)
     assert told(world, key) == stalled(reason)
     third = world.only_run()
     world.start(third)
@@ -113,8 +112,7 @@ def test_one_failed_run_does_not_stall_a_resource(world: World, resource: Callab
     key = resource(world)
     fail(world)
     world.paused = "everything is paused"
-    world.wait(hours=2)
-    world.reconcile()
+    world.reconcile_after(hours=2)
     assert told(world, key)[0] != "Stalled"
 
 
@@ -133,11 +131,9 @@ def test_a_missing_secret_blocks_every_try_and_is_stalled_all_the_same(world: Wo
     world.secrets = {}
     key = stream(world, trigger=INTERVAL, **SECRET)
     world.reconcile()
-    world.wait(minutes=14)
-    world.reconcile()
+    world.reconcile_after(minutes=14)
     assert goes_on(world, key), "Flux must not give up an installation whose Secret comes later"
-    world.wait(minutes=1)
-    world.reconcile()
+    world.reconcile_after(minutes=1)
     assert told(world, key) == stalled("SecretMissing")
     assert world.ready(key)[2] == "Secret lake doesn't exist in this namespace"
     world.secrets = {"lake": frozenset({"storage"})}
@@ -154,8 +150,7 @@ def test_a_missing_secret_stalls_policies_and_replays_too(world: World) -> None:
     keys = policy(world, "orders"), world.apply("ReplayJob", "again", spec)
     world.reconcile()
     assert all(goes_on(world, key) for key in keys)
-    world.wait(minutes=15)
-    world.reconcile()
+    world.reconcile_after(minutes=15)
     assert [told(world, key) for key in keys] == [stalled("SecretMissing")] * 2
 
 
@@ -197,10 +192,7 @@ def test_the_first_committed_batch_ends_a_lasting_failure(world: World) -> None:
     for _ in range(3):
         fail(world, minutes=12)
     world.wait(minutes=12)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     assert told(world, key) == stalled()
     app.report = world.report(app, "Running", world.outcome(app))
     world.reconcile()
@@ -212,8 +204,7 @@ def test_a_policy_is_stalled_once_every_stream_of_it_fails_so(world: World) -> N
     stream(world, "b")
     key = policy(world, "a", "b")
     for minutes in (0, 16):
-        world.wait(minutes=minutes)
-        world.reconcile()
+        world.reconcile_after(minutes=minutes)
         for app in [one for one in world.runs() if not one.state.ended]:
             world.start(app)
             error = DENIED if app.create.run.stream == "a" or minutes == 0 else None
@@ -235,9 +226,7 @@ def deleting(world: World) -> Key:
 
 def erasing(world: World) -> Key:
     key = tidying(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     world.finish(app, outcome=world.purged(app, erase_due_by=world.now))
     return key
 
@@ -252,8 +241,7 @@ def test_what_is_stopped_again_and_again_is_tried_later_and_later_and_is_no_fail
         run_once(world, error=STOPPED)
         tried, since = len(world.launched), world.now
         while len(world.launched) == tried:
-            world.wait(seconds=5)
-            world.reconcile()
+            world.reconcile_after(seconds=5)
         waits.append((world.now - since).total_seconds())
     assert waits[0] <= 15
     assert all(1.5 * before - 5 <= wait <= 2.5 * before + 5 for before, wait in pairwise(waits))
@@ -294,6 +282,5 @@ def test_maintenance_that_is_stopped_leaves_ingest_an_hour(world: World) -> None
     world.wait(minutes=6)
     run_once(world)
     assert [app.create.run.kind for app in world.runs()][-1] == "ingest"
-    world.wait(minutes=55)
-    world.reconcile()
+    world.reconcile_after(minutes=55)
     assert "maintain" in [app.create.run.kind for app in world.runs() if not app.state.ended]

@@ -65,8 +65,7 @@ def test_of_two_streams_that_remove_from_one_folder_the_first_goes_on(world: Wor
     world.reconcile()
     assert is_refused(world, second, "MessageStream orders", "each loses the files")
     assert world.ready(first)[0] == "True"
-    world.wait(minutes=5)
-    world.reconcile()
+    world.reconcile_after(minutes=5)
     assert len(runs_of(world, first)) == 2
     world.delete(first)
     world.reconcile()
@@ -92,9 +91,7 @@ def test_a_continuous_run_goes_on_while_its_new_folder_is_refused(world: World) 
     key = stream(world, "orders", "s3a://in/orders")
     spec = world.resources[key].to_dict()["spec"]
     world.apply("MessageStream", "orders", {**spec, "trigger": {"continuous": {}}})
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     stream(world, "bills", "s3a://in/bills", afterIngest="Delete")
     world.reconcile()
     source = {"files": {"uri": "s3a://in/bills"}}

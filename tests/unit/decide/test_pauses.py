@@ -57,9 +57,7 @@ def test_while_paused_nothing_is_launched_and_everything_says_why(world: World) 
 
 def test_what_runs_goes_on_through_a_pause_and_is_not_stopped_for_what_could_not_follow(world: World) -> None:
     key = stream(world, trigger={"continuous": {}})
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     app.report = world.report(app, "Running", world.outcome(app))
     world.reconcile()
     world.paused = PAUSED

@@ -41,8 +41,7 @@ def test_a_policy_waits_for_its_schedule_and_purges(world: World) -> None:
     world.reconcile()
     assert (world.status(key).phase, world.ready(key)[:2]) == ("Idle", ("True", "Waiting"))
     assert world.status(key).next_run_time == "2026-01-05T09:00:00Z"
-    world.wait(hours=1)
-    world.reconcile()
+    world.reconcile_after(hours=1)
     app = world.only_run()
     assert (app.create.run.kind, app.create.run.stream) == ("purge", "orders")
     assert app.create.document.table.epoch is not None
@@ -54,8 +53,7 @@ def test_a_policy_waits_for_its_schedule_and_purges(world: World) -> None:
     assert (world.status(key).phase, world.ready(key)) == ("Idle", ("True", "Purged", "4 messages removed"))
     assert (world.status(key).purged, world.status(key).next_run_time) == (4, "2026-01-06T09:00:00Z")
     assert "Purged" in world.reasons(key)
-    world.wait(hours=20)
-    world.reconcile()
+    world.reconcile_after(hours=20)
     assert len(world.launched) == 1
 
 
@@ -218,13 +216,11 @@ def test_a_failed_purge_is_tried_again_and_a_new_spec_at_once(world: World) -> N
     assert "the next try is at" in world.ready(key)[2]
     world.reconcile()
     assert len(world.launched) == 1
-    world.wait(seconds=15)
-    world.reconcile()
+    world.reconcile_after(seconds=15)
     assert world.only_run().create.run.attempt == 2
     run_once(world, error=RunError(reason="PredicateRefused", message="no such column"))
     assert world.status(key).phase == "Stalled"
-    world.wait(days=2)
-    world.reconcile()
+    world.reconcile_after(days=2)
     assert len(world.launched) == 2
     policy(world, rules=[{"name": "old", "maxAge": "P80D"}])
     run_once(world)
@@ -273,11 +269,9 @@ def test_bytes_are_erased_when_that_is_due(world: World) -> None:
     due = world.now.replace(day=12)
     world.finish(app, outcome=world.purged(app, erase_due_by=due))
     world.reconcile()
-    world.wait(days=6)
-    world.reconcile()
+    world.reconcile_after(days=6)
     assert len(world.launched) == 1
-    world.wait(days=1)
-    world.reconcile()
+    world.reconcile_after(days=1)
     erase = world.only_run()
     assert (erase.create.run.kind, erase.create.document.task.kind) == ("erase", "erase")
     world.start(erase)
@@ -289,16 +283,14 @@ def test_bytes_are_erased_when_that_is_due(world: World) -> None:
     assert entry(world, key).last_purge.erased_at is not None
     assert entry(world, key).last_purge.possible_copies == ("archives",)
     assert entry(world, key).last_purge.purged == 4
-    world.wait(days=9)
-    world.reconcile()
+    world.reconcile_after(days=9)
     assert len(world.launched) == 2
 
 
 def test_suspend_starts_nothing_and_the_round_is_made_up_for(world: World) -> None:
     stream(world)
     key = policy(world, trigger=DAILY, suspend=True)
-    world.wait(hours=30)
-    world.reconcile()
+    world.reconcile_after(hours=30)
     assert (world.status(key).phase, world.launched) == ("Suspended", [])
     policy(world, trigger=DAILY)
     run_once(world)
@@ -321,19 +313,14 @@ def test_suspend_before_the_launch_leaves_the_round_owed(world: World) -> None:
 def test_a_purge_makes_a_continuous_stream_give_way_and_go_on(world: World) -> None:
     source = stream(world, trigger={"continuous": {}})
     key = policy(world)
-    world.reconcile()
-    ingest = world.only_run()
-    world.start(ingest)
-    world.reconcile()
+    ingest = world.run_under_way()
     request(world, key)
     assert world.ready(key)[1] == "TableBusy"
     assert f"waiting for ingest run {ingest.name} of MessageStream default/orders" in world.ready(key)[2]
-    world.wait(minutes=1)
-    world.reconcile()
+    world.reconcile_after(minutes=1)
     assert ingest.control.stop
     world.finish(ingest)
-    world.wait(seconds=20)
-    world.reconcile()
+    world.reconcile_after(seconds=20)
     assert world.only_run().create.run.kind == "purge"
     assert world.status(source).phase == "Pending"
     run_once(world)

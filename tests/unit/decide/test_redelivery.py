@@ -42,8 +42,7 @@ def test_it_sends_what_is_due_again_and_again_and_holds_the_table(world: World) 
     assert (status.phase, status.round, status.replayed_total, status.started_at) == ("Idle", 1, 3, None)
     assert world.ready(key) == ("True", "Replayed", "3 messages sent again to files/again; 1 selection so far")
     assert not world.held(TABLE).holder
-    world.wait(minutes=4)
-    world.reconcile()
+    world.reconcile_after(minutes=4)
     assert len(world.launched) == 1
     world.wait(minutes=1, seconds=1)
     run_once(world, outcome=sent(2, 2))
@@ -82,9 +81,7 @@ def test_a_failed_run_is_tried_again_without_end(world: World) -> None:
 def test_a_pause_ends_after_the_batch_and_goes_on_at_once(world: World) -> None:
     stream(world)
     key = job(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     job(world, suspend=True)
     world.reconcile()
     assert app.control.stop
@@ -92,8 +89,7 @@ def test_a_pause_ends_after_the_batch_and_goes_on_at_once(world: World) -> None:
     world.reconcile()
     assert (world.status(key).phase, world.status(key).round) == ("Paused", None)
     assert world.status(key).started_at is not None, "maintenance keeps what the selection reads"
-    world.wait(hours=1)
-    world.reconcile()
+    world.reconcile_after(hours=1)
     assert len(world.launched) == 1
     job(world)
     world.reconcile()
@@ -129,9 +125,7 @@ def test_a_missing_stream_is_waited_for(world: World) -> None:
 def test_deleting_it_ends_its_run(world: World) -> None:
     stream(world)
     key = job(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     world.delete(key)
     world.reconcile()
     assert not app.there

@@ -47,8 +47,7 @@ def test_a_replay_previews_runs_and_succeeds(world: World) -> None:
     assert conditions(world, key) == {"Ready": "True", "Complete": "True"}
     assert world.ready(key)[2] == "5 messages replayed to files/checks"
     assert world.reasons(key)[-1] == "Replayed"
-    world.wait(days=9)
-    world.reconcile()
+    world.reconcile_after(days=9)
     assert len(world.launched) == 1
     assert world.reconcile_once(key).requeue_at is None
 
@@ -90,9 +89,7 @@ def test_one_that_could_not_send_some_has_failed_or_is_degraded_as_it_asks(world
 def test_a_pause_stops_after_the_batch_and_goes_on_with_a_new_run(world: World) -> None:
     stream(world)
     key = job(world, activeDeadline="PT1H")
-    world.reconcile()
-    first = world.only_run()
-    world.start(first)
+    first = world.start_due()
     first.report = world.report(first, "Running", halfway())
     world.reconcile()
     job(world, activeDeadline="PT1H", suspend=True)
@@ -101,8 +98,7 @@ def test_a_pause_stops_after_the_batch_and_goes_on_with_a_new_run(world: World) 
     world.finish(first, outcome=halfway())
     world.reconcile()
     assert (world.status(key).phase, world.status(key).failures) == ("Paused", 0)
-    world.wait(hours=5)
-    world.reconcile()
+    world.reconcile_after(hours=5)
     assert len(world.launched) == 1
     job(world, activeDeadline="PT1H")
     world.reconcile()
@@ -116,9 +112,7 @@ def test_a_pause_stops_after_the_batch_and_goes_on_with_a_new_run(world: World) 
 def test_a_new_rate_limit_reaches_the_run_under_way(world: World) -> None:
     stream(world)
     job(world, rateLimit={"messagesPerSecond": 5})
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     job(world, rateLimit={"messagesPerSecond": 50})
     world.reconcile()
     assert (app.control.messages_per_second, app.control.stop, app.there) == (50, False, True)
@@ -137,8 +131,7 @@ def test_failures_beyond_the_limit_are_for_good(world: World) -> None:
     assert world.status(key).phase == "Failed"
     assert conditions(world, key) == {"Ready": "False", "Stalled": "True", "Failed": "True"}
     assert world.ready(key)[2] == "3 tries failed, the last: access denied to bucket replay"
-    world.wait(days=1)
-    world.reconcile()
+    world.reconcile_after(days=1)
     assert len(world.launched) == 3
 
 
@@ -186,9 +179,7 @@ def test_a_replay_that_froze_its_selection_goes_on_though_its_predicate_is_refus
     with monkeypatch.context() as earlier:
         earlier.setattr(support.world, "predicate_problems", lambda document: ())
         key = job(world, **where)
-        world.reconcile()
-        first = world.only_run()
-        world.start(first)
+        first = world.start_due()
         first.report = world.report(first, "Running", halfway())
         job(world, **where, suspend=True)
         world.reconcile()
@@ -203,12 +194,8 @@ def test_a_replay_that_froze_its_selection_goes_on_though_its_predicate_is_refus
 def test_the_active_deadline_ends_the_run(world: World) -> None:
     stream(world)
     key = job(world, activeDeadline="PT1H")
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
-    world.wait(minutes=61)
-    world.reconcile()
+    app = world.run_under_way()
+    world.reconcile_after(minutes=61)
     assert not app.there
     assert (world.status(key).phase, world.ready(key)[1]) == ("Failed", "DeadlineExceeded")
 
@@ -217,11 +204,9 @@ def test_its_time_to_live_removes_the_resource(world: World) -> None:
     stream(world)
     key = job(world, ttlAfterFinished="P1D")
     run_once(world)
-    world.wait(hours=23)
-    world.reconcile()
+    world.reconcile_after(hours=23)
     assert key in world.resources
-    world.wait(hours=1)
-    world.reconcile()
+    world.reconcile_after(hours=1)
     assert key not in world.resources
 
 
@@ -280,15 +265,11 @@ def test_the_first_run_of_a_stream_that_is_applied_together_with_its_replay_is_w
 def test_a_continuous_stream_is_replayed_once_it_has_taken_something_in(world: World) -> None:
     key = job(world)
     stream(world, trigger={"continuous": {"batchInterval": "PT2S"}})
-    world.reconcile()
-    ingest = world.only_run()
-    world.start(ingest)
-    world.reconcile()
+    ingest = world.run_under_way()
     assert world.status(key).phase == "Pending"
     ingest.report = world.report(ingest, "Running", world.outcome(ingest))
     world.reconcile()
-    world.wait(seconds=5)
-    world.reconcile()
+    world.reconcile_after(seconds=5)
     assert [app.create.run.kind for app in world.runs()] == ["ingest", "replay"]
 
 
@@ -343,15 +324,11 @@ def test_a_replay_into_a_stream_waits_for_its_ingest(world: World) -> None:
 def test_a_lost_driver_is_tried_again(world: World) -> None:
     stream(world)
     key = job(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     world.die(app, exit_code=137)
     world.reconcile()
     assert world.status(key).error.reason == "OutOfMemory"
-    world.wait(minutes=1)
-    world.reconcile()
+    world.reconcile_after(minutes=1)
     assert world.only_run().create.always_executors
     run_once(world)
     assert world.status(key).phase == "Succeeded"
@@ -428,18 +405,14 @@ def test_a_replay_that_stops_on_its_way_or_fails_at_its_end_has_changed_its_targ
     ingested(world, "orders")
     copy = ingested(world, "copy")
     key = job(world, **INTO_ANOTHER)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     job(world, **INTO_ANOTHER, suspend=True)
     world.reconcile()
     world.finish(app, outcome=world.replayed(app).model_copy(update={"complete": False}))
     world.reconcile()
     assert (world.status(key).phase, contents(world, copy)) == ("Paused", (15, 15))
     job(world, **INTO_ANOTHER)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     world.finish(app, outcome=world.replayed(app), error=BROKEN)
     world.reconcile()
     assert (world.status(key).phase, contents(world, copy)) == ("Failed", (20, 20))
@@ -471,9 +444,7 @@ def test_a_report_of_an_epoch_that_was_not_granted_changes_no_figure(world: Worl
     ingested(world, "orders")
     copy = ingested(world, "copy")
     job(world, **INTO_ANOTHER)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     reported = world.replayed(app)
     assert reported.target_table is not None
     forged = reported.target_table.model_copy(update={"epoch": 1 << 40})

@@ -137,8 +137,7 @@ def test_it_is_tried_again_without_a_trigger(world: World) -> None:
     world.wait(seconds=13)
     # All are sent what has come, as there is a run.
     assert run(world, audit=None, eu=None) == {"audit": False, "eu": False}
-    world.wait(hours=1)
-    world.reconcile()
+    world.reconcile_after(hours=1)
     assert (len(world.launched), degraded(world, key)) == (2, "")
 
 
@@ -202,8 +201,7 @@ def test_a_run_that_breaks_off_says_nothing_about_its_destinations(world: World)
     stream(world)
     key = job(world)
     run(world, eu=AWAY, audit=None)
-    world.wait(minutes=6)
-    world.reconcile()
+    world.reconcile_after(minutes=6)
     world.start(world.only_run())
     world.finish(world.only_run(), RunError(reason="OutOfMemory", message="too little"))
     world.reconcile()

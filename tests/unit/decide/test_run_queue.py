@@ -135,11 +135,9 @@ def test_a_stream_that_is_well_says_for_a_while_that_it_is(world: World) -> None
     world.reconcile()
     end(world, key)
     bounded(world, in_all=0)
-    world.wait(minutes=5)
-    world.reconcile()
+    world.reconcile_after(minutes=5)
     assert world.ready(key)[:2] == ("True", "Ingesting")
-    world.wait(seconds=15)
-    world.reconcile()
+    world.reconcile_after(seconds=15)
     assert world.ready(key)[:2] == ("False", "WaitingForRoom")
 
 

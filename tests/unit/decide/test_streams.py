@@ -85,8 +85,7 @@ def test_an_interval_counts_from_start_to_start(world: World) -> None:
     assert world.ready(stream) == ("True", "Ingesting", "10 messages stored; last batch at 2026-01-05T08:00:00Z")
     assert status.next_run_time == "2026-01-05T08:05:00Z"
     assert world.held("s3a://lake/orders").holder is None
-    world.wait(minutes=4)
-    world.reconcile()
+    world.reconcile_after(minutes=4)
     assert world.launched == [first]
     world.wait(minutes=1)
     second = run_once(world)
@@ -129,9 +128,7 @@ def test_an_operator_that_has_not_heard_of_a_run_yet_does_not_end_it(world: Worl
     run_once(world)
     known, clock = world.resources[stream], world.now
     world.wait(minutes=10)
-    world.reconcile()
-    run = world.only_run()
-    world.start(run)
+    run = world.start_due()
     picture = world.snapshot(stream)
     assert isinstance(picture, StreamSnapshot)
     assert isinstance(known, MessageStream)
@@ -149,11 +146,9 @@ def test_a_run_begins_no_later_than_it_ends_whatever_clock_told_its_start(world:
     world.reconcile()
     world.finish(app)
     world.reconcile()
-    world.wait(minutes=4)
-    world.reconcile()
+    world.reconcile_after(minutes=4)
     assert len(world.launched) == 1
-    world.wait(minutes=1)
-    world.reconcile()
+    world.reconcile_after(minutes=1)
     assert len(world.launched) == 2
 
 
@@ -179,8 +174,7 @@ def test_a_failure_that_no_other_try_mends_waits_for_a_change(world: World) -> N
     run_once(world, error=RunError(reason="TableRefused", message="belongs to default/other"))
     types = {one.type: one.status for one in world.status(stream).conditions}
     assert (world.status(stream).phase, types) == ("Stalled", {"Ready": "False", "Stalled": "True"})
-    world.wait(days=1)
-    world.reconcile()
+    world.reconcile_after(days=1)
     assert len(world.launched) == 1
     orders(world, filter={"types": ["a"]})
     run_once(world)
@@ -201,8 +195,7 @@ TROUBLES: list[tuple[Waiting, str, str]] = [
 def test_a_run_whose_pod_was_told_to_end_is_no_failure_and_the_next_goes_on_soon(world: World) -> None:
     stream = orders(world)
     told = run_once(world, error=RunError(reason="RunStopped", message="told to stop"))
-    world.wait(seconds=15)
-    world.reconcile()
+    world.reconcile_after(seconds=15)
     assert world.only_run().name != told
     (ended,) = world.status(stream).recent_runs
     assert (ended.name, ended.state) == (told, "Cancelled")
@@ -231,18 +224,13 @@ def test_a_waiting_driver_shows_its_reason_and_a_changed_spec_replaces_the_run(
 
 def test_executors_that_never_run_fail_the_run_with_their_cause(world: World) -> None:
     stream = orders(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     world.wait(minutes=30)
     app.executors_waiting = Waiting("Unschedulable", "no memory", since=world.now)
     world.reconcile()
-    world.wait(minutes=14)
-    world.reconcile()
+    world.reconcile_after(minutes=14)
     assert app.there
-    world.wait(minutes=1)
-    world.reconcile()
+    world.reconcile_after(minutes=1)
     error = world.status(stream).last_run.error
     assert (error.reason, error.message) == (
         "Unschedulable",
@@ -252,15 +240,11 @@ def test_executors_that_never_run_fail_the_run_with_their_cause(world: World) ->
 
 def test_executors_that_no_node_ever_starts_fail_the_run_and_are_no_trouble_before(world: World) -> None:
     stream = orders(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     app.executors_waiting = Waiting(CREATING, since=world.now)
-    world.wait(minutes=14)
-    world.reconcile()
+    world.reconcile_after(minutes=14)
     assert world.ready(stream)[1] == "Running"
-    world.wait(minutes=1)
-    world.reconcile()
+    world.reconcile_after(minutes=1)
     error = world.status(stream).last_run.error
     assert error.reason == "StartDeadlineExceeded"
     assert error.message.startswith("no executor runs after 15 min")
@@ -272,8 +256,7 @@ def test_a_driver_that_never_runs_fails_with_its_cause(world: World) -> None:
     app = world.only_run()
     app.driver = DriverPod("Pending", waiting=Waiting("Unschedulable", "no memory"))
     world.reconcile()
-    world.wait(minutes=15)
-    world.reconcile()
+    world.reconcile_after(minutes=15)
     error = world.status(stream).last_run.error
     assert (error.reason, error.message) == (
         "Unschedulable",
@@ -284,10 +267,7 @@ def test_a_driver_that_never_runs_fails_with_its_cause(world: World) -> None:
 
 def test_an_executor_that_ran_out_of_memory_is_told_from_the_driver(world: World) -> None:
     stream = orders(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     world.die(app, exit_code=1)
     app.message = "driver container failed; executors were lost: OOMKilled"
     world.reconcile()
@@ -299,22 +279,17 @@ def test_a_run_that_ran_out_of_memory_has_executors_when_it_is_tried_again(
     world: World, lasted: dict[str, float]
 ) -> None:
     orders(world)
-    world.reconcile()
-    first = world.only_run()
-    world.start(first)
-    world.reconcile()
+    first = world.run_under_way()
     world.wait(**lasted)
     world.die(first, exit_code=137)
     world.reconcile()
-    world.wait(hours=1)
-    world.reconcile()
+    world.reconcile_after(hours=1)
     again = world.only_run()
     assert [run.create.always_executors for run in (first, again)] == [False, True]
     world.start(again)
     world.finish(again)
     world.reconcile()
-    world.wait(hours=1)
-    world.reconcile()
+    world.reconcile_after(hours=1)
     assert not world.only_run().create.always_executors
 
 
@@ -337,10 +312,7 @@ ENDS: list[tuple[dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(("driver", "reason", "words"), ENDS)
 def test_why_a_driver_died_is_said_in_words(world: World, driver: dict[str, Any], reason: str, words: str) -> None:
     stream = orders(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     world.die(app, **driver)
     world.reconcile()
     error = world.status(stream).last_run.error
@@ -385,23 +357,17 @@ def test_a_run_that_was_never_submitted_lets_its_table_go_and_is_tried_again_eve
 
 def test_an_application_that_somebody_deleted_is_run_again_under_another_number(world: World) -> None:
     stream = orders(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     world.lose(app)
     world.reconcile()
     assert world.status(stream).last_run.error.reason == "RunLost"
-    world.wait(seconds=15)
-    world.reconcile()
+    world.reconcile_after(seconds=15)
     assert world.status(stream).run_number == 2
 
 
 def test_a_run_that_says_nothing_of_its_end_is_no_success(world: World) -> None:
     stream = orders(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     app.state, app.driver = AppState.SUCCEEDED, DriverPod("Succeeded")
     world.reconcile()
     assert world.status(stream).last_run.error.reason == "ReportMissing"
@@ -409,16 +375,12 @@ def test_a_run_that_says_nothing_of_its_end_is_no_success(world: World) -> None:
 
 def test_nothing_follows_until_the_driver_is_gone(world: World) -> None:
     stream = orders(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     app.state = AppState.FAILED
     app.driver = DriverPod("Unknown")
     world.reconcile()
     assert world.ready(stream)[1] == "WaitingForDriver"
-    world.wait(hours=1)
-    world.reconcile()
+    world.reconcile_after(hours=1)
     assert world.held("s3a://lake/orders").holder == f"default/{app.name}"
     app.driver = None
     world.reconcile()
@@ -430,17 +392,13 @@ def test_a_new_run_is_not_said_to_have_failed_as_the_one_whose_driver_was_delete
     stream = orders(world)
     run_once(world)
     world.wait(minutes=5)
-    world.reconcile()
-    lost = world.only_run()
-    world.start(lost)
-    world.reconcile()
+    lost = world.run_under_way()
     lost.state, lost.driver, lost.message = AppState.FAILED, None, "driver pod not found"
     world.reconcile()
     _, reason, words = world.ready(stream)
     assert reason == "DriverLost"
     assert words.startswith("the driver's pod is gone: driver pod not found; the next try is at ")
-    world.wait(minutes=1)
-    world.reconcile()
+    world.reconcile_after(minutes=1)
     again = world.only_run()
     assert world.ready(stream)[1] == "Pending"
     world.start(again)
@@ -470,9 +428,7 @@ def test_a_run_with_a_new_spec_is_not_said_to_be_about_to_start_once_it_has(worl
 def refused(world: World, stream: Key, **reasons: int) -> None:
     """Let the next run of a stream set aside records; these are the open dead letters by reason after it."""
     world.wait(minutes=5)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     told = world.outcome(app)
     assert isinstance(told, IngestOutcome)
     before = world.status(stream).totals.dead_lettered if world.status(stream).totals else 0
@@ -547,12 +503,10 @@ def test_a_schedule_makes_one_run_for_all_that_was_missed(world: World) -> None:
 def test_a_run_that_is_too_late_is_skipped_and_told(world: World) -> None:
     stream = orders(world, {"schedule": {"cron": "0 * * * *", "startingDeadline": "PT10M"}})
     world.reconcile()
-    world.wait(hours=1, minutes=20)
-    world.reconcile()
+    world.reconcile_after(hours=1, minutes=20)
     assert world.launched == []
     assert world.reasons(stream) == ["ScheduleMissed"]
-    world.wait(minutes=45)
-    world.reconcile()
+    world.reconcile_after(minutes=45)
     assert len(world.launched) == 1
 
 
@@ -562,8 +516,7 @@ def test_a_manual_stream_runs_once_for_each_new_request(world: World) -> None:
     assert (world.launched, world.ready(stream)[1]) == ([], "Waiting")
     world.annotate(stream, run_requested="one")
     run_once(world)
-    world.wait(hours=9)
-    world.reconcile()
+    world.reconcile_after(hours=9)
     assert len(world.launched) == 1
     world.annotate(stream, run_requested="two")
     run_once(world)
@@ -584,17 +537,14 @@ def test_a_continuous_stream_restarts_cleanly_on_a_new_spec(world: World) -> Non
     assert app.control.stop
     assert "RunStopped" in world.reasons(stream)
     world.finish(app)
-    world.wait(seconds=20)
-    world.reconcile()
+    world.reconcile_after(seconds=20)
     assert world.only_run().create.run.generation == 2
 
 
 def test_a_continuous_stream_restarts_cleanly_once_a_secret_has_changed(world: World) -> None:
     orders(world, CONTINUOUS)
     world.secrets_version = "before"
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     for same in ("before", None, "before"):
         world.secrets_version = same
         world.reconcile()
@@ -607,8 +557,7 @@ def test_a_continuous_stream_restarts_cleanly_once_a_secret_has_changed(world: W
     world.reconcile()
     assert app.control.stop
     world.finish(app)
-    world.wait(seconds=20)
-    world.reconcile()
+    world.reconcile_after(seconds=20)
     assert world.only_run().create.run.secrets_version == "after"
     world.start(world.only_run())
     world.reconcile()
@@ -618,9 +567,7 @@ def test_a_continuous_stream_restarts_cleanly_once_a_secret_has_changed(world: W
 def test_a_finite_run_ends_with_the_secrets_that_it_began_with(world: World) -> None:
     orders(world, INTERVAL)
     world.secrets_version = "before"
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     world.secrets_version = "after"
     world.reconcile()
     assert (app.create.run.secrets_version, app.control.stop) == (None, False)
@@ -630,10 +577,7 @@ def written_each_minute(world: World) -> tuple[Key, Any]:
     """A stream with an active continuous run, and that run."""
     world.defaults = replace(world.defaults, status_interval=timedelta(minutes=1))
     stream = orders(world, CONTINUOUS)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     return stream, app
 
 
@@ -658,8 +602,7 @@ def begun(world: World, **trigger: Any) -> tuple[Key, App]:
     world.defaults = replace(world.defaults, status_interval=timedelta(minutes=1))
     stream = orders(world, **trigger)
     run_once(world)
-    world.wait(minutes=5)
-    world.reconcile()
+    world.reconcile_after(minutes=5)
     return stream, world.only_run()
 
 
@@ -686,13 +629,11 @@ def test_a_run_that_lasts_is_shown_after_a_moment_and_its_trouble_at_once(world:
     world.start(app)
     world.reconcile()
     assert world.requeue_at[stream] == world.now + timedelta(seconds=5)
-    world.wait(seconds=15)
-    world.reconcile()
+    world.reconcile_after(seconds=15)
     assert (world.status(stream).phase, world.status(stream).current_run.state) == ("Running", "Running")
     assert world.reasons(stream) == ["RunStarted"]
     world.finish(app)
-    world.wait(minutes=5)
-    world.reconcile()
+    world.reconcile_after(minutes=5)
     after = world.only_run()
     after.driver = DriverPod("Pending", Waiting("ImagePullBackOff", "no such image"))
     world.reconcile()
@@ -725,9 +666,7 @@ def test_what_is_told_of_figures_is_told_with_them_and_once(world: World) -> Non
 
 def test_a_continuous_stream_shows_how_far_it_is(world: World) -> None:
     stream = orders(world, CONTINUOUS)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     app.report = world.report(app, "Running", world.outcome(app))
     world.reconcile()
     app.report = app.report.model_copy(update={"progress": RunProgress(step="ingest", done=3, total=40, unit="bytes")})
@@ -739,10 +678,7 @@ def test_a_continuous_stream_shows_how_far_it_is(world: World) -> None:
 
 def test_a_finite_run_ends_on_the_spec_that_it_was_made_from(world: World) -> None:
     stream = orders(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     orders(world, filter={"types": ["a"]})
     world.reconcile()
     assert app.there
@@ -756,17 +692,13 @@ def test_a_finite_run_ends_on_the_spec_that_it_was_made_from(world: World) -> No
 @pytest.mark.parametrize("trigger", [INTERVAL, CONTINUOUS])
 def test_suspend_lets_a_finite_run_end_and_stops_a_continuous_one(world: World, trigger: dict[str, Any]) -> None:
     stream = orders(world, trigger)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     orders(world, trigger, suspend=True)
     world.reconcile()
     assert app.there
     assert app.control.stop == (trigger is CONTINUOUS)
     world.finish(app)
-    world.wait(hours=1)
-    world.reconcile()
+    world.reconcile_after(hours=1)
     assert (world.status(stream).phase, len(world.launched)) == ("Suspended", 1)
     orders(world, trigger)
     world.reconcile()
@@ -799,21 +731,16 @@ def test_what_runs_goes_on_when_the_spec_comes_to_be_refused_and_nothing_follows
     world: World, trigger: dict[str, Any]
 ) -> None:
     stream = orders(world, trigger)
-    world.reconcile()
-    run = world.only_run()
-    world.start(run)
-    world.reconcile()
+    run = world.run_under_way()
     orders(world, {"manual": {}})
     world.invalid[stream] = NEVER
-    world.wait(days=2)
-    world.reconcile()
+    world.reconcile_after(days=2)
     assert (world.ready(stream), world.status(stream).phase) == (("False", "InvalidSpec", NEVER), "Stalled")
     assert (run.there, run.control.stop, world.status(stream).current_run.name) == (True, False, run.name)
     world.finish(run)
     world.reconcile()
     assert (world.status(stream).last_run.name, world.held("s3a://lake/orders").holder) == (run.name, None)
-    world.wait(days=2)
-    world.reconcile()
+    world.reconcile_after(days=2)
     assert world.reasons(stream).count("InvalidSpec") == 1
     del world.invalid[stream]
     orders(world, trigger)
@@ -829,8 +756,7 @@ def test_a_stream_that_is_deleted_while_its_spec_is_refused_goes_and_its_data_st
     world.reconcile()
     assert world.ready(stream)[1] == "InvalidSpec"
     assert world.ready(stream)[2].startswith(f"{NEVER} (MessageStream orders); the resource goes at ")
-    world.wait(minutes=5)
-    world.reconcile()
+    world.reconcile_after(minutes=5)
     assert stream not in world.resources
     assert world.reasons(stream)[-1] == "DataKept"
     assert not world.runs("delete")
@@ -873,8 +799,7 @@ def test_a_certificate_needs_a_label_too(world: World) -> None:
     stream = orders(world, storage=storage)
     for uses, reason in (({""}, "NotAllowed"), ({"kafka"}, "NotAllowed"), ({"storage"}, "Pending")):
         world.secrets = {"authority": frozenset(uses)}
-        world.wait(minutes=1)
-        world.reconcile()
+        world.reconcile_after(minutes=1)
         assert world.ready(stream)[1] == reason
 
 
@@ -894,9 +819,7 @@ def test_sasl_in_clear_is_refused_until_the_operator_allows_it(world: World) -> 
 
 def test_dead_letters_are_told(world: World) -> None:
     stream = orders(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     outcome: Any = world.outcome(app)
     counts = outcome.totals.model_copy(update={"received": 13, "dead_lettered": 3})
     world.finish(app, outcome=outcome.model_copy(update={"totals": counts}))
@@ -920,10 +843,7 @@ def test_only_the_newest_ended_runs_are_kept_as_objects(world: World, listed: in
 
 def test_what_came_of_a_run_is_written_down_before_it_is_removed(world: World) -> None:
     stream = orders(world, runHistoryLimit=0)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     world.finish(app)
     kinds = [
         type(action)
@@ -940,10 +860,7 @@ def test_the_status_that_says_that_a_run_has_ended_says_when_the_next_will_be(
     world: World, error: RunError | None
 ) -> None:
     stream = orders(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     world.finish(app, error=error)
     written = [action for action in world.reconcile_once(stream).actions if isinstance(action, act.WriteStatus)]
     status = world.status(stream)
@@ -954,9 +871,7 @@ def test_the_status_that_says_that_a_run_has_ended_says_when_the_next_will_be(
 
 def test_an_incredible_report_stops_nothing(world: World) -> None:
     stream = orders(world)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     outcome: Any = world.outcome(app)
     mad = outcome.model_copy(update={"totals": outcome.totals.model_copy(update={"received": -5})})
     world.finish(app, outcome=mad)
@@ -997,8 +912,7 @@ def test_maintenance_comes_between_runs_and_never_before_someone_who_waits(world
     run_once(world)
     assert world.status(stream).maintenance.table_version == 302
     assert world.status(stream).last_run.kind == "ingest"
-    world.wait(minutes=5)
-    world.reconcile()
+    world.reconcile_after(minutes=5)
     assert world.only_run().create.run.kind == "ingest"
 
 
@@ -1010,17 +924,14 @@ def test_a_failing_maintenance_keeps_no_message_waiting(world: World) -> None:
     run_once(world)
     run_once(world, error=DENIED)
     assert world.ready(stream)[0] == "True"
-    world.wait(minutes=5)
-    world.reconcile()
+    world.reconcile_after(minutes=5)
     assert world.only_run().create.run.kind == "ingest"
 
 
 def continuous_with(world: World, version: int) -> tuple[Key, App]:
     """A continuous run that has written this many versions."""
     stream = orders(world, CONTINUOUS)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     world.tables["s3a://lake/orders"] = Stored(version=version)
     report_upkeep(world, app, None)
     return stream, app
@@ -1110,19 +1021,14 @@ def test_a_second_stream_on_a_table_waits_and_says_for_whom(world: World) -> Non
 
 def test_a_continuous_stream_gives_way_and_goes_on(world: World) -> None:
     first = orders(world, CONTINUOUS)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     second = other(world)
     world.reconcile()
     assert not app.control.stop
-    world.wait(minutes=1)
-    world.reconcile()
+    world.reconcile_after(minutes=1)
     assert app.control.stop
     world.finish(app)
-    world.wait(seconds=20)
-    world.reconcile()
+    world.reconcile_after(seconds=20)
     assert world.only_run().owner == second
     run_once(world)
     assert world.only_run().owner == first
@@ -1136,8 +1042,7 @@ def test_a_lease_whose_holder_vanished_is_taken_over_after_a_while(world: World)
     world.reconcile()
     assert world.launched == []
     assert world.ready(second)[1] == "TableBusy"
-    world.wait(seconds=31)
-    world.reconcile()
+    world.reconcile_after(seconds=31)
     assert world.only_run().owner == second
 
 
@@ -1205,8 +1110,7 @@ def test_what_is_held_or_shared_is_not_deleted(world: World) -> None:
     world.reconcile()
     assert world.ready(stream)[1] == "DeletionBlocked"
     assert "hold court" in world.ready(stream)[2]
-    world.wait(hours=2)
-    world.reconcile()
+    world.reconcile_after(hours=2)
     assert "MessageStream default/other" in world.ready(stream)[2]
     world.delete(neighbour)
     world.reconcile()
@@ -1272,10 +1176,7 @@ def test_what_another_holds_on_its_folder_is_not_deleted(world: World) -> None:
 def test_a_deletion_ends_the_run_under_way(world: World) -> None:
     stream = deletable(world)
     world.wait(minutes=5)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     world.delete(stream)
     world.reconcile()
     assert not app.there
@@ -1299,9 +1200,7 @@ def test_a_stream_goes_at_once_with_its_namespace_and_its_data_stays(world: Worl
 def test_a_deletion_under_way_ends_with_its_namespace(world: World) -> None:
     stream = deletable(world)
     world.delete(stream)
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
+    app = world.start_due()
     world.can_run = False
     world.reconcile()
     assert stream in world.resources
@@ -1318,8 +1217,7 @@ def test_a_deletion_waits_a_while_for_what_somebody_may_change(world: World) -> 
     world.reconcile()
     over = clock_time(world.now + world.defaults.deletion_bound)
     assert f"the resource goes at {over}, and its data stays" in world.ready(stream)[2]
-    world.wait(minutes=6)
-    world.reconcile()
+    world.reconcile_after(minutes=6)
     assert stream not in world.resources
     assert world.reasons(stream)[-1] == "DataKept"
 
@@ -1328,8 +1226,7 @@ def test_without_the_spark_operator_data_waits_for_its_deletion(world: World) ->
     stream = deletable(world)
     world.missing_kind = "sparkapplications.sparkoperator.k8s.io"
     world.delete(stream)
-    world.wait(hours=1)
-    world.reconcile()
+    world.reconcile_after(hours=1)
     assert world.ready(stream)[1] == "SparkOperatorMissing"
     assert "set spec.table.deletionPolicy to Retain" in world.ready(stream)[2]
     world.missing_kind = None

@@ -99,8 +99,7 @@ def test_a_cursor_ahead_of_its_store_stalls_until_it_is_reset(world: World) -> N
     key = job(world)
     run_once(world, error=AHEAD)
     assert (world.status(key).phase, world.ready(key)[1]) == ("Stalled", "CursorAhead")
-    world.wait(hours=5)
-    world.reconcile()
+    world.reconcile_after(hours=5)
     assert len(world.launched) == 1
     world.annotate(key, reset_to="6")
     run_once(world, outcome=sent(1, 6, resets=1, reset="6"))
@@ -112,8 +111,7 @@ def test_a_changed_spec_is_sent_with_the_next_run(world: World) -> None:
     key = job(world)
     run_once(world, outcome=sent(3, 7))
     job(world, select={"categories": ["order"]})
-    world.wait(minutes=6)
-    world.reconcile()
+    world.reconcile_after(minutes=6)
     assert task_of(world).select.categories == ("order",)
     run_once(world, outcome=sent(4, 9, 2))
     assert world.status(key).phase == "Idle"

@@ -84,10 +84,7 @@ def test_without_the_owners_word_a_run_may_take_over_only_within_its_namespace(w
 
 def test_a_table_is_handed_over_once_the_old_owners_run_is_over(world: World) -> None:
     old = stream(world, "secretive", "stranger")
-    world.reconcile()
-    running = world.only_run()
-    world.start(running)
-    world.reconcile()
+    running = world.run_under_way()
     stream(world, "secretive", "stranger", annotations=RELEASED)
     new = stream(world, "orders", "heirs", annotations=ADOPTS)
     world.reconcile()
@@ -100,8 +97,7 @@ def test_a_table_is_handed_over_once_the_old_owners_run_is_over(world: World) ->
     assert (epoch or 0) > (running.create.document.table.epoch or 0)
     assert world.ready(old)[:2] == ("False", "TableReleased")
     assert world.reasons(old).count("TableReleased") == 1
-    world.wait(hours=1)
-    world.reconcile()
+    world.reconcile_after(hours=1)
     assert [name for name in world.launched if name.startswith("secretive")] == [running.name]
 
 
@@ -110,8 +106,7 @@ def test_a_stream_that_asks_for_a_folder_is_tried_again_until_it_is_given(world:
     stream(world, "secretive", "stranger", suspend=True)
     new = stream(world, "orders", "heirs")
     run_once(world, error=refused)
-    world.wait(days=1)
-    world.reconcile()
+    world.reconcile_after(days=1)
     assert (len(world.launched), world.status(new).phase) == (1, "Stalled")
     stream(world, "orders", "heirs", annotations=ADOPTS)
     run_once(world, error=refused)
@@ -125,10 +120,7 @@ def test_a_stream_that_asks_for_a_folder_is_tried_again_until_it_is_given(world:
 
 def test_a_continuous_run_on_a_table_that_was_given_away_is_stopped(world: World) -> None:
     stream(world, "secretive", "stranger", trigger={"continuous": {}})
-    world.reconcile()
-    app = world.only_run()
-    world.start(app)
-    world.reconcile()
+    app = world.run_under_way()
     stream(world, "secretive", "stranger", trigger={"continuous": {}}, annotations=RELEASED)
     world.reconcile()
     assert app.control.stop
@@ -161,8 +153,7 @@ def test_data_that_was_given_away_is_not_deleted_with_the_resource_that_had_it(w
     stream(world, "secretive", "stranger", table={"deletionPolicy": "Delete"}, annotations=RELEASED)
     world.delete(key)
     world.reconcile()
-    world.wait(minutes=6)
-    world.reconcile()
+    world.reconcile_after(minutes=6)
     assert key not in world.resources
     assert not world.runs("delete")
 
@@ -225,10 +216,7 @@ def test_other_servers_buckets_paths_and_namespaces_are_other_tables() -> None:
 
 def test_a_table_whose_lease_is_not_there_is_not_given_to_a_second_run(world: World) -> None:
     stream(world, "orders", "default")
-    world.reconcile()
-    running = world.only_run()
-    world.start(running)
-    world.reconcile()
+    running = world.run_under_way()
     # An earlier release named the Lease differently, or somebody deleted it.
     world.leases.clear()
     spec = {"streamRefs": [{"name": "orders"}], "rules": [{"name": "old", "maxAge": "P1D"}], "mode": "Enforce"}
