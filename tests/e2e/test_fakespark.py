@@ -71,7 +71,6 @@ def _left(site: Site, application: Resource) -> Left:
     name = application["metadata"]["name"]
     pod, config_map = site.find("pod", f"{name}-driver"), site.find("configmap", name)
     assert pod is not None
-    assert config_map is not None
     return Left(application, pod, json.loads(config_map["data"]["report.json"]))
 
 

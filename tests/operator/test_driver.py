@@ -141,7 +141,6 @@ def test_a_run_reports_while_it_lasts_and_stops_when_it_is_asked_to(
     pod = Pod(tmp_path, apiserver, run)
     pod.wait_for(lambda: stored(pod.reported()) == 2)
     living = pod.reported()
-    assert living is not None
     assert (living.state, living.progress and living.progress.step) == ("Running", "ingest")
 
     stop = {"data": {"control.json": json.dumps({"stop": True})}}
@@ -150,7 +149,6 @@ def test_a_run_reports_while_it_lasts_and_stops_when_it_is_asked_to(
     ).accepted
     assert pod.ended() == 0, pod.output()
     last = pod.reported()
-    assert last is not None
     assert (last.state, stored(last)) == ("Succeeded", 2)
     assert last.sequence > living.sequence
     assert pod.termination() == last
@@ -164,7 +162,6 @@ def test_without_the_api_the_work_goes_on_and_sigterm_ends_it_cleanly(
     pod.process.send_signal(signal.SIGTERM)
     assert pod.ended() == 1, pod.output()
     last = pod.termination()
-    assert last.error is not None
     assert (last.error.reason, stored(last)) == ("RunStopped", 2)
     assert pod.reported() is None
 

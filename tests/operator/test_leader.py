@@ -160,7 +160,6 @@ def test_a_deleted_lease_is_made_again_by_its_leader(apiserver: ApiServer, name:
         return await client.find(LEASES.path("default", name))
 
     lease = _with_client(apiserver, scenario)
-    assert lease is not None
     assert lease["spec"]["holderIdentity"] == "first"
 
 

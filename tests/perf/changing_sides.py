@@ -70,7 +70,6 @@ def _erase(spark: SparkSession, uri: str, arguments: Figures) -> int:
 
 def _purged(spark: SparkSession, uri: str, task: PurgeTask) -> int:
     outcome = run_purge(Run.of(data.document(uri, task, _AT), spark, Silent()))
-    assert outcome.purge is not None
     return outcome.purge.purged
 
 
@@ -83,7 +82,6 @@ def _update(spark: SparkSession, uri: str, arguments: Figures) -> int:
         lifecycle=Lifecycle(source_id="updates", source=FilesSource(uri=f"{work}/updates")),
     )
     outcome = run_ingest(Run.of(data.document(uri, task, _AT), spark, Silent()))
-    assert outcome.lifecycle is not None
     return outcome.lifecycle.counts.applied
 
 

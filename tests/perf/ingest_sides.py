@@ -93,7 +93,6 @@ def store_from(spark: SparkSession, document: RunDocument, storage: Storage) -> 
 
 def append(spark: SparkSession | None, uri: str, files: list[Path]) -> Timed:
     """Spark by itself: read, parse and append the same records, without deduplication or positions."""
-    assert spark is not None
     schema = "id string, entity string, event string, received_at string, headers map<string,string>, body string"
     seconds = []
     for file in files:

@@ -44,7 +44,6 @@ def keys(count: int) -> SortedRunInfo:
     if not kept.exists():
         name = f"ids-{UUID(int=count).hex}"
         info = write_sorted_run(Objects(f"file://{folder}", Storage()), name, _random(count), count)
-        assert info is not None
         kept.write_text(info.model_dump_json())
     return SortedRunInfo.model_validate_json(kept.read_text())
 

@@ -210,7 +210,6 @@ class Watch:
         config_map = self.site.find("configmap", name)
         log = self.site.kubectl("logs", f"{name}-driver")
         assert application is not None
-        assert config_map is not None
         for part, text in {"events": events, "log": log, "driver.json": json.dumps(driver)}.items():
             (self._work / f"{name}.{part}").write_text(text)
         report = json.loads(config_map["data"]["report.json"])

@@ -159,7 +159,6 @@ def _measured(
             time.sleep(random.uniform(0.5, 2.5))
         used = (_used(process.pid)[0] - used) / commits
         cores, mebibytes = _at_rest(process.pid, rest)
-        assert process.stdin is not None
         process.stdin.close()
     return waits, used, cores, mebibytes
 

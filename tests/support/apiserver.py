@@ -53,7 +53,6 @@ class ApiServer:
 
     def restart(self) -> None:
         """Kill the server and start it again; its objects are in etcd."""
-        assert self.program is not None
         self.close()
         self.program.restart()
         _wait_until_ready(self, self.program)

@@ -65,7 +65,6 @@ def crash_run(spark: SparkSession, document: RunDocument, name: str, moment: str
 def lent_jvm(spark: SparkSession) -> dict[str, str]:
     """The environment by which another process uses the JVM of a session."""
     gateway = spark.sparkContext._gateway
-    assert gateway is not None
     server = gateway.gateway_parameters
     return {"PYSPARK_GATEWAY_PORT": str(server.port), "PYSPARK_GATEWAY_SECRET": str(server.auth_token)}
 
@@ -73,7 +72,6 @@ def lent_jvm(spark: SparkSession) -> dict[str, str]:
 def take_back_jvm(spark: SparkSession) -> None:
     """Use a session again after another process had one in its JVM."""
     gateway = spark.sparkContext._gateway
-    assert gateway is not None
     gateway.jvm.org.apache.spark.sql.SparkSession.setDefaultSession(spark._jsparkSession)
     forget_tables(spark)
 
@@ -81,7 +79,6 @@ def take_back_jvm(spark: SparkSession) -> None:
 def forget_tables(spark: SparkSession) -> None:
     """Make a session read tables again that another one has changed."""
     gateway = spark.sparkContext._gateway
-    assert gateway is not None
     gateway.jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     spark.catalog.clearCache()
 

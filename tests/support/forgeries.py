@@ -71,5 +71,4 @@ def in_sums(path: Path, **said: Any) -> None:
 
 def forget_logs(spark: SparkSession) -> None:
     """Make Spark read all logs again: versions have changed under the same numbers."""
-    assert spark._jvm is not None
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

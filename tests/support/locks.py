@@ -19,7 +19,6 @@ def another_process(path: str, lock: str) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that holds a lock file, shared (LOCK_SH) or alone (LOCK_EX)."""
     command = [sys.executable, "-c", _HOLD, path, lock]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdout is not None
     assert process.stdout.readline() == b"held\n"
     try:
         yield process

@@ -42,7 +42,6 @@ def losing(endpoint: str, lost: Path) -> Iterator[Lossy]:
     command = [sys.executable, "-m", "support.lost_answers", endpoint, str(lost)]
     with subprocess.Popen(command, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True) as process:
         try:
-            assert process.stdout is not None
             yield Lossy(process.stdout.readline().strip(), lost)
         finally:
             process.terminate()

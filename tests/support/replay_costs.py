@@ -60,7 +60,6 @@ def counting(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[C
 def _stages(spark: SparkSession) -> Iterator[Any]:
     context = spark.sparkContext
     scala, jvm = context._jsc.sc(), context._jvm
-    assert jvm is not None
     scala.listenerBus().waitUntilEmpty()
     none = jvm.java.util.ArrayList()
     stages = scala.statusStore().stageList(none, False, False, context._gateway.new_array(jvm.double, 0), none)

@@ -140,7 +140,6 @@ def _of_streams() -> list[State]:
 
 def _of_generation(status: MessageStreamStatus, generation: int) -> MessageStreamStatus:
     """The status with a last run of a spec of this generation."""
-    assert status.last_run is not None
     return status.model_copy(update={"last_run": status.last_run.model_copy(update={"generation": generation})})
 
 

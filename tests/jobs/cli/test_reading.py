@@ -211,7 +211,6 @@ def test_tail_goes_on_with_what_is_committed_until_a_signal_ends_it(store: str, 
     command = [sys.executable, "-c", "from messagestore_operator.__main__ import main; main()"]
     options = ["tail", store, "order", "-n", "1", "--interval", "50ms", "-o", "json"]
     with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as following:
-        assert following.stdout is not None
         try:
             assert json.loads(following.stdout.readline())["globalPosition"] == 3
             add_messages(store, [message(5, stream_name="cart-7", position=1)])

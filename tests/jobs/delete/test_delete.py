@@ -167,10 +167,8 @@ def test_a_store_on_s3_is_deleted_under_its_epoch(tmp_path: Path, object_store: 
     object_store.put(f"{lake.bucket}/orders/notes.txt", b"mine")
     before = lake.names()
     older = lake.run(DeleteTask(), 4)
-    assert older.error is not None
     assert (older.error.reason, lake.names()) == ("Fenced", before)
     held = lake.run(DeleteTask(holds=(Hold(name="audit", match=Match()),)), 6)
-    assert held.error is not None
     assert (held.error.reason, lake.names()) == ("HoldActive", before)
     done = lake.run(DeleteTask(), 6)
     assert isinstance(done.outcome, DeleteOutcome)

@@ -63,8 +63,6 @@ def has_little(document: RunDocument) -> bool:
 def test_it_says_what_a_run_with_spark_says(stream: Stream) -> None:
     document = stream.document()
     report = check_for_work(document, clock).report
-    assert report is not None
-    assert report.usage is not None
     assert report.usage.bytes_written is None
     assert _without_usage(report) == _without_usage(execute(document, lambda: stream.spark, Heard(), 0, clock))
 
@@ -101,7 +99,6 @@ def test_an_update_that_waits_is_left_to_spark_once_it_has_waited_for_long_enoug
     until = START + stream.lifecycle().pending_for
     outcome = looked(stream.document(at=until - timedelta(seconds=1), lifecycle=stream.lifecycle()))
     assert isinstance(outcome, IngestOutcome)
-    assert outcome.lifecycle is not None
     assert outcome.lifecycle.pending == 1
     assert looked(stream.document(at=until, lifecycle=stream.lifecycle())) is None
 

@@ -139,7 +139,6 @@ def test_a_run_that_gets_sigterm_stops_at_its_next_commit_and_the_next_does_the_
 ) -> None:
     run = KINDS[kind](spark, tmp_path)
     report = leave_at(spark, run.first, run.write, tmp_path)
-    assert report.error is not None
     assert (report.state, report.error.reason) == ("Failed", "RunStopped")
     assert report.error.message.startswith("told to stop; ")
     assert run.reached() == run.after_first
@@ -156,7 +155,6 @@ def check_counts(stopped: RunReport, after: RunReport) -> None:
         assert (stopped.outcome.counts.stored, after.outcome.counts.stored) == (1, 2)
     if isinstance(after.outcome, PurgeOutcome):
         done = after.outcome.purge
-        assert done is not None
         assert (done.purged + done.scrubbed, done.archived) == (5, 5)
 
 
@@ -191,11 +189,9 @@ def test_a_run_that_can_not_stop_in_time_says_so_even_if_it_is_within_a_library(
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
     assert process.stdout.readline() == "stuck\n"
     process.send_signal(signal.SIGTERM)
     assert process.wait(scaled(60)) == 143
     report = RunReport.model_validate_json((tmp_path / "message").read_text())
-    assert report.error is not None
     assert report.error.reason == "RunStopped"
     assert "did not end in time" in report.error.message

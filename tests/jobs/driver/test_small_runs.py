@@ -85,7 +85,6 @@ class Driver:
 
 def _is_of_spark(used: Usage | None) -> bool:
     """Whether tasks counted bytes, and the JVM its CPU time."""
-    assert used is not None
     assert used.executor_cpu_seconds == 0
     return bool(used.bytes_written) and used.driver_cpu_seconds > 1
 

@@ -22,7 +22,6 @@ def test_competing_consumers(tmp_path: Path) -> None:
     assert first.stdout.splitlines() == [f"{number} order-{number % 9} Placed" for number in range(1, 31)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as second:
         add_messages(uri, [message(31, type="Paid")])
-        assert second.stdout is not None
         assert second.stdout.readline() == "31 order-1 Paid\n"
         second.send_signal(signal.SIGTERM)
         assert second.wait(timeout=60) == 0

@@ -169,7 +169,6 @@ def test_a_run_without_an_epoch_is_not_let_into_an_operators_store(lake: Lake) -
     lake.arrive("b.jsonl", record("m2"))
     version = lake.version()
     error = lake.run(None).error
-    assert error is not None
     assert (error.reason, "this run has no epoch" in error.message) == ("Fenced", True)
     assert lake.version() == version
     dry = lake.run(None, PurgeTask(rules=(Rule(name="all", statuses=("RECEIVED",)),)))
@@ -266,13 +265,11 @@ def test_a_store_of_an_earlier_form_is_changed_by_none_but_the_run_that_has_clai
         return execute(document, lambda: spark, Silent(), 0, lambda: AT)
 
     overtaken = ingest(5)
-    assert overtaken.error is not None
     assert overtaken.error.reason == "Fenced"
     assert ingest(None, PurgeTask(rules=(Rule(name="all", statuses=("RECEIVED",)),))).error is None
     assert (forms(stream.table.uri), marked(tmp_path)) == (before, 1)
     with observing(once("upgrade-tombstones", lambda: open_epoch(HeldStore(stream.table.uri, epoch=8), "run-8"))):
         report = ingest(7)
-    assert report.error is not None
     assert report.error.reason == "Fenced"
     assert forms(stream.table.uri)["tombstones"] == (*before["tombstones"][:2], 8)
     assert ingest(8).error is None

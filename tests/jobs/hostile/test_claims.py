@@ -76,13 +76,11 @@ def test_a_purge_removes_the_row_and_nothing_that_is_not_the_stores(
 
     outcome = purge(spark, table, START, rules=ALL, archive=to)
 
-    assert outcome.purge is not None
     assert outcome.purge.purged == outcome.purge.archived == 9
     assert positions(table.uri) == []
     assert outside.read_bytes() == SECRET
     assert len(Objects(f"{table.uri}/payloads", Storage()).names()) == 4
     rows = archived(to.uri)
-    assert rows is not None
     kept = dict(zip(rows["global_position"].to_pylist(), rows["payload"].to_pylist(), strict=True))
     assert {number for number, payload in kept.items() if payload == SECRET} == {4, 5, 8}
 

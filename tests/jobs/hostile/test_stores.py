@@ -116,5 +116,4 @@ def _nothing_left_the_store(site: Site, what: str) -> None:
     assert site.canary_is_told() == [], what
     assert site.canary.read_text() == CANARY, what
     assert {path.name for path in Path(site.folder).iterdir()} == BESIDE, what
-    assert site.spark._jvm is not None
     assert site.spark._jvm.java.lang.System.clearProperty(PROPERTY) is None, what

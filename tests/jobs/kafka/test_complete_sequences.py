@@ -78,7 +78,6 @@ def positions(topics: Topics, topic: str) -> list[int]:
 
 
 def reached(outcome: ReplayOutcome) -> tuple[int, int, int]:
-    assert outcome.cursor is not None
     return outcome.cursor.global_position, outcome.cursor.sent, outcome.cursor.waiting
 
 

@@ -66,7 +66,6 @@ def test_a_topic_that_brokers_made_by_themselves_hides_nothing_that_was_noted(
     topics.make(topic)
     stream.run(envelope=AS_IT_IS)
     noted = noted_topic(Store(stream.table.uri), topic)
-    assert noted is not None
     assert (noted.partitions, noted.configuration) == (3, {"retention.ms": "-1"})
     topics.delete(topic)
     assert put_back(spark, broker, stream, topic).complete

@@ -190,7 +190,6 @@ def test_records_that_retention_took_before_they_were_read_are_told(topics: Topi
     topics.remove_before(name, 7)
     outcome = stream.run(START + timedelta(hours=1))
     assert stream.ids() == ["m0", "m1", "m2", "m7", "m8"]
-    assert outcome.loss is not None
     assert outcome.loss.model_dump() == {
         "records": 4,
         "at": START + timedelta(hours=1),
@@ -222,7 +221,6 @@ def test_whatever_answer_is_lost_while_retention_takes_records_each_that_was_rea
     outcome = stream.run()
 
     assert {"plan", "plan-anew", "messages"} <= lost
-    assert outcome.loss is not None
     taken, sent = outcome.loss.records, next(there)
     assert stream.ids() == ["m0", *(f"m{n}" for n in range(1 + taken, sent))]
     assert outcome.totals == IngestCounts(received=sent - taken, stored=sent - taken)
@@ -309,7 +307,6 @@ def test_what_is_deleted_while_a_batch_is_read_is_told(topics: Topics, stream_of
     stream = stream_of(name)
     with at_the_messages_commit(lambda: topics.remove_before(name, 3)):
         outcome = stream.run()
-    assert outcome.loss is not None
     assert (outcome.loss.records, stream.ids()) == (3, ["m3"])
     assert outcome.totals == IngestCounts(received=1, stored=1)
 

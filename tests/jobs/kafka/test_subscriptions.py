@@ -60,7 +60,6 @@ def positions(records: list[Record]) -> list[int]:
 
 
 def reached(outcome: ReplayOutcome) -> tuple[int, int]:
-    assert outcome.cursor is not None
     return outcome.cursor.global_position, outcome.cursor.sent
 
 

@@ -71,7 +71,6 @@ def pending(uri: str, row: Row, step: tuple[str, int]) -> None:
 def test_only_the_days_of_its_messages_are_read(uri: str, rows: list[Row]) -> None:
     add_history(uri, rows[:3])
     table = history_table(HeldStore(uri))
-    assert table is not None
     (day,) = [path for path in table.file_uris() if str(rows[1]["inserted_date"]) in path]
     Path(day.removeprefix("file://")).unlink()
     assert len(Reader(uri).history("m1")) == len(Reader(uri).history("m3")) == 1

@@ -49,7 +49,6 @@ def tries_there(inbox: Inbox, told: Retry) -> list[datetime]:
     while inbox.correlate(due, ["m"]):
         tried.append(due)
         kept = inbox.kept("m")
-        assert kept is not None
         assert kept.next_retry_at is not None
         due = kept.next_retry_at
         assert inbox.correlate(due - MOMENT) == []
@@ -64,7 +63,6 @@ def tries_here(told: Retry) -> list[datetime]:
     while due is not None:
         tried.append(due)
         changed = after(state, Update("FAILED", attempt=len(tried)), told, due)
-        assert changed is not None
         state, due = changed, changed.next_retry_at
     return tried
 

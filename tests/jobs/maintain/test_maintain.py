@@ -98,7 +98,6 @@ def test_few_rows_of_a_day_that_is_over_share_a_page(spark: SparkSession, tmp_pa
 def pages_of_columns(spark: SparkSession, path: str) -> list[int]:
     """How many pages each column has in a Parquet file's first group of rows."""
     jvm = spark._jvm
-    assert jvm is not None
     parquet, place = jvm.org.apache.parquet.hadoop, jvm.org.apache.hadoop.fs.Path(f"file://{path}")
     file = parquet.util.HadoopInputFile.fromPath(place, jvm.org.apache.hadoop.conf.Configuration())
     reader = parquet.ParquetFileReader.open(file)
@@ -202,7 +201,6 @@ def test_a_check_point_takes_away_no_log_that_a_replay_needs(
     age(log, timedelta(days=59))
     add_messages(table.uri, [message(99)])
     jvm = spark._jvm
-    assert jvm is not None
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     path = jvm.org.apache.hadoop.fs.Path(str(log.parent))
     jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).checkpoint()

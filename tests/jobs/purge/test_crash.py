@@ -281,7 +281,6 @@ def test_a_later_run_carries_on_the_frozen_selection_then_makes_its_own(spark: S
     assert [row["global_position"] for row in stored(table.uri)] == [9, 10, 11]
     assert archived_positions(f"file://{tmp_path}/archive") == [0, 2, 3, 4, 5, 6, 7]
     assert later.preview.messages == 1
-    assert later.purge is not None
     assert later.purge.purged == 9
     purges = [(row["run"], row["counts"]["purged"]) for row in read_audit(Store(table.uri)) if row["action"] == "Purge"]
     assert purges == [("purge-1", 8), ("purge-2", 1)]
@@ -302,7 +301,6 @@ def test_a_plan_by_a_predicate_that_is_refused_today_is_carried_out_as_it_was_fr
         spark, table, NOW, run="purge-2", rules=(Rule(name="none", statuses=("EXPIRED",)),),
         archive=Archive(uri=f"file://{tmp_path}/archive"),
     )  # fmt: skip
-    assert later.purge is not None
     assert later.purge.purged == frozen == before - len(stored(table.uri)) > 0
 
 
@@ -420,7 +418,6 @@ def test_whole_days_leave_also_when_the_purge_goes_on_after_the_tables_past_is_p
 
     outcome = purge(spark, table, NOW, run="purge-2", archive=Archive(uri=f"file://{tmp_path}/archive"), **DAYS)
 
-    assert outcome.purge is not None
     assert outcome.purge.purged == 8
     assert sorted(row["global_position"] for row in stored(table.uri)) == [8, 9, 10, 11]
     assert archived_positions(f"file://{tmp_path}/archive") == list(range(8))

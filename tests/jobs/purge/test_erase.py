@@ -84,7 +84,6 @@ def test_erased_for_good(spark: SparkSession, tmp_path: Path) -> None:
         "archive": Archive(uri=f"file://{tmp_path}/archive"),
     }
     first = purge(spark, table, NOW, erase_within=7 * DAY, **task)
-    assert first.purge is not None
     assert (first.purge.purged, first.purge.erased, first.purge.archived) == (2, 1, 1)
     assert first.purge.erase_due_by == NOW + 7 * DAY
     assert first.purge.tombstones_version == HeldStore(table.uri).table("tombstones").version()
@@ -100,7 +99,6 @@ def test_erased_for_good(spark: SparkSession, tmp_path: Path) -> None:
     early = erase(spark, table, NOW + 6 * DAY)
     assert (early.erased_at, early.erase_due_by) == (None, NOW + 7 * DAY)
     late = purge(spark, table, NOW + 7 * DAY, run="purge-2", **task)
-    assert late.purge is not None
     assert late.purge.erase_due_by == NOW + 7 * DAY
     assert files_with(table, SECRET)
 
@@ -284,7 +282,6 @@ def test_the_erasure_of_a_purge_whose_report_was_lost_stays_due_in_time(spark: S
     for number, within in ((1, DAY), (2, 9 * DAY)):
         rule = Rule(name="one", match=Match(message_ids=(f"m{number}",)), erase=True)
         outcome = purge(spark, table, START + DAY, run=f"purge-{number}", rules=(rule,), erase_within=within)
-    assert outcome.purge is not None
     assert outcome.purge.erase_due_by == START + 2 * DAY
 
 
@@ -318,7 +315,6 @@ def test_of_a_purge_that_was_cut_off_an_erasure_leaves_no_name(spark: SparkSessi
         assert files_with(table, name) == []
     assert files_with(table, b'"m1"')
     again = purge(spark, table, NOW + DAY, run="purge-2", erase_within=DAY, rules=()).purge
-    assert again is not None
     assert (again.purged, positions(table.uri)) == (2, [2])
     heads = kept_heads(HeldStore(table.uri))
     assert (heads.by_name, heads.next_position("customer-ann")) == ({"order-1": 2}, 1)

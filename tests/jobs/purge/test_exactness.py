@@ -142,7 +142,6 @@ def _check(
     assert outcome.preview.held == kept_by_holds
     assert outcome.preview.bytes == sum(before[n]["payload_size"] or 0 for n in going)
     assert outcome.preview.by_rule == {rule.name: sum(rule.name in by_rule[n] for n in going) for rule in named}
-    assert outcome.purge is not None
     assert (outcome.purge.purged, outcome.purge.erased) == (len(going), len(erased))
     assert len(open_erased(Store(table.uri))) == len(erased)
     heads = kept_heads(Store(table.uri))

@@ -36,7 +36,6 @@ def test_lines_hold_what_leaves_and_follow_a_late_hold(spark: SparkSession, tmp_
     assert [record["messageId"] for record in records(tmp_path / "archive")] == ["m0", "m1", "m2"]
     held = (Hold(name="late", match=Match(message_ids=("m2",))),)
     outcome = purge(spark, table, NOW, holds=held, **task)
-    assert outcome.purge is not None
     assert (outcome.purge.purged, outcome.purge.archived) == (2, 2)
     assert positions(table.uri) == [2, 3]
     left = records(tmp_path / "archive")

@@ -56,7 +56,6 @@ def test_whole_days_and_single_rows_go_and_all_is_told(spark: SparkSession, tmp_
     assert positions(table.uri) == [6, 7, 8, 9, 10, 11]
     assert stored(table.uri) == [before[n] for n in range(6, 12)]
     assert archived_positions(f"file://{tmp_path}/archive") == [0, 1, 2, 3, 4, 5]
-    assert outcome.purge is not None
     assert (outcome.purge.purged, outcome.purge.archived, outcome.purge.held) == (6, 6, 0)
     assert outcome.preview.by_rule == {"old": 4, "truncated": 6}
     assert last_note(Store(table.uri)).totals == totals
@@ -79,7 +78,6 @@ def test_an_archive_is_what_was_removed(spark: SparkSession, tmp_path: Path) -> 
     before = stored(table.uri)
     purge(spark, table, NOW, rules=ALL, archive=Archive(uri=f"file://{tmp_path}/archive"))
     table_rows = archived(f"file://{tmp_path}/archive")
-    assert table_rows is not None
     kept = [{**row, "headers": dict(row["headers"])} for row in table_rows.sort_by("global_position").to_pylist()]
     assert kept == before
     assert stored(table.uri) == []
@@ -102,7 +100,6 @@ def test_nothing_to_do_leaves_no_trace(spark: SparkSession, tmp_path: Path) -> N
     table = make_store(tmp_path / "store", days(1))
     before = files_below(table.uri)
     outcome = purge(spark, table, NOW, rules=(Rule(name="old", max_age=90 * DAY),), dead_letters_max_age=DAY)
-    assert outcome.purge is not None
     assert outcome.purge.purged == 0
     assert files_below(table.uri) == before
 
@@ -115,7 +112,6 @@ def test_old_dead_letters_go_and_are_counted(spark: SparkSession, tmp_path: Path
         [{"raw": bytes([n]), "reason": reason, "failed_at": START + n * DAY} for n, reason in enumerate(reasons)],
     )
     outcome = purge(spark, table, NOW, dead_letters_max_age=2 * DAY)
-    assert outcome.purge is not None
     assert outcome.purge.dead_letters == 1
     assert outcome.table.dead_letters_by_reason == {"Unparseable": 1, "MissingField": 1}
     left = Store(table.uri).table("dead_letters").to_pyarrow_table()

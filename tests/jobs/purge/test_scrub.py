@@ -91,7 +91,6 @@ def test_a_row_stays_and_says_when_it_was_scrubbed(spark: SparkSession, tmp_path
         "archive": Archive(uri=f"file://{tmp_path}/archive"),
     }
     outcome = purge(spark, table, NOW, said=said, **task)
-    assert outcome.purge is not None
     assert (outcome.purge.scrubbed, outcome.purge.purged, outcome.purge.archived) == (3, 0, 3)
     payload = b'{"who":"[redacted]","n":1.10}'
     said_of = {"scrubbed_at": NOW, "scrubs": ["Redact payload $.who", "Redact header x-customer"]}

@@ -139,7 +139,6 @@ def test_what_waits_is_what_a_model_says_that_remembers_all_that_went(
         assert list(kept.positions) == expected
         assert not falls_due(kept, selection, now)
         assert (kept.oldest_time is None) == (not expected)
-        assert at.sequences is not None
         sequences = at.sequences.model_copy(update={"waiting": kept})
         at = at.model_copy(update={"global_position": until, "sequences": sequences})
         assert at.passed == min([until, *(position - 1 for position in expected)])

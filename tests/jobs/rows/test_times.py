@@ -59,7 +59,6 @@ def left(spark: SparkSession, made: list[Row], most: int) -> list[int]:
     """The global positions that a limit of bytes leaves."""
     messages = spark.createDataFrame(pa.Table.from_pylist(made, schema=MESSAGES)).cache()
     edge = bytes_edge(messages, F.lit(True), F.lit(False), most)
-    assert edge is not None
     return [row[0] for row in messages.where(~edge.reaches()).select("global_position").orderBy("time").collect()]
 
 

@@ -15,7 +15,6 @@ def test_a_local_run_may_hold_half_of_what_the_machine_has_beside_its_heap(spark
 def test_the_heap_is_what_java_was_started_with(spark: SparkSession) -> None:
     """A batch that is repeated would be judged anew by another size."""
     jvm = spark._jvm
-    assert jvm is not None
     given = jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
     (largest,) = (option.removeprefix("-Xmx") for option in given if option.startswith("-Xmx"))
     assert heap_bytes(spark) == jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(largest)

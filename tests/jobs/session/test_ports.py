@@ -21,7 +21,6 @@ def test_what_a_stranger_sends_to_a_driver_is_not_read(spark: SparkSession) -> N
 
 def test_python_and_its_jvm_talk_on_loopback_with_a_token(spark: SparkSession) -> None:
     gateway = spark.sparkContext._gateway
-    assert gateway is not None
     known = gateway.gateway_parameters
     assert known.address == "127.0.0.1"
     assert f":{known.port:04X} " not in _listening_everywhere()

@@ -119,8 +119,6 @@ def _jvm(jars: str) -> Iterator[Callable[[Said], str]]:
     command = ["java", "-cp", f"{jars}/*", str(Path(__file__).with_name("Inbox.java"))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as jvm:
         to_jvm, from_jvm = jvm.stdin, jvm.stdout
-        assert to_jvm is not None
-        assert from_jvm is not None
 
         def answer(said: Said) -> str:
             to_jvm.write(f"{said[-1]}\n")

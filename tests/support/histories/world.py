@@ -295,9 +295,7 @@ class World:
     def _has_ingested(self, outcome: IngestOutcome) -> None:
         """Nothing is left to read, and the run tells what it counted."""
         assert found.without_zeros(outcome.totals) == +self.model.totals
-        assert outcome.lifecycle is not None
         assert found.without_zeros(outcome.lifecycle.totals) == +self.model.updates
-        assert outcome.lifecycle.lag is not None
         assert (outcome.lag.files, outcome.lifecycle.lag.files, outcome.loss) == (0, 0, None)
 
     def _grow(self, growth: Growth) -> None:
@@ -367,7 +365,6 @@ class World:
 
     def _has_purged(self, what: Purge, outcome: PurgeOutcome) -> None:
         """The run has removed at least what it selected, and could judge all messages."""
-        assert outcome.purge is not None
         done = outcome.purge.scrubbed if what.scrubs else outcome.purge.purged
         assert done >= outcome.preview.messages
         assert outcome.preview.undecided == 0

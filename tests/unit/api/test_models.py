@@ -48,11 +48,9 @@ def test_the_defaults_of_the_smallest_stream() -> None:
 def test_a_batch_has_a_thousand_files_unless_its_bytes_are_limited() -> None:
     document = smallest_stream()
     files = MessageStream.model_validate(document).spec.source.files
-    assert files is not None
     assert files.files_per_batch == 1000
     document["spec"]["source"]["files"]["maxBytesPerBatch"] = "1Gi"
     files = MessageStream.model_validate(document).spec.source.files
-    assert files is not None
     assert files.files_per_batch is None
 
 
@@ -124,7 +122,6 @@ def test_what_a_newer_operator_wrote_into_a_status_is_passed_over_alone(
     assert _messages(document)
     stream = parse_stored(document)
     assert isinstance(stream, MessageStream)
-    assert stream.status is not None
     assert (stream.status.run_number, stream.status.phase) == (7, None)
     assert (stream.status.current_run is not None) == ("currentRun" in left)
     assert [run.name for run in stream.status.recent_runs] == list(left.get("recentRuns", ""))

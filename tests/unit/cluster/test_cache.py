@@ -90,7 +90,6 @@ def test_an_older_version_of_an_object_is_passed_over(cache: Cache) -> None:
     cache.put(_stream(version=5, labels={"now": "newer"}))
     assert cache.put(_stream(version=4, labels={"now": "older"})) == set()
     found = cache.resource(ORDERS)
-    assert found is not None
     assert found.metadata.labels == {"now": "newer"}
 
 
@@ -106,7 +105,6 @@ def test_a_resource_made_again_is_another_one_however_late_the_news_of_the_first
     cache.put(_stream(version=9, uid="second"))
     cache.remove(_stream(version=8, uid="first"))
     found = cache.resource(ORDERS)
-    assert found is not None
     assert found.metadata.uid == "second"
 
 
@@ -235,7 +233,6 @@ def test_of_config_maps_only_what_is_looked_at_is_kept(cache: Cache) -> None:
     config_map = {**_config_map(APPLICATION), "data": {"run.json": "{}", "control.json": "{}"}}
     cache.put(config_map)
     kept = cache.run(RUN).config_map
-    assert kept is not None
     assert kept["data"] == {"control.json": "{}"}
 
 
@@ -362,7 +359,6 @@ def test_a_resource_that_is_too_large_says_so_and_is_not_kept_whole(
         assert cache.put(large) == {ORDERS}
         assert re.search(said, str(cache.problem(ORDERS)))
         found = cache.resource(ORDERS)
-        assert found is not None
         assert len(found.model_dump_json()) < 5000
     cache.put(_stream(version=3, generation=1))
     assert cache.problem(ORDERS) is None
@@ -376,7 +372,6 @@ def test_of_annotations_only_the_projects_own_are_kept(cache: Cache) -> None:
     own = {"messagestore.dev/run-requested": "now"}
     cache.put(_stream(annotations={**own, "kubectl.kubernetes.io/last-applied-configuration": "x" * 200_000}))
     found = cache.resource(ORDERS)
-    assert found is not None
     assert (found.metadata.annotations, cache.problem(ORDERS)) == (own, None)
 
 
@@ -392,7 +387,6 @@ def test_a_spec_of_which_too_little_can_be_read_is_known_as_it_was_before_and_no
     cache.put(_stream(version=1, generation=1))
     cache.put({**_stream(version=2, generation=2, labels={"now": "newer"}), "spec": {"nonsense": True}})
     found = cache.resource(ORDERS)
-    assert found is not None
     assert (found.metadata.resource_version, found.metadata.labels) == ("2", {"now": "newer"})
     assert "spec.nonsense: unknown field" in str(cache.problem(ORDERS))
     assert cache.interested(TABLE) == {ORDERS}
@@ -427,7 +421,6 @@ def test_a_trimmed_run_keeps_its_identity_and_its_end(cache: Cache) -> None:
     run = cache.run(RUN)
     assert "xxx" not in str(run)
     assert "yyy" not in str(run)
-    assert run.driver is not None
     assert run.driver["status"] == {"phase": "Succeeded"}
     assert app_state(run.application) is AppState.SUCCEEDED
     assert run_ref(run.application or {}, NAME) == launch(name=NAME).run.run

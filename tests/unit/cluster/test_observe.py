@@ -56,7 +56,6 @@ def test_no_application_is_a_missing_one() -> None:
 def test_a_run_is_known_by_its_application_again() -> None:
     wanted = launch()
     run = observed_run(RunParts(application=_application("RUNNING")))
-    assert run is not None
     assert run.ref == wanted.run.run
 
 
@@ -106,16 +105,12 @@ def test_the_last_words_of_a_driver_count_where_its_config_map_has_an_older_repo
     words = '{"run": "orders-ingest-1", "sequence": 9, "state": "Failed", "startedAt": "2026-03-01T06:30:00Z"}'
     pod = _pod("Failed", terminated={"exitCode": 1, "message": words})
     run = observed_run(RunParts(application=_application("FAILED"), driver=pod))
-    assert run is not None
-    assert run.report is not None
     assert run.report.sequence == 9
 
 
 def test_last_words_that_are_no_report_are_words_only() -> None:
     pod = _pod("Failed", terminated={"exitCode": 1, "message": "OSError: no space left on device"})
     run = observed_run(RunParts(application=_application("FAILED"), driver=pod))
-    assert run is not None
-    assert run.driver is not None
     assert (run.report, run.driver.termination_message) == (None, "OSError: no space left on device")
 
 
@@ -139,7 +134,6 @@ def test_lost_executors_are_a_part_of_what_the_application_says() -> None:
         lost_executors={"exec-1": "OOMKilled", "exec-2": "OOMKilled"},
     )
     run = observed_run(parts)
-    assert run is not None
     assert run.message.endswith("Reason: Error; executors were lost: OOMKilled")
 
 
@@ -147,8 +141,6 @@ def test_executors_wait_only_as_long_as_none_runs() -> None:
     waiting = _pod("Pending", waiting={"reason": "ImagePullBackOff", "message": "not found"})
     alone = observed_run(RunParts(application=_application("RUNNING"), executors=(waiting,)))
     beside = observed_run(RunParts(application=_application("RUNNING"), executors=(waiting, _pod("Running"))))
-    assert alone is not None
-    assert beside is not None
     assert (alone.executors_waiting, beside.executors_waiting) == (Waiting("ImagePullBackOff", "not found"), None)
 
 
@@ -158,7 +150,6 @@ def test_executors_wait_since_the_oldest_of_their_pods_was_made() -> None:
     young["metadata"]["creationTimestamp"] = "2026-03-01T06:50:00Z"
     old["metadata"]["creationTimestamp"] = "2026-03-01T06:31:00Z"
     run = observed_run(RunParts(application=_application("RUNNING"), executors=(young, old)))
-    assert run is not None
     since = datetime(2026, 3, 1, 6, 31, tzinfo=UTC)
     assert run.executors_waiting == Waiting("ImagePullBackOff", "not found", since)
 
@@ -167,5 +158,4 @@ def test_executors_that_are_still_being_made_are_waited_for_as_well() -> None:
     made = _pod("Pending", waiting={"reason": "ContainerCreating"})
     made["metadata"]["creationTimestamp"] = "2026-03-01T06:31:00Z"
     run = observed_run(RunParts(application=_application("RUNNING"), executors=(_pod("Failed"), made)))
-    assert run is not None
     assert run.executors_waiting == Waiting(CREATING, since=datetime(2026, 3, 1, 6, 31, tzinfo=UTC))

@@ -46,7 +46,6 @@ def test_it_has_one_run_without_lease_and_executors_and_tells_how_far_it_is(worl
     key, app = running(world)
     task = app.create.document.task
     assert isinstance(task, ReplayTask)
-    assert task.subscription is not None
     assert (task.subscription.continuous, app.create.run.continuous, app.create.always_executors) == (True, True, False)
     assert app.create.document.table.epoch is None
     app.report = world.report(app, "Running", sent(3, 7, 2))
@@ -218,5 +217,4 @@ def test_of_several_one_that_fails_is_told_and_tried_by_the_run_itself(world: Wo
     assert isinstance(task, ReplayTask)
     assert isinstance(task.destination, RoutesDestination)
     assert {one.name: one.rests for one in task.destination.routes} == {"eu": False, "hook": False}
-    assert task.subscription is not None
     assert task.subscription.continuous

@@ -88,7 +88,6 @@ def test_a_report_that_names_another_run_is_dropped_as_a_problem() -> None:
 def test_a_report_with_an_impossible_value_is_dropped_as_a_problem_of_one_line(outcome: Outcome) -> None:
     found = checked(report(outcome))
     assert found.report is None
-    assert found.report_problem is not None
     assert found.report_problem.startswith("its report has an impossible value: ")
     assert len(found.report_problem.splitlines()) == 1
     assert "NoneType" not in found.report_problem
@@ -101,12 +100,10 @@ def test_what_is_written_by_a_clock_that_no_status_can_hold_is_not_believed_eith
 
 def test_a_purge_that_failed_for_a_reason_that_is_no_constant_is_believed_with_another() -> None:
     found = checked(report(purge(), error=RunError(reason="not one", message="m"))).report
-    assert found is not None
     assert found.error == RunError(reason="RunFailed", message="m")
 
 
 def test_an_error_of_maintenance_is_told_in_one_line_of_printable_text_too() -> None:
     found = checked(report(ingest(error=RunError(reason="not one", message="a\x00b\nc")))).report
-    assert found is not None
     assert isinstance(found.outcome, IngestOutcome)
     assert found.outcome.upkeep == UpkeepDone(request_id=1, error=RunError(reason="RunFailed", message="a b c"))

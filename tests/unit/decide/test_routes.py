@@ -228,7 +228,6 @@ def test_a_run_has_the_lease_of_the_stream_among_them(world: World) -> None:
     world.reconcile()
     task = world.only_run().create.document.task
     assert isinstance(task, ReplayTask)
-    assert task.target is not None
     assert isinstance(task.destinations[1], StreamDestination)
     assert task.target.table.epoch is not None
 

@@ -55,7 +55,6 @@ def stage(run: CurrentRun, observed: ObservedRun, desired: DesiredRun | None = N
 
 
 def ending(found: RunStage) -> str | None:
-    assert found.current is not None
     return found.current.ending.reason if found.current.ending else None
 
 
@@ -107,7 +106,6 @@ def test_one_that_can_not_start_is_ended_once_it_is_wanted_no_more_and_says_both
 ) -> None:
     found = stage(current(), seen(AppState.PENDING, STUCK), desired)
     assert ending(found) == reason
-    assert found.trouble is not None
     assert found.trouble.reason == "ImagePullFailed"
 
 
@@ -119,12 +117,10 @@ def test_one_that_runs_goes_on_though_the_spec_has_changed() -> None:
 def test_a_stop_is_requested_once_and_never_withdrawn() -> None:
     found = stage(current(**RUNNING), seen(), DesiredRun(generation=1, stop=True))
     assert [action.control for action in found.actions] == [DriverControl(stop=True)]  # type: ignore[union-attr]
-    assert found.current is not None
     assert found.current.stop_requested_at == clock_time(NOW)
     earlier = current(**RUNNING, stop_requested_at=clock_time(NOW - SECOND))
     again = stage(earlier, seen(control=DriverControl(stop=True)))
     assert again.actions == ()
-    assert again.current is not None
     assert again.current.stop_requested_at == clock_time(NOW - SECOND)
 
 
@@ -162,14 +158,12 @@ def test_the_outcome_of_a_run_comes_from_its_report_then_its_ending_then_its_obj
     observed: dict[str, Any], said: RunReport | None, ended_by: StatusError | None, state: str, reason: str | None
 ) -> None:
     found = stage(current(**RUNNING, ending=ended_by), ObservedRun(REF, report=said, **observed)).ended
-    assert found is not None
     assert (found.state, found.error.reason if found.error else None, found.at) == (state, reason, NOW)
     assert found.report == said
 
 
 def test_a_run_of_which_nothing_is_left_says_that_it_was_deleted() -> None:
     found = follow(Snapshot(now=NOW), current(**RUNNING), DesiredRun(generation=1)).ended
-    assert found is not None
     assert found.error == RunError(reason="RunLost", message="its application was deleted before it had ended")
 
 
@@ -183,7 +177,6 @@ def test_a_reserved_run_of_which_nothing_was_made_yet_has_not_ended() -> None:
 def test_nothing_has_ended_whose_driver_may_write_still(state: AppState, driver: DriverPod) -> None:
     found = stage(current(**RUNNING), seen(state, driver, report=report("Succeeded")))
     assert found.ended is None
-    assert found.trouble is not None
     assert (found.trouble.reason, found.requeue_at) == ("WaitingForDriver", (NOW + Defaults().poll_interval,))
 
 
@@ -191,7 +184,6 @@ def test_of_a_run_that_its_operator_did_not_see_launched_the_objects_tell_when_a
     made = NOW - timedelta(minutes=3)
     observed = replace(seen(AppState.PENDING, DriverPod("Pending"), created_at=made), ref=replace(REF, generation=7))
     found = stage(current(launched_at=None, generation=2), observed, DesiredRun(generation=7)).current
-    assert found is not None
     assert (found.launched_at, found.generation, found.started_at) == (clock_time(made), 7, None)
 
 
@@ -206,14 +198,12 @@ def test_of_a_run_that_its_operator_did_not_see_launched_the_objects_tell_when_a
 )
 def test_a_run_has_begun_once_its_application_or_its_driver_says_so(observed: ObservedRun, begun: bool) -> None:
     found = stage(current(state="Pending"), observed).current
-    assert found is not None
     assert (found.started_at, found.state) == ((clock_time(NOW), "Running") if begun else (None, "Pending"))
 
 
 def test_a_started_run_keeps_its_start_time_and_shows_its_progress() -> None:
     said = report("Running").model_copy(update={"progress": RunProgress(step="batch 3")})
     found = stage(current(**RUNNING), seen(report=said)).current
-    assert found is not None
     assert (found.started_at, found.progress) == (RUNNING["started_at"], "batch 3")
 
 
@@ -261,5 +251,4 @@ def test_one_that_has_a_table_already_takes_the_other_only_and_waits_for_no_room
 
 def test_one_whose_table_still_has_a_run_of_who_gave_it_up_takes_none_and_is_looked_at_soon() -> None:
     found = launched(FORMER)
-    assert found.trouble is not None
     assert (found.trouble.reason, found.actions, found.requeue_at) == ("TableBusy", (), SOON)

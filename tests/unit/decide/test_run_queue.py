@@ -188,7 +188,6 @@ def test_one_more_run_takes_a_start_from_those_that_follow_in_the_same_moment() 
 def test_each_that_has_started_beyond_what_may_adds_to_the_wait() -> None:
     queue = RunQueue(starts=-1, bounds=RunBounds(starts_per_second=2.0))
     found = full(queue, slot("a"), START)
-    assert found is not None
     assert found.until == START + timedelta(seconds=1)
 
 

@@ -253,8 +253,6 @@ def test_a_failure_has_nothing_for_a_terminal_to_interpret() -> None:
         progress=RunProgress(step="ingest", text=text),
     )
     read = RunReport.model_validate_json(report_text(told, ()))
-    assert read.error is not None
-    assert read.progress is not None
     assert read.error.message.isprintable()
     assert (read.progress.text or "").isprintable()
 
@@ -272,7 +270,6 @@ def test_a_report_never_outgrows_its_place(limit: int, place: int) -> None:
     text = report_text(long, (), limit)
     assert len(text.encode()) <= limit <= place
     read = RunReport.model_validate_json(text)
-    assert read.error is not None
     assert read.error.reason == "RunFailed"
 
 

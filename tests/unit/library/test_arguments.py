@@ -52,7 +52,6 @@ def test_a_condition_is_refused_with_what_to_write(condition: str, why: str) -> 
 )
 def test_the_engine_is_told_what_it_reads_as_it_is_meant(condition: str, pushed: list[str]) -> None:
     own = reads.stream_messages("account-1", 0, 1000, condition).condition
-    assert own is not None
     assert [text for _, text in own.pushed] == pushed
 
 

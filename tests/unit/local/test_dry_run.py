@@ -94,7 +94,6 @@ def test_sources_keep_their_files_and_no_rate_limit_waits(scratch: Scratch, tmp_
     task = task.model_copy(update={"source": done})
     tried = scratch.document(of(task, tmp_path / "orders")).task
     assert isinstance(tried, IngestTask)
-    assert tried.lifecycle is not None
     kept = FilesSource(uri="file:///updates", include=("*.json",))
     assert (tried.source, tried.lifecycle.source, tried.messages_per_second) == (kept, kept, None)
 

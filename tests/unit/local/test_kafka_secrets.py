@@ -42,7 +42,6 @@ def test_values_stand_in_the_environment_and_in_files_while_a_run_lasts() -> Non
         assert isinstance(task, IngestTask)
         assert isinstance(task.source, KafkaSource)
         cluster = task.source.cluster
-        assert cluster.environment is not None
         assert os.environ[cluster.environment.username] == "alice"
         assert os.environ[cluster.environment.password] == "of alice"
         assert Path(cluster.ca_file or "").read_bytes() == b"a certificate"
@@ -88,7 +87,6 @@ def test_a_clients_certificate_and_key_stand_in_files_while_a_run_lasts() -> Non
         assert isinstance(task, IngestTask)
         assert isinstance(task.source, KafkaSource)
         own = task.source.cluster.client_certificate
-        assert own is not None
         assert Path(own.certificate_file).read_bytes() == b"a certificate"
         assert Path(own.key_file).read_bytes() == b"a key"
     assert not Path(own.key_file).exists()
@@ -111,6 +109,5 @@ def test_an_endpoints_header_and_authority_are_there_too() -> None:
         assert isinstance(task, ReplayTask)
         to = task.destination
         assert isinstance(to, HttpDestination)
-        assert to.header is not None
         assert (to.header.name, os.environ[to.header.environment]) == ("Authorization", "of alice")
         assert (to.addresses, Path(to.ca_file or "").read_bytes()) == ("Any", b"a certificate")

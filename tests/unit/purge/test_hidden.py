@@ -20,12 +20,9 @@ def test_of_a_plan_only_erased_names_are_hidden() -> None:
     task = PurgeTask(mode="Enforce", rules=rules, holds=(Hold(name="h", match=Match(stream_names=("customer-ann",))),))
     less = without_erased(task, ERASED, HEADS)
     ids, position, where = less.rules
-    assert ids.match is not None
     assert ids.match.message_ids == (f"hmac-sha256:{message_key(KEY, 'id-of-ann')}", "m1")
     assert (ids.name, ids.erase, ids.match.types) == ("id-of-ann", True, ("created",))
-    assert position.truncate_before is not None
     assert position.truncate_before.position == 3
-    assert where.match is not None
     assert where.match.stream_names == ("customer-bob",)
     hidden = (position.truncate_before.stream_name, where.match.where, *less.holds[0].match.stream_names)
     assert all(str(text).startswith("hmac-sha256:") for text in hidden)

@@ -50,7 +50,6 @@ def outcome_of(monkeypatch: pytest.MonkeyPatch, table: Table, to: Any, sent: int
 
 
 def figures(state: TableState | None) -> tuple[int, int, dict[str, int] | None, int | None]:
-    assert state is not None
     return state.messages, state.dead_letters, state.dead_letters_by_reason, state.last_global_position
 
 

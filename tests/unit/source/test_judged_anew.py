@@ -110,7 +110,6 @@ def test_files_that_are_gone_are_taken_out_first_so_that_their_dead_letters_stay
     monkeypatch.setattr(file_arrivals, "unreadable", lambda spark, uris: {gone: ("gone", False)})
     withdrawn: list[object] = []
     due = to_repeat(FileArrivals(run_of(table, TASK), TASK, FILES), withdrawn.append)
-    assert due is not None
     assert (due.read_before, due.repeated, len(withdrawn)) == ({gone, here}, True, 1)
     assert due.batch == Batch(1, START, ranges[1:], gone=frozenset({gone}), verdict_digest=verdict_digest(SPARK, TASK))
     assert {place.uri for place in source_positions_of(Store(table.uri), "own/1")} == {gone}
@@ -128,7 +127,6 @@ def test_topics_that_the_source_no_longer_has_are_taken_out_and_lost_offsets_kee
     letters(table, ("kafka:orders", 0, 1), ("kafka:orders", 0, 5), ("kafka:others", 0, 1))
     monkeypatch.setattr(kafka_arrivals, "list_partitions", lambda spark, source: [Listed(orders, 3, 9)])
     due = to_repeat(KafkaArrivals(run_of(table, task), task, KAFKA), lambda batch: None)
-    assert due is not None
     left = (OffsetRange(orders, 0, 3, 9, "Retention"), OffsetRange(orders, 3, 9, 9))
     assert due.batch == OffsetBatch(1, START, left, verdict_digest(SPARK, task))
     assert source_positions_of(Store(table.uri), "own/1") == {("kafka:orders", 0, 1)}

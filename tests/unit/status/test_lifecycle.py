@@ -56,7 +56,6 @@ def test_the_status_has_the_totals_and_what_is_left_to_do() -> None:
 def test_a_run_that_changed_nothing_leaves_what_is_unfinished() -> None:
     before = LifecycleStatus(applied=5, unfinished=UnfinishedMessages(processing=7))
     after = figures_after(before, report(LifecycleOutcome(totals=TOTALS)))
-    assert after is not None
     assert after.unfinished == UnfinishedMessages(processing=7)
     assert figures_after(before, report(None)) == before
     assert figures_after(None, None) is None

@@ -26,7 +26,6 @@ def loss_after(before: LossStatus | None, told: RunReport | None) -> LossStatus 
 
 def test_offsets_topic_and_reason_are_in_the_status_and_stay_there() -> None:
     status = loss_after(None, report(LOSS))
-    assert status is not None
     assert status.model_dump(mode="json", by_alias=True) == {
         "records": 4,
         "at": "2026-04-06T12:00:00Z",

@@ -86,7 +86,6 @@ def test_rows_that_count_no_more_are_left_out(tmp_path: Path, monkeypatch: pytes
         assert Store(uri).table("offsets").count() <= 2 + 1 + 2 + 4 + 2
     found = ReadOffsets(HeldStore(uri), "own").lost()
     assert found == read.lost()
-    assert found is not None
     assert (found[0], found[1].number) == (4, 2)
     assert {at.offset for at in ReadOffsets(HeldStore(uri), "own").read_up_to().values()} == {120}
 
@@ -135,7 +134,6 @@ def test_where_an_earlier_release_noted_no_generation_the_topic_that_it_read_fir
     # A batch that it planned is repeated as it was.
     read = ReadOffsets(HeldStore(uri), "own")
     planned = read.planned(2)
-    assert planned is not None
     assert planned.uri(planned.ranges[0].partition) == "kafka:orders"
     assert reads(uri, "orders-3") == {"orders-3": "kafka:orders@2"}
     assert reads(uri, "orders-8") == {"orders-8": "kafka:orders"}

@@ -336,7 +336,6 @@ def test_a_commit_on_many_files_is_read_to_its_end_unless_it_is_ours(folder: Pat
     entry.write_text("".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions))
     assert entry.stat().st_size > 200_000
     found = opened(folder).entry("messages", 99)
-    assert found is not None
     assert (found.tables is not None, found.is_foreign) == (noted, changes and not noted)
 
 
@@ -346,5 +345,4 @@ def test_a_commit_on_many_files_is_read_to_its_end_unless_it_is_ours(folder: Pat
 def test_what_is_no_commit_is_a_change_by_somebody_else_or_none(folder: Path, content: bytes) -> None:
     (folder / "messages" / "_delta_log" / f"{99:020d}.json").write_bytes(content)
     found = opened(folder).entry("messages", 99)
-    assert found is not None
     assert found.tables is None

@@ -227,7 +227,6 @@ def test_a_hash_names_the_variable_and_not_the_key() -> None:
     scrub = {"headers": ["a"], "method": "Hash", "keySecretRef": {"name": "key"}}
     hashing = policy(action="Scrub", scrub=scrub)
     wanted = purge(hashing, stream()).scrub
-    assert wanted is not None
     (key,) = scrub_keys(hashing)
     assert (wanted.key_environment, key.secret, key.key) == (key.variable, "key", "key")
     assert list(scrub_keys(policy(scrub=scrub))) == []
@@ -428,7 +427,6 @@ def test_a_run_is_told_where_the_secrets_of_kafka_are_and_never_what_they_are() 
     source, needs = ingest(reads).source, ingest_access(reads)
     assert isinstance(source, KafkaSource)
     cluster = source.cluster
-    assert cluster.environment is not None
     assert [(v.variable, v.secret, v.key) for v in needs.variables] == [
         (cluster.environment.username, "kafka-user", "username"),
         (cluster.environment.password, "kafka-user", "password"),
@@ -442,7 +440,6 @@ def test_a_client_has_a_certificate_and_a_key_of_its_own_that_only_use_kafka_all
     source, needs = ingest(reads).source, ingest_access(reads)
     assert isinstance(source, KafkaSource)
     own = source.cluster.client_certificate
-    assert own is not None
     found = [(mount.path, mount.secret, mount.key) for mount in needs.certificates]
     assert found == [(own.certificate_file, "client", "tls.crt"), (own.key_file, "client", "user.key")]
     (need,) = needed(needs)
@@ -477,7 +474,6 @@ def test_status_updates_come_from_topics_too_and_one_secret_is_asked_for_once() 
     kafka = {"bootstrapServers": "kafka:9093", "topics": ["orders"], "security": SECURITY}
     both = stream(source={"kafka": kafka}, lifecycle={"source": {"kafka": {**kafka, "topics": ["updates"]}}})
     lifecycle = ingest(both).lifecycle
-    assert lifecycle is not None
     assert isinstance(lifecycle.source, KafkaSource)
     assert lifecycle.source.topics == ("updates",)
     assert [variable.key for variable in ingest_access(both).variables] == ["username", "password"]
