@@ -5,7 +5,7 @@ from deltalake import Transaction
 
 from messagestore_core.clock import now
 from messagestore_core.contract.records import KafkaSource
-from messagestore_core.contract.run_document import IngestTask, RunDocument
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag
 from messagestore_core.store.audit import note_holds
 from messagestore_core.store.dead_letters import DeadLettersBefore
@@ -37,7 +37,6 @@ def end_run(document: RunDocument, storage: Storage | None = None) -> None:
 def small_run(document: RunDocument, storage: Storage, number: int) -> None:
     """An ingest of one message, with all that a run does before it and after it."""
     task, store = document.task, HeldStore.of(document.table, storage)
-    assert isinstance(task, IngestTask)
     check_folder(store)
     with holding([store], document.run):
         open_folder(store, document)
@@ -66,7 +65,6 @@ def small_run(document: RunDocument, storage: Storage, number: int) -> None:
 def ended_by(document: RunDocument, store: HeldStore) -> Ended:
     """What a run says at its end."""
     task = document.task
-    assert isinstance(task, IngestTask)
     note, at = last_note(store), now(document)
     outcome = IngestOutcome(
         counts=IngestCounts(), totals=note.totals, batches=0, table=table_state(store, note), lag=Lag(as_of=at)
@@ -80,7 +78,6 @@ def ended_by(document: RunDocument, store: HeldStore) -> Ended:
 
 
 def _seen(document: RunDocument, store: HeldStore) -> SeenFiles:
-    assert isinstance(document.task, IngestTask)
     assert not isinstance(document.task.source, KafkaSource)
     uri, seen = document.task.source.uri, Seen()
     listed = list_local_files(uri, print, print) if is_local(uri) else list_objects(uri, *reached(uri, store.storage))

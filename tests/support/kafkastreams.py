@@ -32,6 +32,4 @@ class KafkaStream(Stream):
 
     @staticmethod
     def cluster_of(document: RunDocument) -> KafkaCluster:
-        assert isinstance(document.task, IngestTask)
-        assert isinstance(document.task.source, KafkaSource)
         return document.task.source.cluster

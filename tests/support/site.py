@@ -100,8 +100,7 @@ class Site:
 
     def status(self, kind: str, name: str) -> Row:
         """The status of a resource, empty before the first."""
-        found = self.find(kind, name)
-        return (found or {}).get("status", {})
+        return (self.find(kind, name) or {}).get("status", {})
 
     def wait(self, kind: str, name: str, true: Callable[[Row], Any], what: str, seconds: float = WAIT_SECONDS) -> Row:
         """The status of a resource as soon as `true` accepts it; on failure, shows the namespace's state."""

@@ -249,7 +249,6 @@ class World:
         if isinstance(resource, RetentionPolicy):
             readers = {table_key(stream): tuple(self._readers(stream)) for stream in streams}
             return PolicySnapshot(policy=resource, streams=tuple(streams), readers=readers, **common)
-        assert isinstance(resource, ReplayJob)
         named = {stream.metadata.name: stream for stream in streams}
         to, stream = resource.spec.target, named.get(resource.spec.stream_ref.name)
         names = {table_key(one) for one in (stream, *self._sharing(stream))} if stream else set()
@@ -596,7 +595,6 @@ class World:
                 return [stream for stream in streams if wanted <= stream.metadata.labels.items()]
             names = {ref.name for ref in resource.spec.stream_refs}
         else:
-            assert isinstance(resource, ReplayJob)
             to = resource.spec.target
             names = {resource.spec.stream_ref.name, *([to.name] if to else [])}
         return [stream for stream in streams if stream.metadata.name in names]

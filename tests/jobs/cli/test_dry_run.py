@@ -66,8 +66,7 @@ def test_a_policy_takes_what_its_dry_run_listed(local_run: LocalRuns, tmp_path: 
     of_days = policy("of-days", mode="DryRun", rules=rules[:1])
     documents = [stream(tmp_path, **held), policy(rules=rules), of_days]
     listed = tmp_path.with_suffix(".jsonl")
-    told = tell(local_run, documents, "--limit", "2", "--list-to", str(listed))
-    by_name = {one["name"]: one for one in told}
+    by_name = {one["name"]: one for one in tell(local_run, documents, "--limit", "2", "--list-to", str(listed))}
     assert by_name["retention"]["counts"] == {"selected": 4, "held": 1, "undecided": 0, "rule old": 3, "rule one": 2}
     assert by_name["of-days"]["note"] == "with what retentionpolicy/retention would remove first"
     every = [json.loads(line) for line in listed.read_text().splitlines()]

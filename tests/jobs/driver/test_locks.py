@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_document import Match, Rule, RunDocument
-from messagestore_core.contract.run_report import EraseOutcome, ReplayOutcome, RunReport
+from messagestore_core.contract.run_report import ReplayOutcome, RunReport
 from messagestore_core.contract.stores import Table
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.lock import REPLAYS_SUFFIX
@@ -49,7 +49,6 @@ def test_an_erasure_waits_for_replays_and_does_nothing_before(
     with another_process(f"{tmp_path}/store{REPLAYS_SUFFIX}", "LOCK_SH") as replay:
         threading.Timer(0.5, replay.kill).start()
         report, _ = run(spark, erase_document(table, AT), 60)
-    assert isinstance(report.outcome, EraseOutcome)
     assert report.outcome.erased == 1
 
 

@@ -15,7 +15,7 @@ from messagestore_core.contract.run_document import (
     Rule,
     RunDocument,
 )
-from messagestore_core.contract.run_report import IngestOutcome, Outcome, PurgeOutcome, ReplayOutcome, RunReport, Usage
+from messagestore_core.contract.run_report import IngestOutcome, Outcome, RunReport, Usage
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_jobs.session import class_path, classes_archive
 from support.ingests import lines, record
@@ -106,9 +106,7 @@ def test_a_run_starts_only_what_its_work_needs(tmp_path: Path) -> None:
 
     again = FilesDestination(uri=f"file://{tmp_path}/again")
     replay = driver.run(ReplayTask(job_id="again", destination=again), NO_CLUSTER)
-    assert isinstance(replay, ReplayOutcome)
     assert replay.progress.replayed == 3
 
     purge = driver.run(PurgeTask(mode="Enforce", rules=(Rule(name="all", statuses=("RECEIVED",)),)), NO_CLUSTER)
-    assert isinstance(purge, PurgeOutcome)
     assert (purge.preview.messages, purge.table.messages) == (3, 0)

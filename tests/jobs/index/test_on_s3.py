@@ -46,8 +46,7 @@ def run(objects: Objects, tmp_path: Path) -> StoredRun:
 
 def test_few_hashes_are_found_by_few_blocks(run: StoredRun) -> None:
     some = EVERY.where(np.arange(len(NAMES)) % 20_000 == 7)
-    found = run.find(some)
-    assert sorted(found.values.tolist()) == list(range(7, len(NAMES), 20_000))
+    assert sorted(run.find(some).values.tolist()) == list(range(7, len(NAMES), 20_000))
     assert run._fetched < run.info.entry_bytes // 4
 
 

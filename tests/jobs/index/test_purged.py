@@ -167,8 +167,7 @@ def test_many_ids_are_read_by_spark_and_old_ones_dropped(
 
 
 def counts(store: HeldStore) -> list[int]:
-    found = read_manifest(store.objects(INDEX))
-    return [one.count for one in found.purged]
+    return [one.count for one in read_manifest(store.objects(INDEX)).purged]
 
 
 @pytest.mark.parametrize("name", ["index", "index-manifest", "index-superseded"])
@@ -191,6 +190,5 @@ def test_a_run_that_opens_it_reads_at_most_1_6_bytes_of_each_id(tmp_path: Path) 
     store, random = made(tmp_path / "store"), Random(1)
     add(store, [random.randbytes(HASH_BYTES) for _ in range(100_000)], day(0))
     StoreIndex(NO_SPARK, store).save()
-    found = read_manifest(store.objects(INDEX))
-    (run,) = found.purged
+    (run,) = read_manifest(store.objects(INDEX)).purged
     assert (run.bytes - run.entry_bytes) / run.count <= 1.6

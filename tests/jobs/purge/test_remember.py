@@ -188,8 +188,7 @@ def test_an_index_that_is_lost_is_made_anew(stream: Remembering, monkeypatch: py
     assert stream.again("m1", "a", at=NEXT).duplicates == 1
     stream.purge(NEXT + DAY)
     assert stream.again("m2", "a", "b", at=NEXT + DAY).duplicates == 2
-    found = read_manifest(Store(stream.table.uri).objects(INDEX))
-    assert sum(one.count for one in found.purged) == 4
+    assert sum(one.count for one in read_manifest(Store(stream.table.uri).objects(INDEX)).purged) == 4
     for path in (stream.folder / "store" / INDEX).glob(lost):
         path.unlink()
     assert stream.again("m3", "a", "c", at=NEXT + DAY).duplicates == 2

@@ -27,8 +27,7 @@ def test_a_stream_in_the_part_of_its_namespace_is_served(tenants: Tenants) -> No
 
 
 def refused(tenants: Tenants, name: str, words: str, kind: str = "MessageStream") -> None:
-    told = tenants.one.told(name, "NotAllowed", kind, of=tenants.operator)
-    assert words in told.words
+    assert words in tenants.one.told(name, "NotAllowed", kind, of=tenants.operator).words
     assert not [run for run in tenants.launched(tenants.one) if run.startswith(name)]
 
 

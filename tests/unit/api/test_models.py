@@ -121,7 +121,6 @@ def test_what_a_newer_operator_wrote_into_a_status_is_passed_over_alone(
     document = {**smallest_stream(), "status": {"runNumber": 7, **known, **news}}
     assert _messages(document)
     stream = parse_stored(document)
-    assert isinstance(stream, MessageStream)
     assert (stream.status.run_number, stream.status.phase) == (7, None)
     assert (stream.status.current_run is not None) == ("currentRun" in left)
     assert [run.name for run in stream.status.recent_runs] == list(left.get("recentRuns", ""))

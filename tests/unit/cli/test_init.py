@@ -276,5 +276,4 @@ def test_a_file_that_exists_is_not_overwritten(folder: Path) -> None:
     (folder / "1.jsonl").write_bytes(lines(*orders()))
     target = folder.parent / "stream.yaml"
     target.write_text("mine")
-    result = runner.invoke(app, ["init", str(folder), "-o", str(target)])
-    assert (result.exit_code, target.read_text()) == (2, "mine")
+    assert (runner.invoke(app, ["init", str(folder), "-o", str(target)]).exit_code, target.read_text()) == (2, "mine")

@@ -52,8 +52,7 @@ def test_what_no_run_can_reach_is_named(tmp_path: Path) -> None:
 
 
 def test_crds_prints_the_three_definitions() -> None:
-    result = runner.invoke(app, ["crds"])
-    documents = list(YAML(typ="safe").load_all(result.stdout))
+    documents = list(YAML(typ="safe").load_all(runner.invoke(app, ["crds"]).stdout))
     assert documents == [crd.custom_resource_definition(kind) for kind in crd.NAMES]
 
 

@@ -146,5 +146,4 @@ def test_a_stream_is_maintained_in_the_window(world: World) -> None:
     ],
 )
 def test_a_window_is_open_by_the_clock_of_its_time_zone(now: str, opens: str | None) -> None:
-    found = opens_at([NIGHT], datetime.fromisoformat(now))
-    assert found == (datetime.fromisoformat(opens) if opens else None)
+    assert opens_at([NIGHT], datetime.fromisoformat(now)) == (datetime.fromisoformat(opens) if opens else None)

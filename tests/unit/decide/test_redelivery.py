@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from messagestore_core.contract.run_document import ReplayTask
 from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunError
 from support.world import Key, World, run_once, stream
 
@@ -33,7 +32,6 @@ def test_it_sends_what_is_due_again_and_again_and_holds_the_table(world: World) 
     app = world.only_run()
     assert world.held(TABLE).holder == app.create.run.holder
     assert app.create.document.table.epoch is not None
-    assert isinstance(app.create.document.task, ReplayTask)
     assert app.create.document.task.rounds
     world.start(app)
     world.finish(app, outcome=sent(3, 1))

@@ -105,5 +105,4 @@ def test_a_purge_that_failed_for_a_reason_that_is_no_constant_is_believed_with_a
 
 def test_an_error_of_maintenance_is_told_in_one_line_of_printable_text_too() -> None:
     found = checked(report(ingest(error=RunError(reason="not one", message="a\x00b\nc")))).report
-    assert isinstance(found.outcome, IngestOutcome)
     assert found.outcome.upkeep == UpkeepDone(request_id=1, error=RunError(reason="RunFailed", message="a b c"))

@@ -187,8 +187,7 @@ def test_one_more_run_takes_a_start_from_those_that_follow_in_the_same_moment() 
 
 def test_each_that_has_started_beyond_what_may_adds_to_the_wait() -> None:
     queue = RunQueue(starts=-1, bounds=RunBounds(starts_per_second=2.0))
-    found = full(queue, slot("a"), START)
-    assert found.until == START + timedelta(seconds=1)
+    assert full(queue, slot("a"), START).until == START + timedelta(seconds=1)
 
 
 def test_who_waits_for_the_end_of_another_asks_again_in_a_minute() -> None:

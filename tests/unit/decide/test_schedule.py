@@ -123,8 +123,7 @@ def test_a_starting_deadline() -> None:
 @given(st.integers(1, 10_000), st.floats(0, 1))
 def test_backoff_is_bounded_and_never_shrinks(failures: int, jitter: float) -> None:
     base, longest = timedelta(seconds=10), timedelta(minutes=10)
-    found = backoff(failures, base, longest, jitter)
-    assert base <= found <= longest * 1.2
+    assert base <= backoff(failures, base, longest, jitter) <= longest * 1.2
     assert backoff(1, base, longest) == base
     assert backoff(failures + 1, base, longest) >= backoff(failures, base, longest)
 

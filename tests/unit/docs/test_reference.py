@@ -73,8 +73,7 @@ def test_the_fields_of_a_kind(kind: str) -> None:
 )
 def test_the_commands(page: str, module: str, name: str) -> None:
     typer = [sys.executable, "-m", "typer", module, "utils", "docs", "--name", name]
-    told = subprocess.run(typer, capture_output=True, text=True, check=True).stdout
-    title, _, text = told.partition("\n")
+    title, _, text = subprocess.run(typer, capture_output=True, text=True, check=True).stdout.partition("\n")
     text = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+|\* `--help`: .*\n", "", text)  # each command has a heading
     _is_current(page, title.removeprefix("# "), text)
 

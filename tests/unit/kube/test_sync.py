@@ -138,8 +138,7 @@ def test_a_resource_that_was_made_again_unseen_takes_the_place_of_the_first(kept
     again["metadata"]["uid"] = "another"
     kept.server.objects = [again, other]
     assert kept.read_again() >= 1
-    found = kept.cache.resource(("MessageStream", "default", "orders"))
-    assert found.metadata.uid == "another"
+    assert kept.cache.resource(("MessageStream", "default", "orders")).metadata.uid == "another"
 
 
 def test_a_first_reading_that_fails_is_tried_again_and_says_meanwhile_why(kept: _Kept) -> None:

@@ -59,5 +59,4 @@ def test_a_key_is_in_the_environment_as_long_as_a_run_lasts(monkeypatch: pytest.
 def test_each_key_has_a_variable_of_its_own_so_that_all_are_there_before_spark_is() -> None:
     other = stream(integrity={"hmacSecretRef": {"name": "other"}})
     secrets = [Secret("default", "seal", {"key": b"1"}), Secret("default", "other", {"key": b"2"})]
-    found = keys([SEALING, other, SEALING, stream()], secrets)
-    assert sorted(found.values()) == ["1", "2"]
+    assert sorted(keys([SEALING, other, SEALING, stream()], secrets).values()) == ["1", "2"]

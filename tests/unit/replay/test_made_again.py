@@ -47,13 +47,11 @@ def run_of(table: Table, to: Any, select: Selection = FIRST, request_digest: str
 
 def id_of(run: Run) -> str:
     task = run.document.task
-    assert isinstance(task, ReplayTask)
     return task.job_id
 
 
 def frozen_by(run: Run) -> Frozen:
     task = run.document.task
-    assert isinstance(task, ReplayTask)
     done = {"selection": nothing_selected(), "listed": False, "end": None, "splits": ()}
     return Frozen(task=digest(task, run.store.uri), request_digest=task.request_digest, run="run-1", at=AT, **done)
 

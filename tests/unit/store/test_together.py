@@ -344,5 +344,4 @@ def test_a_commit_on_many_files_is_read_to_its_end_unless_it_is_ours(folder: Pat
 )
 def test_what_is_no_commit_is_a_change_by_somebody_else_or_none(folder: Path, content: bytes) -> None:
     (folder / "messages" / "_delta_log" / f"{99:020d}.json").write_bytes(content)
-    found = opened(folder).entry("messages", 99)
-    assert found.tables is None
+    assert opened(folder).entry("messages", 99).tables is None

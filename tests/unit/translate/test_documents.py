@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.records import FieldSource, KafkaCluster, KafkaOauth, KafkaSource, Translator
+from messagestore_core.contract.records import FieldSource, KafkaCluster, KafkaOauth, Translator
 from messagestore_core.contract.run_document import (
     IngestTask,
     KafkaDestination,
     PurgeTask,
     ReplayTask,
     RunDocument,
-    StreamDestination,
 )
 from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
@@ -103,7 +102,6 @@ def test_each_run_of_a_stream_is_told_how_long_purged_ids_are_remembered() -> No
     into = replay(
         job(streamRef={"name": "source"}, destination={"stream": {"name": "orders"}}), stream("source"), remembering
     ).destination
-    assert isinstance(into, StreamDestination)
     tables = [
         ingest_document(remembering, "run-1", AT).table,
         purge_document(policy(), remembering, "run-1", AT).table,
@@ -298,7 +296,6 @@ def test_a_job_made_again_is_another_one() -> None:
 
 def test_a_job_that_is_made_again_asks_for_the_same_only_if_it_sends_the_same_to_the_same_place() -> None:
     first = replay_document(job(), stream(), None, "run-1", None).task
-    assert isinstance(first, ReplayTask)
 
     def again(**spec: Any) -> Any:
         return replay_document(job(**spec), stream(), None, "run-2", None).task
@@ -425,7 +422,6 @@ SECURITY = {
 def test_a_run_is_told_where_the_secrets_of_kafka_are_and_never_what_they_are() -> None:
     reads = stream(source={"kafka": {"bootstrapServers": "kafka:9093", "topics": ["orders"], "security": SECURITY}})
     source, needs = ingest(reads).source, ingest_access(reads)
-    assert isinstance(source, KafkaSource)
     cluster = source.cluster
     assert [(v.variable, v.secret, v.key) for v in needs.variables] == [
         (cluster.environment.username, "kafka-user", "username"),
@@ -438,7 +434,6 @@ def test_a_client_has_a_certificate_and_a_key_of_its_own_that_only_use_kafka_all
     security = {"protocol": "SSL", "clientCertificateSecretRef": {"name": "client", "privateKeyKey": "user.key"}}
     reads = stream(source={"kafka": {"bootstrapServers": "kafka:9093", "topics": ["orders"], "security": security}})
     source, needs = ingest(reads).source, ingest_access(reads)
-    assert isinstance(source, KafkaSource)
     own = source.cluster.client_certificate
     found = [(mount.path, mount.secret, mount.key) for mount in needs.certificates]
     assert found == [(own.certificate_file, "client", "tls.crt"), (own.key_file, "client", "user.key")]
@@ -451,7 +446,6 @@ def test_a_name_in_the_spec_is_beside_a_secret_that_needs_none() -> None:
     security = {**SECURITY, "username": "alice"}
     reads = stream(source={"kafka": {"bootstrapServers": "kafka:9093", "topics": ["orders"], "security": security}})
     source = ingest(reads).source
-    assert isinstance(source, KafkaSource)
     assert source.cluster.username == "alice"
     assert [(v.key, v.optional) for v in ingest_access(reads).variables] == [("username", True), ("password", False)]
 
@@ -461,7 +455,6 @@ def test_tokens_come_from_an_endpoint_with_the_id_and_secret_of_a_client() -> No
     security = {**SECURITY, "mechanism": "OAUTHBEARER", "oauth": oauth}
     reads = stream(source={"kafka": {"bootstrapServers": "kafka:9093", "topics": ["orders"], "security": security}})
     source, needs = ingest(reads).source, ingest_access(reads)
-    assert isinstance(source, KafkaSource)
     (brokers, tokens) = needs.certificates
     assert brokers.path == source.cluster.ca_file
     assert source.cluster.oauth == KafkaOauth(
@@ -474,7 +467,6 @@ def test_status_updates_come_from_topics_too_and_one_secret_is_asked_for_once() 
     kafka = {"bootstrapServers": "kafka:9093", "topics": ["orders"], "security": SECURITY}
     both = stream(source={"kafka": kafka}, lifecycle={"source": {"kafka": {**kafka, "topics": ["updates"]}}})
     lifecycle = ingest(both).lifecycle
-    assert isinstance(lifecycle.source, KafkaSource)
     assert lifecycle.source.topics == ("updates",)
     assert [variable.key for variable in ingest_access(both).variables] == ["username", "password"]
     assert len(ingest_access(both).certificates) == 1
