@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from messagestore_operator.cli.audit import audit
@@ -16,6 +14,7 @@ from messagestore_operator.cli.history import history
 from messagestore_operator.cli.init import init
 from messagestore_operator.cli.offsets import offsets
 from messagestore_operator.cli.operator import operator
+from messagestore_operator.cli.options import options
 from messagestore_operator.cli.outcome import outcome
 from messagestore_operator.cli.page import page
 from messagestore_operator.cli.repair import repair
@@ -72,20 +71,4 @@ app.command()(verify)
 app.command()(repair)
 app.command()(crds)
 app.command()(operator)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version as installed_version
-
-        typer.echo(f"messagestore {installed_version('message-store-operator')}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Options before the command."""
+app.callback()(options)

@@ -1,4 +1,4 @@
-"""Options that choose messages, and values of options that typer has no types for."""
+"""Options of several commands, and values of options that typer has no types for."""
 
 from __future__ import annotations
 
@@ -46,6 +46,22 @@ def memory(text: str) -> str:
     if not _MEMORY.fullmatch(text):
         raise typer.BadParameter("must be an amount of memory such as 512m or 2g")
     return text
+
+
+def _print_version(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"{context.command.name} {version('message-store-operator')}")
+        raise typer.Exit
+
+
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options before the command."""
 
 
 Statuses = Annotated[

@@ -10,12 +10,7 @@ NAME = "kubectl-messagestore"
 
 
 def main() -> None:
-    """Print the version at once, as that needs no parser, or run the command line."""
-    if sys.argv[1:] == ["--version"]:
-        from importlib.metadata import version
-
-        sys.stdout.write(f"kubectl messagestore {version('message-store-operator')}\n")
-        return
+    """Run the command line."""
     from messagestore_operator.plugin.main import app
 
     app(prog_name="kubectl messagestore")

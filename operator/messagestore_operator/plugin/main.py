@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
+from messagestore_operator.cli.options import options
 from messagestore_operator.plugin import replay
 from messagestore_operator.plugin.act import redrive, resume, suspend, trigger
 from messagestore_operator.plugin.dead_letters import dead_letters
@@ -44,20 +43,4 @@ app.command()(message)
 app.command()(history)
 app.command()(verify)
 app.command()(report)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"kubectl messagestore {version('message-store-operator')}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Options before the command."""
+app.callback()(options)
