@@ -24,10 +24,10 @@ from messagestore_core.contract.run_report import MaintainOutcome
 from messagestore_core.store.delta_log import DAY, CommitNote, end_of, files_of, of_day, table_state
 from messagestore_core.store.layout import CLAIM_CHECK_NAME, CLAIM_CHECKS, INDEX, PARTIAL, PURGES, REPLAYS
 from messagestore_core.store.objects import Objects
+from messagestore_core.store.purges import find_plans
 from messagestore_core.store.schemas import REMEMBERED
 from messagestore_core.store.tombstones import forget_purged
 from messagestore_jobs.context import MaintenanceRun, Run
-from messagestore_jobs.frozen.purges import find_plans
 from messagestore_jobs.frozen.replays import unfinished
 from messagestore_jobs.index.manifest import unnamed
 from messagestore_jobs.index.store_index import kept_index

@@ -23,11 +23,11 @@ from messagestore_core.store.folder import exists
 from messagestore_core.store.handle import Store
 from messagestore_core.store.id_index import read_manifest
 from messagestore_core.store.layout import INDEX
+from messagestore_core.store.purges import find_plans
 from messagestore_core.store.scan import may_match
 from messagestore_core.store.schemas import REMEMBERED, UTC
 from messagestore_core.store.statistics import complete
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.frozen.purges import find_plans
 from messagestore_jobs.index.changes import changes_between
 from messagestore_jobs.index.manifest import usable
 from messagestore_jobs.purge.rules import says_nothing

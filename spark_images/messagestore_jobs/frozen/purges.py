@@ -1,4 +1,4 @@
-"""The plan of a purge, which is in the store until the purge is done.
+"""Freezes what a purge takes, and reads it again by Spark: see ``messagestore_core.store.purges``.
 
 ``_purges/<preview id>/`` has the frozen rows and, written after them, the plan; also a note of each run that rewrote
 claim checks for a scrub. The plan lists days that leave whole; their rows are those of the table's version before. A
@@ -9,105 +9,32 @@ Somebody else may have removed files of that version. Then the rows of those day
 still has up to the last position of then; days without any were removed by this purge.
 """
 
-from datetime import date, datetime
-
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.base import ContractModel
-from messagestore_core.contract.run_document import PurgeTask, Resource
-from messagestore_core.contract.run_report import Preview
 from messagestore_core.store.delta_log import files_of, of_day
-from messagestore_core.store.errors import RunFailedError, TableRefusedError
+from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
-from messagestore_core.store.layout import PLAN, PURGES, plan_folder
-from messagestore_core.store.objects import documents_in, write_document
+from messagestore_core.store.layout import PLAN, PURGES
+from messagestore_core.store.objects import write_document
+from messagestore_core.store.purges import FROZEN, Plan
 from messagestore_jobs.context import Run
 from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.messages import read_messages
 
-FROZEN = (
-    "global_position",
-    "stream_name",
-    "position",
-    "status",
-    "inserted_date",
-    "payload_size",
-    "payload_uri",
-    "erase",
-)
-
 _FROZEN_TYPES = (
     "global_position bigint, stream_name string, position bigint, status string, inserted_date date, "
-    "payload_size bigint, payload_uri string, erase boolean"
+    "payload_size bigint, payload_uri string, erase boolean, rules array<string>"
 )
-
-
-class Plan(ContractModel):
-    """A decided purge: its task, and the rows that leave, with their counts."""
-
-    preview: Preview
-    run: str
-    resource: Resource
-    task: PurgeTask
-    spec: str
-    holds: str
-    waiting: bool
-    decided_at: datetime
-    """When it was frozen or, if it waited, approved."""
-    rows: int = 1
-    """The number of the current rows; they are written again if some must stay after all. 0: there are none."""
-    days: tuple[date, ...] = ()
-    """Days that leave whole, as of ``version_before``; the rows are of other days."""
-    last_position: int | None = None
-    """The store's last global position at ``version_before``; plans of earlier releases lack it."""
-    removed: int = 0
-    """How many messages of whole days are removed and not among the rows; they count as messages of the plan."""
-    removed_bytes: int = 0
-    remembered: bool = False
-    """Whether the ids of its messages are remembered."""
-    claims: int = 0
-    """Plans of earlier releases have it; it is not used."""
-    messages: int
-    bytes: int
-    erased: int
-    version_before: int
-    dead_letters: int = 0
-    dead_letters_before: datetime | None = None
-
-    @property
-    def folder(self) -> str:
-        """The plan's folder, relative to the table folder."""
-        return plan_folder(self.preview.id)
-
-    @property
-    def rows_folder(self) -> str:
-        """The folder of the current rows, relative to the table folder."""
-        return f"{self.folder}/rows-{self.rows}"
-
-
-def find_plans(store: Store) -> list[Plan]:
-    """All plans of a store.
-
-    Raises:
-        TableRefusedError: one is invalid, or is in another folder than its own.
-    """
-    plans = list(documents_in(store.objects(), PURGES, PLAN, Plan))
-    for folder, plan in plans:
-        if f"{plan.folder}/" != folder:
-            raise TableRefusedError(
-                f"{store.path(folder)}{PLAN} is not the plan of a purge that is kept there; remove it"
-            )
-    return [plan for _, plan in plans]
 
 
 def write_rows(context: Run, plan: Plan, rows: DataFrame) -> None:
     """Freeze rows; they count once the plan is written."""
     with context.store.step("freeze-rows"):
-        rows.select(*FROZEN).write.mode("overwrite").parquet(context.store.path(plan.rows_folder))
+        rows.select(*FROZEN.names).write.mode("overwrite").parquet(context.store.path(plan.rows_folder))
 
 
 def write_plan(context: Run, plan: Plan) -> None:
@@ -146,7 +73,7 @@ def with_rows_of_days(context: Run, plan: Plan) -> Plan:
         return plan
     last = _last_position(context.store, plan)
     days = read_messages(context.spark, context.store).where(F.col("inserted_date").isin(*plan.days))
-    remaining = days.where(F.col("global_position") <= last).withColumn("erase", F.lit(False))
+    remaining = _of_whole_days(days.where(F.col("global_position") <= last))
     changed = F.coalesce(F.col("updated_at") >= instant(plan.decided_at), F.lit(False))
     written = written_rows(context, plan)
     of_days, of_others, stay = map(_size, (remaining, written, remaining.where(changed)))
@@ -160,7 +87,7 @@ def with_rows_of_days(context: Run, plan: Plan) -> Plan:
             "removed_bytes": plan.bytes - of_days[1] - of_others[1],
         }
     )
-    write_rows(context, complete, written.unionByName(remaining.where(~changed).select(*FROZEN)))
+    write_rows(context, complete, written.unionByName(remaining.where(~changed)))
     write_plan(context, complete)
     return complete
 
@@ -194,7 +121,13 @@ def sweep(context: Run) -> None:
 
 def _before(context: Run, plan: Plan) -> DataFrame:
     messages = read_messages(context.spark, context.store, plan.version_before)
-    return messages.withColumn("erase", F.lit(False)).select(*FROZEN)
+    return _of_whole_days(messages)
+
+
+def _of_whole_days(messages: DataFrame) -> DataFrame:
+    """Messages as frozen rows; nobody has judged them one by one."""
+    judged = {"erase": F.lit(False), "rules": F.lit(None).cast("array<string>")}
+    return messages.withColumns(judged).select(*FROZEN.names)
 
 
 def _size(rows: DataFrame) -> tuple[int, int]:

@@ -15,8 +15,9 @@ from messagestore_core.contract.stores import Owner
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import store_id
 from messagestore_core.store.objects import Objects, join, read_document
+from messagestore_core.store.purges import Plan
 from messagestore_jobs.context import PurgeRun
-from messagestore_jobs.frozen.purges import Plan, frozen_rows
+from messagestore_jobs.frozen.purges import frozen_rows
 from messagestore_jobs.native import to_native
 from messagestore_jobs.purge.claim_checks import with_payloads_inside
 from messagestore_jobs.rows.messages import read_messages, within

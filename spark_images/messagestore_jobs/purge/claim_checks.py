@@ -11,8 +11,8 @@ from messagestore_core.store.claim_checks import claim_check_suffix
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.layout import CLAIM_CHECKS, REWRITTEN_NOTE
 from messagestore_core.store.objects import sum_of
+from messagestore_core.store.purges import Plan
 from messagestore_jobs.context import PurgeRun, Run
-from messagestore_jobs.frozen.purges import Plan
 from messagestore_jobs.rows.claim_checks import (
     claim_check_payload,
     is_own_claim_check,

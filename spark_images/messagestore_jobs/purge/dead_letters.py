@@ -14,10 +14,10 @@ from messagestore_core.contract.run_document import Match, Rule
 from messagestore_core.store.dead_letters import NAME_COLUMNS, remove
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
+from messagestore_core.store.purges import Plan
 from messagestore_core.store.scan import scan
 from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.context import PurgeRun
-from messagestore_jobs.frozen.purges import Plan
 from messagestore_jobs.rows.matching import all_of
 from messagestore_jobs.rows.messages import committing_on
 from messagestore_jobs.rows.tables import read_table, table_to_change

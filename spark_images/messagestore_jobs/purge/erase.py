@@ -24,11 +24,11 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_hidden_heads
 from messagestore_core.store.objects import is_local
 from messagestore_core.store.pending_updates import forget_pending
+from messagestore_core.store.purges import find_plans
 from messagestore_core.store.tombstones import Erased, erased_positions, open_erased
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.gone import forget_sequences, of_earlier_releases
 from messagestore_jobs.frozen.purges import (
-    find_plans,
     forget,
     forget_notes,
     frozen_rows,

@@ -19,11 +19,12 @@ from messagestore_core.store.delta_log import DAY, count_rows, files_of, next_gl
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.pending_updates import count_pending, forget_pending
+from messagestore_core.store.purges import Plan
 from messagestore_core.store.schemas import REMEMBERED
 from messagestore_core.store.statistics import complete
 from messagestore_core.store.tombstones import add_tombstones, made_key, open_erased, tombstone_key, withdraw_tombstones
 from messagestore_jobs.context import PurgeRun
-from messagestore_jobs.frozen.purges import Plan, forget, frozen_rows, write_plan, write_rows, written_rows
+from messagestore_jobs.frozen.purges import forget, frozen_rows, write_plan, write_rows, written_rows
 from messagestore_jobs.index.read import Leaving, hashed
 from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.lifecycle.waiting import waiting_for_erased

@@ -11,8 +11,9 @@ from messagestore_core.store.dead_letters import DeadLettersBefore
 from messagestore_core.store.delta_log import next_global_position, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import exists
+from messagestore_core.store.purges import Plan, find_plans
 from messagestore_jobs.context import PurgeRun, Run
-from messagestore_jobs.frozen.purges import Plan, find_plans, forget, sweep, with_rows_of_days, write_plan, write_rows
+from messagestore_jobs.frozen.purges import forget, sweep, with_rows_of_days, write_plan, write_rows
 from messagestore_jobs.purge.dead_letters import count_dead_letters
 from messagestore_jobs.purge.erase import owed
 from messagestore_jobs.purge.execute_plan import Checked, PurgeResult, execute_plan, recheck

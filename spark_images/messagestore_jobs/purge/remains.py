@@ -36,10 +36,10 @@ from messagestore_core.store.layout import (
     is_run_state,
 )
 from messagestore_core.store.objects import sum_of
+from messagestore_core.store.purges import FROZEN, find_plans
 from messagestore_core.store.scan import scan
 from messagestore_core.store.tombstones import Erased, erased_positions
 from messagestore_jobs.frozen.gone import sequences_left
-from messagestore_jobs.frozen.purges import FROZEN, find_plans
 from messagestore_jobs.frozen.staged import copies_left
 from messagestore_jobs.index.keys import HASH_BYTES
 from messagestore_jobs.index.read import files, hashed
@@ -187,7 +187,7 @@ def _plans(store: Store, erased: Erased) -> Iterator[str]:
         filesystem, path = objects.locate(name)
         try:
             with pq.ParquetFile(path, filesystem=filesystem) as rows:
-                strange, streams = set(rows.schema_arrow.names) - set(FROZEN), rows.read(["stream_name"])
+                strange, streams = set(rows.schema_arrow.names) - set(FROZEN.names), rows.read(["stream_name"])
         except (pa.ArrowException, OSError):
             strange, streams = {name}, None
         if strange:

@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.records import Integrity
 from messagestore_core.contract.run_document import Scrub
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.purges import Plan
 from messagestore_jobs.context import PurgeRun
-from messagestore_jobs.frozen.purges import Plan, frozen_rows
+from messagestore_jobs.frozen.purges import frozen_rows
 from messagestore_jobs.integrity import held, key_of, keys_of, matches, own_columns, seal
 from messagestore_jobs.purge.claim_checks import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.dead_letters import by_id, forget_copies

@@ -26,9 +26,9 @@ from messagestore_core.store.cursors import Cursor, CursorObject
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import store_id
 from messagestore_core.store.handle import Store
+from messagestore_core.store.purges import find_plans
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
-from messagestore_jobs.frozen.purges import find_plans
 from messagestore_jobs.replay.job import run_replay
 from support.purges import purge
 from support.replays import files_replay

@@ -25,10 +25,10 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
+from messagestore_core.store.purges import find_plans
 from messagestore_core.store.schemas import HISTORY, TABLES
 from messagestore_core.store.tombstones import erased_positions, open_erased
 from messagestore_jobs.context import Run
-from messagestore_jobs.frozen.purges import find_plans
 from messagestore_jobs.index import changes
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.replay.job import run_replay

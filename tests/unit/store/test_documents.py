@@ -16,12 +16,12 @@ from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.layout import MARKER
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, is_below
+from messagestore_core.store.purges import find_plans
 from messagestore_core.store.schemas import AUDIT, HEADS
 from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import tombstone_key
 from messagestore_core.versions.rules import declare, declared
 from messagestore_jobs.driver.failures import is_panic
-from messagestore_jobs.frozen.purges import find_plans
 from messagestore_jobs.frozen.replays import unfinished
 from messagestore_jobs.purge.erase import owed
 from support.stores import add_messages, kept_heads, make_store, message
