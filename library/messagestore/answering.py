@@ -26,6 +26,7 @@ from messagestore.errors import ArgumentError, BrokenMessageError, MessageStoreE
 from messagestore.message import Message
 from messagestore.native import native_record, rfc3339
 from messagestore.reader import Reader
+from messagestore.reads import FIRST_GLOBAL_POSITION
 from messagestore.verifying import verify
 from messagestore_core.contract.base import ContractModel
 from messagestore_core.contract.stores import StorageEntry
@@ -54,6 +55,7 @@ class Wanted(ContractModel):
     oldest_first: bool = False
     limit: int = 100
     reasons: tuple[str, ...] = ()
+    rule: str | None = None
 
 
 class Question(ContractModel):
@@ -61,15 +63,17 @@ class Question(ContractModel):
 
     Attributes:
         seal_keys: the environment variables with the keys of seals.
+        policy: the policy whose preview is asked for.
         payloads: whether the answer has payloads, and results.
         native: whether messages are Native records; else documents whose payloads are text.
     """
 
-    ask: Literal["messages", "message", "history", "verify", "deadLetters"]
+    ask: Literal["messages", "message", "history", "verify", "deadLetters", "preview"]
     uri: str
     storage: tuple[StorageEntry, ...] = ()
     seal_keys: tuple[str, ...] = ()
     message_id: str = ""
+    policy: str = ""
     wanted: Wanted = Wanted()
     payloads: bool = False
     native: bool = False
@@ -89,7 +93,13 @@ def answer(question: Question) -> Iterator[Line]:
         return
     broken: list[BrokenMessageError] = []
     with Reader(question.uri, storage=question.storage, on_broken=broken.append, seal_keys=keys) as reader:
-        ask = {"messages": _messages, "message": _message, "history": _history, "deadLetters": _dead_letters}
+        ask = {
+            "messages": _messages,
+            "message": _message,
+            "history": _history,
+            "deadLetters": _dead_letters,
+            "preview": _preview,
+        }
         for line in ask[question.ask](reader, question):
             yield from _told(broken)
             yield line
@@ -136,7 +146,7 @@ def _history(reader: Reader, question: Question) -> Iterator[Line]:
         yield missing
         return
     for row in rows:
-        yield "change", {to_camel(name): _plain(value) for name, value in asdict(row).items()}
+        yield "change", _document(row)
     yield "end", {}
 
 
@@ -146,11 +156,19 @@ def _dead_letters(reader: Reader, question: Question) -> Iterator[Line]:
     yield "end", {}
 
 
+def _preview(reader: Reader, question: Question) -> Iterator[Line]:
+    wanted = question.wanted
+    count = last = 0
+    for one in reader.taken(question.policy, wanted.rule, wanted.position or FIRST_GLOBAL_POSITION, wanted.limit):
+        count, last = count + 1, one.global_position
+        yield "taken", _document(one)
+    yield "end", {"next": last + 1} if count == wanted.limit else {}
+
+
 def _missing(reader: Reader, question: Question) -> Line:
     """What became of a message that is not there."""
     first = reader.outcome(question.message_id)[0]
-    values = {to_camel(name): _plain(value) for name, value in asdict(first).items()}
-    return "missing", {"outcome": type(first).__name__, **values}
+    return "missing", {"outcome": type(first).__name__, **_document(first)}
 
 
 def _shown(message: Message, question: Question) -> Any:
@@ -161,6 +179,11 @@ def _shown(message: Message, question: Question) -> Any:
 def _told(broken: list[BrokenMessageError]) -> Iterator[Line]:
     while broken:
         yield "broken", {"message": str(broken.pop(0))}
+
+
+def _document(row: Any) -> dict[str, Any]:
+    """The fields of a dataclass, with times as text."""
+    return {to_camel(name): _plain(value) for name, value in asdict(row).items()}
 
 
 def _plain(value: Any) -> Any:

@@ -44,7 +44,7 @@ class Location:
         with refusals(uri):
             bundles = self._held.enter_context(trusting(entries))
         self.storage = ConditionalStorage(entries, bundles)
-        self._store = Store(self.uri, self.storage)
+        self.store = Store(self.uri, self.storage)
 
     def close(self) -> None:
         """Stop trusting the entries' certificate authorities."""
@@ -58,7 +58,7 @@ class Location:
     def objects(self, *names: str) -> Objects:
         """The objects below it, or below a folder in it."""
         with refusals(self.uri):
-            return self._store.objects(*names)
+            return self.store.objects(*names)
 
     def open_table(self, name: str, version: int | None = None) -> DeltaTable:
         """One table of the store.
@@ -70,7 +70,7 @@ class Location:
         """
         with refusals(self.uri):
             try:
-                table = self._store.read(name, version)
+                table = self.store.read(name, version)
             except TableNotFoundError as error:
                 raise StoreNotFoundError(f"{self.uri} is no message store: there is no table {name} in it") from error
             self.check(table)
@@ -80,10 +80,10 @@ class Location:
         """Why the tables do not belong together, for people."""
         with refusals(self.uri):
             try:
-                tables = read_tables(self._store, read_marker(self._store).format_version)
+                tables = read_tables(self.store, read_marker(self.store).format_version)
             except TableRefusedError as error:
                 return [str(error)]
-            return [problem.words for problem in problems(self._store, tables, named_by(tables))]
+            return [problem.words for problem in problems(self.store, tables, named_by(tables))]
 
     def check(self, table: DeltaTable) -> None:
         """Check before reading that all files of a table are its own.

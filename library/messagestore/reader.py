@@ -29,6 +29,7 @@ from messagestore.message import Message, messages_of
 from messagestore.names import cardinal_id, category, hash_64, id, is_category
 from messagestore.outcomes import Erased, NotSeen, Outcome, Purged, SetAside, Stored, outcomes, waited
 from messagestore.overview import Overview, overview
+from messagestore.previews import Taken, taken
 from messagestore.reads import FIRST_GLOBAL_POSITION, FIRST_POSITION, Read
 from messagestore.rows import Rows
 from messagestore.statistics import Elapsed, Share, Statistics, elapsed, statistics, summary
@@ -54,6 +55,7 @@ __all__ = [
     "Share",
     "Statistics",
     "Stored",
+    "Taken",
     "cardinal_id",
     "category",
     "hash_64",
@@ -424,6 +426,22 @@ class Reader(_Functions[Iterator[Message], list[Message], Message | None, Iterat
         """
         moment = datetime.now(UTC) if as_of is None else time_in_utc("as_of", as_of)
         return leaving(self._rows.versions, rules, holds, moment, days)
+
+    def taken(
+        self, policy: str, rule: str | None = None, position: int = FIRST_GLOBAL_POSITION, limit: int = 100
+    ) -> Iterator[Taken]:
+        """The messages that a purge would take whose preview waits for approval, in order of arrival.
+
+        Args:
+            policy: its name.
+            rule: only those that this rule selects.
+            position: the first global position.
+            limit: how many at most; so many are held in memory.
+
+        Raises:
+            ArgumentError: no preview of the policy waits in this store, or it has no such rule.
+        """
+        return taken(self._rows.location, self._rows.versions, policy, rule, position, limit)
 
     @override
     def _messages(self, parts: Iterator[pa.Table]) -> Iterator[Message]:

@@ -321,6 +321,7 @@ READ = (
     ("message", "orders", "o-1"),
     ("history", "orders", "o-1"),
     ("verify", "orders"),
+    ("preview", "ninety-days", "--list"),
 )
 
 

@@ -16,7 +16,7 @@ from messagestore_operator.cli.tables import Column, print_rows, print_table
 from messagestore_operator.plugin.arguments import StreamName
 from messagestore_operator.plugin.kubectl import Kubectl
 from messagestore_operator.plugin.options import FAILED, OutputOption, UserError, reaching
-from messagestore_operator.plugin.reading import Line, PodOptions, asked, by_pod
+from messagestore_operator.plugin.reading import Line, Page, PodOptions, asked, by_pod
 
 MessageId = Annotated[str, typer.Argument(metavar="ID", show_default=False, help="The message's id.")]
 Payload = Annotated[bool, typer.Option("--payload", help="Show payloads and results, too.")]
@@ -91,7 +91,7 @@ def messages(
     }
     question = {"ask": "messages", "wanted": wanted, "payloads": payload, "native": output is Output.JSON}
     with asked(kubectl, pod, stream, question) as lines:
-        page = _Page(lines)
+        page = Page(lines)
         if output is Output.JSON:
             print_array(page)
         elif output is Output.YAML:
@@ -100,23 +100,7 @@ def messages(
             shown = {**_CELLS, **(_WIDE if output is Output.WIDE else {}), **(_PAYLOAD if payload else {})}
             rows = [_cells(json.loads(text), shown) for text in page]
             print_rows(shown, rows, "no messages")
-    if following := page.end.get("next"):
-        typer.echo(f"more: --position {following}", err=True)
-
-
-class _Page:
-    """The messages as they come; ``end`` is what their end tells."""
-
-    def __init__(self, lines: Iterator[Line]) -> None:
-        self._lines = lines
-        self.end: dict[str, Any] = {}
-
-    def __iter__(self) -> Iterator[str]:
-        for word, text in self._lines:
-            if word == "end":
-                self.end = json.loads(text)
-            else:
-                yield text
+    page.tell_next()
 
 
 @reaching

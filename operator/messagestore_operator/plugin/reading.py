@@ -113,6 +113,26 @@ def asked(kubectl: Kubectl, options: PodOptions, stream: str, question: Document
             here.delete("pods", name, dry_run=False)
 
 
+class Page:
+    """The messages of an answer as they come."""
+
+    def __init__(self, lines: Iterator[Line]) -> None:
+        self._lines = lines
+        self._end: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        for word, text in self._lines:
+            if word == "end":
+                self._end = json.loads(text)
+            else:
+                yield text
+
+    def tell_next(self) -> None:
+        """Once all are read: say on standard error where the next page begins, if there may be one."""
+        if following := self._end.get("next"):
+            echo(f"more: --position {following}", err=True)
+
+
 @contextmanager
 def _rights() -> Iterator[None]:
     """Say which ClusterRole a caller lacks, and if an image has no reader."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from messagestore_operator.cli.output import Output, printed
 from messagestore_operator.cli.tables import Column, print_rows, print_table
@@ -12,30 +15,93 @@ from messagestore_operator.kube.objects import at, name_of, namespace_of, time_o
 from messagestore_operator.plugin.arguments import MaybeStream, PolicyName
 from messagestore_operator.plugin.find import POLICY, STREAM, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
-from messagestore_operator.plugin.options import Everywhere, OutputOption, UserError, reaching
+from messagestore_operator.plugin.options import BAD_INPUT, Everywhere, OutputOption, UserError, reaching
+from messagestore_operator.plugin.reading import Page, PodOptions, asked, by_pod
 from messagestore_operator.plugin.words import size
+
+_TAKEN = {
+    "GLOBAL": "globalPosition",
+    "TIME": "time",
+    "ID": "messageId",
+    "STREAM": "streamName",
+    "TYPE": "type",
+    "STATUS": "status",
+    "RULES": "rules",
+    "STAYS": "stays",
+}
 
 
 @reaching
+@by_pod
 def preview(
     kubectl: Kubectl,
+    pod: PodOptions,
     policy: PolicyName,
+    stream: MaybeStream = None,
+    each: Annotated[
+        bool,
+        typer.Option("--list", help="Read which messages go once the preview is approved, as messages does."),
+    ] = False,
+    rule: Annotated[
+        str | None, typer.Option("--rule", metavar="RULE", help="With --list: only those that this rule selects.")
+    ] = None,
+    position: Annotated[
+        int | None, typer.Option("--position", "-p", help="With --list: global position to begin with.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="With --list: how many at most.")] = 100,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show what a policy's next purge would remove or scrub on each stream, by rule, as its last preview has it.
 
-    A message counts under each rule that selects it.
+    A message counts under each rule that selects it. To count takes ClusterRole …-look, to list …-read. Messages are
+    listed in order of arrival; if there may be more, standard error has the --position of the next page.
     """
+    if each:
+        stream = stream or _only_waiting(find(kubectl, POLICY, policy))
+        _print_each(kubectl, pod, policy, stream, {"rule": rule, "position": position, "limit": limit}, output)
+        return
     document = find(kubectl, POLICY, policy)
-    found = previews(document)
+    found = [one for one in previews(document) if stream in (None, one["stream"])]
     if printed(output, found, "previews"):
         return
     if not found:
         raise UserError(
-            f"policy {policy} has made no preview yet; trigger it: kubectl messagestore trigger policy {policy}"
+            f"policy {policy} has made no preview{f' of stream {stream}' if stream else ''} yet; trigger it: "
+            f"kubectl messagestore trigger policy {policy}"
         )
     columns = ("STREAM", "PREVIEW", "RULE", "MESSAGES", "BYTES", "OLDEST", "NEWEST", "HELD", "UNDECIDED", "APPROVAL")
     print_table([Column(one) for one in columns], [row for one in found for row in _rows(one)])
+
+
+def _only_waiting(policy: Document) -> str:
+    """The stream whose preview waits for approval.
+
+    Raises:
+        UserError: there is none, or more than one.
+    """
+    waiting = [str(one["stream"]) for one in previews(policy) if one["awaitingApproval"]]
+    if len(waiting) == 1:
+        return waiting[0]
+    name = name_of(policy)
+    if waiting:
+        raise UserError(f"of which stream? previews wait of {', '.join(waiting)}: name its STREAM", BAD_INPUT)
+    raise UserError(
+        f"no preview of policy {name} waits for approval, so no list of messages is kept. With spec.approval Required "
+        f"and spec.mode Enforce its next run makes one, and removes nothing until it is approved"
+    )
+
+
+def _print_each(kubectl: Kubectl, pod: PodOptions, policy: str, stream: str, wanted: Document, output: Output) -> None:
+    with asked(kubectl, pod, stream, {"ask": "preview", "policy": policy, "wanted": wanted}) as lines:
+        page = Page(lines)
+        listed = list(map(json.loads, page))
+    if not printed(output, listed, "messages"):
+        print_rows(_TAKEN, [[_cell(one[name]) for name in _TAKEN.values()] for one in listed], "no messages")
+    page.tell_next()
+
+
+def _cell(value: object) -> object:
+    return ", ".join(value) if isinstance(value, list) else value
 
 
 def previews(document: Document) -> list[dict[str, Any]]:

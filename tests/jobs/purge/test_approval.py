@@ -4,13 +4,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 
+from messagestore.errors import ArgumentError
+from messagestore.reader import Reader
 from messagestore_core.contract.run_document import Hold, Match, Rule
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.handle import Store
-from support.purges import files_below, purge
-from support.stores import START, add_messages, change_rows, make_store, message, positions
+from support.purges import POLICY, files_below, purge
+from support.stores import START, add_messages, change_rows, make_store, message, positions, remove_rows
 
 DAY = timedelta(days=1)
 NOW = START + 3 * DAY
@@ -44,6 +47,28 @@ def test_only_what_was_approved_goes(spark: SparkSession, tmp_path: Path) -> Non
     assert done.preview == asked.preview
     assert positions(table.uri) == [1, 2, 6]
     assert not [name for name in files_below(table.uri) if name.startswith("_purges/")]
+
+
+def test_what_waits_is_listed_a_page_at_a_time_by_rule(spark: SparkSession, tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", [message(n) for n in range(6)])
+    odd = Rule(name="odd", match=Match(message_ids=("m1", "m3", "m5")))
+    asked = {**ASKED, "rules": (*ASKED["rules"], odd), "holds": (Hold(name="h", match=Match(message_ids=("m3",))),)}
+    assert purge(spark, table, NOW, **asked).preview.by_rule == {"received": 5, "odd": 2}
+    change_rows(table.uri, "messages", {"status": "'COMPLETED'"}, "global_position = 1")
+    remove_rows(table.uri, "messages", "global_position = 2")
+
+    def listed(*given: Any) -> list[tuple[str | None, tuple[str, ...], str | None]]:
+        with Reader(table.uri) as reader:
+            return [(one.message_id, one.rules, one.stays) for one in reader.taken(POLICY.name, *given)]
+
+    both = ("received", "odd")
+    first = [("m0", both[:1], None), ("m1", both, "it is COMPLETED now"), (None, both[:1], "it is gone")]
+    rest = [("m4", both[:1], None), ("m5", both, None)]
+    assert listed(None, 0, 3) == first
+    assert listed(None, 3, 3) == rest
+    assert listed("odd", 2) == rest[1:]
+    with pytest.raises(ArgumentError, match='no rule "even"; it has received, odd'):
+        listed("even")
 
 
 def test_a_preview_of_other_rules_is_dropped(spark: SparkSession, tmp_path: Path) -> None:

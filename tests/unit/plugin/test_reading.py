@@ -6,13 +6,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner, Result
 
 from messagestore.answering import Question, answer
 from messagestore.errors import MessageStoreError
+from messagestore_core.contract.run_document import PurgeTask, Rule
+from messagestore_core.contract.run_document import Resource as ContractResource
+from messagestore_core.contract.run_report import Preview
 from messagestore_core.contract.stores import StorageEntry
+from messagestore_core.store.handle import Store
+from messagestore_core.store.objects import write_document
+from messagestore_core.store.purges import FROZEN, Plan
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.kinds import parse_resource
 from messagestore_operator.plugin.kubectl import Kubectl, KubectlError
@@ -277,6 +285,56 @@ def test_dead_letters_are_listed_and_their_bytes_only_if_they_are_asked_for(clus
     assert cluster.run("dead-letters", "orders", "--list", "--reason", "InvalidField").stderr == "no dead letters\n"
     refused = cluster.run("dead-letters", "--list")
     assert (refused.exit_code, "name its STREAM" in refused.stderr) == (2, True)
+
+
+def frozen(uri: str, policy: str, rows: list[Document]) -> None:
+    """A preview that waits, as a purge has frozen it."""
+    preview = Preview(id="8c1f", table_version=1, as_of=START, messages=len(rows), bytes=0)
+    plan = Plan(
+        preview=preview,
+        run="purge-1",
+        resource=ContractResource(kind="RetentionPolicy", namespace="payments", name=policy, generation=1),
+        task=PurgeTask(rules=(Rule(name="old"), Rule(name="odd"))),
+        spec="",
+        holds="",
+        waiting=True,
+        decided_at=START,
+        messages=len(rows),
+        bytes=0,
+        erased=0,
+        version_before=1,
+    )
+    folder = Path(uri.removeprefix("file://")) / plan.rows_folder
+    folder.mkdir(parents=True)
+    full = [{"stream_name": "order-1", "position": 1, "status": "RECEIVED", "erase": False, **row} for row in rows]
+    pq.write_table(pa.Table.from_pylist(full, schema=FROZEN), folder / "part-0.parquet")
+    write_document(Store(uri).objects(), f"{plan.folder}/plan.json", plan)
+
+
+def test_what_a_purge_would_take_is_listed_a_page_at_a_time(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"global_position": number, "rules": ["old", "odd"][: number % 2 + 1]} for number in (1, 2, 3)]
+    frozen(cluster.uri, "ninety-days", rows)
+    streams = [{"name": "orders", "awaitingApproval": True, "preview": {"id": "8c1f", "messages": 3}}]
+    policy = {"metadata": {"name": "ninety-days"}, "status": {"streams": streams}}
+    get = Kubectl.get
+    monkeypatch.setattr(
+        Kubectl, "get", lambda self, plural, name: policy if "policies" in plural else get(self, plural, name)
+    )
+    result = cluster.run("preview", "ninety-days", "--list", "--limit", "2")
+    assert [line.split()[2:] for line in result.stdout.splitlines()] == [
+        ["ID", "STREAM", "TYPE", "STATUS", "RULES", "STAYS"],
+        ["m1", "order-1", "created", "RECEIVED", "old,", "odd"],
+        ["m2", "order-1", "created", "RECEIVED", "old"],
+    ]
+    assert result.stderr == "more: --position 3\n"
+    listed = json.loads(
+        cluster.said("preview", "ninety-days", "orders", "--list", "--rule", "odd", "-p", "2", "-o", "json")
+    )
+    assert [(one["messageId"], one["rules"]) for one in listed] == [("m3", ["old", "odd"])]
+    refused = cluster.run("preview", "others", "orders", "--list")
+    assert (refused.exit_code, "no preview of policy others waits" in refused.stderr) == (2, True)
+    streams[0]["awaitingApproval"] = False
+    assert "With spec.approval Required and spec.mode Enforce" in cluster.run("preview", "ninety-days", "--list").stderr
 
 
 def test_a_broken_message_is_told_and_not_shown(cluster: Cluster) -> None:
