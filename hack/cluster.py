@@ -8,8 +8,6 @@ status  print whether it's healthy; exit 1 if not
 kubeconfig  print the path of the administrator's kubeconfig
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable, Mapping

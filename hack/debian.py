@@ -1,7 +1,5 @@
 """Debian: packages that this machine lacks, and root file systems for images, by debootstrap."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ Ours runs in its own network and mount namespaces, so that its firewall rules, b
 the machine, and with a runtime that doesn't need CAP_SYS_RESOURCE.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

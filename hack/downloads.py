@@ -3,8 +3,6 @@
 python3 -m hack.downloads [NAME...]    get what is missing of FOLDERS, print the folder of each
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import sys

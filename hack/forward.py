@@ -6,8 +6,6 @@ connects in the other. So no route, no address and no interface of the machine c
 python3 -m hack.forward NAMESPACE-FILE PORT...
 """
 
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import os

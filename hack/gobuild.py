@@ -1,7 +1,5 @@
 """Build programs from published Go modules: without a container registry, a machine needs only the toolchain."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 Each build runs this file inside the image, with nothing but Python: python3 image_parts.py /opt/messagestore/sbom.json
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -6,8 +6,6 @@ Dockerfiles build with and without a registry, and a build without one needs no 
 python3 -m hack.images    build them with the machine's Docker, from the Dockerfiles' base images
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import platform

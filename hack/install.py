@@ -1,7 +1,5 @@
 """What runs in the cluster: the Spark operator, an S3 server, and the project's own operator."""
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The kind cluster itself: creation, health, images and deletion."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import tempfile

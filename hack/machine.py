@@ -1,7 +1,5 @@
 """The machine: the project's cache folder, locks between processes, and commands that fail with a reason."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shlex

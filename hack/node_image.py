@@ -3,8 +3,6 @@
 Comments explain differences from kind's own image; docs/cluster.md has an overview.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

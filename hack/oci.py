@@ -1,7 +1,5 @@
 """Container images as archives in OCI layout, without a builder: from this machine's files, or from ``docker save``."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -3,8 +3,6 @@
 python3 -m hack.programs [NAME...]    build missing programs (all by default), print their files
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

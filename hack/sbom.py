@@ -5,8 +5,6 @@ The image has more parts, which ``hack/image_parts.py`` adds when it is built: D
 python3 -m hack.sbom    write them again from the locks and the jars' pom.xml
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Lines of a log, with the same fields in the operator and in drivers: as JSON, or as text for people."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping

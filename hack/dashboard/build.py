@@ -1,7 +1,5 @@
 """The dashboard as Grafana's JSON, made of the table of panels by Grafana's own SDK."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from itertools import count

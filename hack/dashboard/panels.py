@@ -1,7 +1,5 @@
 """The rows of panels.yaml, with the selectors of the dashboard's variables in their queries."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple

@@ -3,8 +3,6 @@
 python -m hack.dashboard.pictures URL MINUTES    draw docs/pictures/dashboard-*.svg of the minutes before now
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Ages, as kubectl writes them."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 

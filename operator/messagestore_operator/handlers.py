@@ -4,8 +4,6 @@ No handler writes to an object or adds a finalizer to it. The handlers can't fai
 the event: the operator reconciles resources from its own queue.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

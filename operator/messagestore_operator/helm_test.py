@@ -3,8 +3,6 @@
 Before the first and after the last it deletes them all, with their data. After a failure they stay, to be looked at.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

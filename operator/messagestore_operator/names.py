@@ -3,8 +3,6 @@
 This imports no models, so that a command that only talks to the API server starts at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """The operator as a process: it elects a leader, lists all objects, watches, reconciles, and shuts down in order."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

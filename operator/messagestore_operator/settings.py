@@ -4,8 +4,6 @@ In the file, names are in camelCase as everywhere else. A variable is named MESS
 two underscores before a field of a group: MESSAGESTORE_OPERATOR_SPARK__IMAGE. Its value is read as YAML.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The base of the contract's models, and their scalars with the limits and descriptions that resources have too."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, ClassVar, Literal, Self
 

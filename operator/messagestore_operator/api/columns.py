@@ -3,8 +3,6 @@
 Columns are data; cells are printed as kubectl prints them, including ages.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Parts that more than one kind has: references, storage, schedules, Kafka's security."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

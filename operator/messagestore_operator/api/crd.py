@@ -3,8 +3,6 @@
 ``python -m messagestore_operator.api.crd FOLDER`` writes them; a test fails when the files differ from the models.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where a ReplayJob sends: folders, topics, endpoints and streams, one or several."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """The three kinds together, and how a plain document becomes one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """MessageStream: what arrives, how it is kept, and under which rules."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

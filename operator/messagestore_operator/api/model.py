@@ -1,7 +1,5 @@
 """The base of the API's models: names of fields, refusal of unknown fields, validation rules."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import suppress
 from difflib import get_close_matches

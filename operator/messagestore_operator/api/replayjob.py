@@ -1,7 +1,5 @@
 """ReplayJob: sends a selection of stored messages or dead letters to a destination."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, WithJsonSchema

@@ -1,7 +1,5 @@
 """The common part of all resources: API version, kind and metadata."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field

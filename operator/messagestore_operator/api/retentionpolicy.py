@@ -1,7 +1,5 @@
 """RetentionPolicy: what leaves the store, when, and under which conditions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Literal
 

@@ -1,7 +1,5 @@
 """The status of a RetentionPolicy."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -4,8 +4,6 @@ A rule has a CEL expression for the Kubernetes API server and a Python function 
 they change together. A test on a real API server shows that they agree.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

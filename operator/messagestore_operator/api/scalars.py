@@ -3,8 +3,6 @@
 Each keeps the text as it was written, is checked once, and has its value as a property.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 import zoneinfo

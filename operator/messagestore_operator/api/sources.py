@@ -1,7 +1,5 @@
 """Where messages come from."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

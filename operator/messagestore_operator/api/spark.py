@@ -1,7 +1,5 @@
 """The spark block, the same for all three kinds: size of a run's pods, and a few tuning settings."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated
 

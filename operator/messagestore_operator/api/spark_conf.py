@@ -1,7 +1,5 @@
 """The Spark settings that a resource may have, each with the form of its value: none allows free text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

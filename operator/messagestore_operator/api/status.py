@@ -1,7 +1,5 @@
 """Parts of a status that more than one kind has."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """``messagestore consumers``: how far a store's consumers are, and how to move or remove their cursors."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import typer

@@ -1,7 +1,5 @@
 """``messagestore crds``: the CustomResourceDefinitions of the three kinds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

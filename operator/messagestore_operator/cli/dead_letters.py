@@ -1,7 +1,5 @@
 """``messagestore dead-letters``: the records that a store set aside."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM: end at once and cleanly, with an exit code that shows it."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable, Iterator

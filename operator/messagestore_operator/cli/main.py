@@ -1,7 +1,5 @@
 """The entry point of the command line, which only registers the commands."""
 
-from __future__ import annotations
-
 import typer
 
 from messagestore_operator.cli.audit import audit

@@ -1,7 +1,5 @@
 """Options of several commands, and values of options that typer has no types for."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 from typing import Annotated

@@ -1,7 +1,5 @@
 """``messagestore outcome``: what became of a message."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Resources as kubectl prints them: a List in JSON or YAML, or tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import groupby

@@ -1,7 +1,5 @@
 """``messagestore retention-for``: the RetentionPolicy that removes single messages."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Prints tables for people, with colours only on a terminal."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``messagestore validate``: report all problems of manifests, and change nothing."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

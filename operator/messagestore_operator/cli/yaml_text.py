@@ -1,7 +1,5 @@
 """Values as YAML."""
 
-from __future__ import annotations
-
 from io import StringIO
 from typing import Any
 

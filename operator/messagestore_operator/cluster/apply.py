@@ -1,7 +1,5 @@
 """Carries out a decision, action by action. Each is idempotent; the first that fails ends the decision."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress

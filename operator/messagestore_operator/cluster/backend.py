@@ -1,7 +1,5 @@
 """The interface to the backend that runs Spark applications in the cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """Resources, runs and Leases, with indexes for decisions; only the parts of objects that decisions need are kept."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

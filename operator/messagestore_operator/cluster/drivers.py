@@ -4,8 +4,6 @@ One Role names the ConfigMaps of all runs in progress. The drivers of a namespac
 would grant no less. And each write of a Role is expensive, as the API server checks whether the operator may grant it.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import defaultdict

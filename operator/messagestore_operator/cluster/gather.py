@@ -4,8 +4,6 @@ Most of it comes from the cache. As a watch may be late, the API server itself m
 application doesn't exist, and that a driver's pod is gone.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any

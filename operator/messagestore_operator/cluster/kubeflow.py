@@ -1,7 +1,5 @@
 """Kubeflow's Spark operator as the backend: one SparkApplication (v1beta2) per run, never changed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

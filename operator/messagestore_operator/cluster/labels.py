@@ -1,7 +1,5 @@
 """Labels, annotations and owner references of a run's objects. Anybody may write the first two of any object."""
 
-from __future__ import annotations
-
 from typing import Any, get_args
 
 from messagestore_operator.api.resource import GROUP, Resource

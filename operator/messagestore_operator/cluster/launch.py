@@ -5,8 +5,6 @@ whatever is deleted first. A driver's pod starts only when there is the ConfigMa
 they were created for the same run before the operator was killed.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

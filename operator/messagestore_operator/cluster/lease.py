@@ -4,8 +4,6 @@ Each change is a write that the API server refuses if another came first. A Leas
 proves that a driver is gone. It is deleted a day after its last use: then the clock alone gives a higher epoch.
 """
 
-from __future__ import annotations
-
 import hashlib
 from datetime import UTC, datetime
 from typing import Any

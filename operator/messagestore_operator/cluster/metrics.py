@@ -1,7 +1,5 @@
 """Metrics for Prometheus: of the operator, of runs, and of the three kinds."""
 
-from __future__ import annotations
-
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

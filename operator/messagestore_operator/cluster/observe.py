@@ -1,7 +1,5 @@
 """The state of a run from its SparkApplication and its pods, in terms that all backends share."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Literal, cast
 

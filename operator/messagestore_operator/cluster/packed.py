@@ -1,7 +1,5 @@
 """Resources in little memory: a model with its status takes ten times as much as its packed bytes."""
 
-from __future__ import annotations
-
 import pickle
 import time
 import zlib

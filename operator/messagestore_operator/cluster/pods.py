@@ -4,8 +4,6 @@ They meet the restricted Pod Security Standard without an admission webhook: no 
 escalation. The image's file system is read-only; writes go to volumes that end with the pod.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -3,8 +3,6 @@
 Namespaces take turns: a slow predicate delays its own namespace, and others by at most one predicate.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Iterable

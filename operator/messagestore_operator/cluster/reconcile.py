@@ -1,7 +1,5 @@
 """Reconciles a resource: gather a snapshot, decide, apply, enqueue it again. And deletes Leases that nothing needs."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Collection

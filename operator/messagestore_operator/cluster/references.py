@@ -1,7 +1,5 @@
 """Which resources refer to which streams and tables."""
 
-from __future__ import annotations
-
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set

@@ -5,8 +5,6 @@ only for the run of its ConfigMap. Fields that this release doesn't know are lef
 after a rollback of the operator.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Figures of the three kinds for Prometheus, from their statuses; one that isn't known has no series."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from math import inf
 from typing import NamedTuple, TypeAlias

@@ -3,8 +3,6 @@
 Thousands of resources have 100,000 series, and between two scrapes few of them change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache

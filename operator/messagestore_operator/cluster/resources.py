@@ -4,8 +4,6 @@ A CRD can't express that a cron expression never fires, or which time zones exis
 report it, its runs must be followed to their end, and its newest version must be in the cache.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The objects of one run, reduced to what decisions need."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping

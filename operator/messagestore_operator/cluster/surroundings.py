@@ -1,7 +1,5 @@
 """Namespaces and Secrets, which no watch shows: what the API server says of them is remembered for a while."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

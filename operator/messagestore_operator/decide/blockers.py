@@ -4,8 +4,6 @@ Each kind has an ordered list of named blockers, at the end of this module: the 
 says. docs/operator.md#phases shows which phase follows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime

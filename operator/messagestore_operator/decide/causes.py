@@ -1,7 +1,5 @@
 """Why a run is stuck or has failed: reason and message, from its pods, its application and its report."""
 
-from __future__ import annotations
-
 import re
 
 from messagestore_core.contract.run_report import RunError, RunReport

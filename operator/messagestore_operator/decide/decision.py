@@ -1,7 +1,5 @@
 """The decision about a resource of any kind; a status is written less often if only its figures change."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any

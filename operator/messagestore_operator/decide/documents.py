@@ -1,7 +1,5 @@
 """The objects of a reserved run: its document, the Secrets that its pods need, its labels and annotations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from messagestore_core.addresses import Reach

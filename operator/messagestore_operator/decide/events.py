@@ -3,8 +3,6 @@
 Their texts contain no run's name and no counts, which the status has: so Kubernetes counts equal Events.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from messagestore_operator.api import MessageStreamStatus

@@ -1,7 +1,5 @@
 """Which objects of ended runs are kept for people, and which are deleted; which Leases are released."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """Failures that last until somebody changes something outside of the resource, such as wrong keys."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

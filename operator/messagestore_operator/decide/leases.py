@@ -1,7 +1,5 @@
 """Who may write a table next: one run at a time, in the order in which they were reserved."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta

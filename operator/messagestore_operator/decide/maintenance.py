@@ -1,7 +1,5 @@
 """When a stream's tables are compacted and vacuumed, so that they stay fast with any number of commits."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from messagestore_core.contract.run_document import Upkeep

@@ -3,8 +3,6 @@
 docs/operator.md#phases shows its states, ``blockers.POLICY`` what keeps it from its runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

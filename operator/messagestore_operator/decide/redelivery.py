@@ -1,7 +1,5 @@
 """Decides about a ReplayJob with a trigger: each run sends what is due for a retry, or what is behind its cursor."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from messagestore_core.bounds import LAST_MOMENT

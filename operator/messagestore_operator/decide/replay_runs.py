@@ -1,7 +1,5 @@
 """The runs of a replay: what they wait for, their launch, and what the status records of them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from functools import partial
 

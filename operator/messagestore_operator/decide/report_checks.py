@@ -1,7 +1,5 @@
 """Checks run reports: a driver reads other people's data, so its report is untrusted input."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from datetime import datetime

@@ -4,8 +4,6 @@ A failing one rests until its next try is due, or for good if no retry helps; a 
 that.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from messagestore_core.clock import shifted

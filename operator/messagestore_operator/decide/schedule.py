@@ -1,7 +1,5 @@
 """Times of schedules, in their time zones, across changes to and from summer time, and the windows that they open."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

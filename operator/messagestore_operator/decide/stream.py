@@ -3,8 +3,6 @@
 docs/operator.md#phases shows its states, ``blockers.STREAM`` what keeps it from a run.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial

@@ -1,7 +1,5 @@
 """Decides about a stream that is being deleted. With deletionPolicy Delete its data is deleted first, if allowed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial

@@ -1,7 +1,5 @@
 """Records a stream's runs in its status."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from messagestore_core.contract.run_report import MaintainOutcome, RunError, UpkeepDone

@@ -1,7 +1,5 @@
 """Which tables a resource's runs write, their keys, and who requests them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from messagestore_core.contract.run_report import ReplayOutcome

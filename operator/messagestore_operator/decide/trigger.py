@@ -1,7 +1,5 @@
 """When the next run is due: by the trigger, by requests, and by how the last run ended."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -5,8 +5,6 @@ would write it again. They also can't be compared with a list, after a broken wa
 don't show which resources a change affects.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """The address of the API server and the operator's credentials: a pod's service account, or a kubeconfig."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ raises the count of the first. As with Kubernetes' own recorder, each object has
 one in five minutes. Events beyond it are counted by the next one with the same text.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import time

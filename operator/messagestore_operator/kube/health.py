@@ -7,8 +7,6 @@ everything first.
 Kopf serves probes only while it watches, but a replica that waits for the lead needs them, too.
 """
 
-from __future__ import annotations
-
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable

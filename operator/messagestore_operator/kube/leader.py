@@ -5,8 +5,6 @@ its whole duration. A leader that can't renew for ``renew_deadline``, which is s
 requests hang.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -1,7 +1,5 @@
 """API objects as plain JSON, safe ways to read their parts, and their kinds with the paths of the API."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The work queue: it has each key once, and gives it to only one worker at a time."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import time

@@ -1,7 +1,5 @@
 """A token bucket, which limits the requests per second to the API server."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Serves /metrics, so that neither many scrapes nor strangers hold up the operator's work."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import socket

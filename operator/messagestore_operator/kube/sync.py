@@ -1,7 +1,5 @@
 """Lists all objects, at the start and then periodically, as a watch may have missed changes; watches metadata."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence

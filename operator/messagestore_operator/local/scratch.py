@@ -1,7 +1,5 @@
 """Copies of stores, on which a run may do all that it does, while the stores and the sources stay as they are."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

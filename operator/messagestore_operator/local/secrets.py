@@ -4,8 +4,6 @@ Environment variables are set before Spark starts, because a JVM doesn't see lat
 temporary files while the run lasts.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -3,8 +3,6 @@
 Problems between resources are missing references, two stores in one folder, and folders that overlap.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import sys

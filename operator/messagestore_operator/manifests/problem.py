@@ -1,7 +1,5 @@
 """A problem of a manifest: its place, and plain messages for pydantic's errors."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ is true, and ``0100`` is 64. A manifest must mean the same in a local run and in
 otherwise is refused.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

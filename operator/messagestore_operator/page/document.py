@@ -1,7 +1,5 @@
 """The page as HTML; all texts are escaped, and what a reader can't see is written out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What policies would remove in the next days, as far as it is known without a run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Reads what a page says of a store."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 

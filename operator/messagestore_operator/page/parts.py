@@ -1,7 +1,5 @@
 """The parts of a page: sections of pictures, each with the table of what it shows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

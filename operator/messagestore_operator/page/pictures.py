@@ -3,8 +3,6 @@
 Texts of others are never read as formulas, and reach the SVG escaped.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import warnings

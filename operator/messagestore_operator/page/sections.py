@@ -1,7 +1,5 @@
 """What a page says of messages, sizes, batches, dead letters and the audit. Pure: figures in, sections out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Numbers, sizes and times as people read them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 UNKNOWN = "?"

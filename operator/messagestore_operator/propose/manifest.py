@@ -1,7 +1,5 @@
 """The manifest of a stream that reads a folder, with the reasons of each choice in comments."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from io import StringIO

@@ -1,7 +1,5 @@
 """Where the fields of a message are in sampled records, judged by the names and values that they have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """Paths of the values in sampled records."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """How sampled records would be stored."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A sample of the files below a folder: the last ones by name, which are mostly the newest, and of each its start."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """What the files of a sample have: lines or documents, and where in these the records are."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

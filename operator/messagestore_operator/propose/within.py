@@ -1,7 +1,5 @@
 """Records within records: in sampled records, the strings that hold the JSON objects that are meant."""
 
-from __future__ import annotations
-
 import binascii
 import json
 from base64 import b64decode

@@ -4,8 +4,6 @@ Ready is True if the spec is fulfilled. Reconciling is present while the operato
 a change by somebody can help; otherwise neither is present.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime

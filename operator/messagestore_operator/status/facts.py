@@ -1,7 +1,5 @@
 """The input of a status, besides the resource and the clock."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime

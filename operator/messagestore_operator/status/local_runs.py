@@ -1,7 +1,5 @@
 """The status of resources after a local run: the outcome of one run each, with no current and no next run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 

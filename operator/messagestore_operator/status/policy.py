@@ -1,7 +1,5 @@
 """The status of a RetentionPolicy: its figures, then its phase and conditions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The part of the status for people and tools, for a replay with a trigger: phase, conditions and next run."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import datetime
 

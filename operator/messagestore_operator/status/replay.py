@@ -1,7 +1,5 @@
 """The status of a ReplayJob: its figures, then its phase and conditions, including those of a batch Job."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

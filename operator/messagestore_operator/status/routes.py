@@ -1,7 +1,5 @@
 """Several destinations of a subscription: how far each is, why it failed, and what that means for the resource."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 

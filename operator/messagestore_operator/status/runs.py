@@ -1,7 +1,5 @@
 """Ended runs in a status, and how they ended."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal

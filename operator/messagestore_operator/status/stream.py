@@ -1,7 +1,5 @@
 """The status of a MessageStream: its figures, then its phase, conditions and next run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Times, numbers and lists in words for people."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar

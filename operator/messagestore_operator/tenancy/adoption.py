@@ -1,7 +1,5 @@
 """Tables that change their owner: within a namespace it decides alone, two namespaces must agree."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Checks a resource against the limits of tenancy."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Servers that a resource may not name because they trust all processes on the pod's node."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from ipaddress import AddressValueError, IPv4Address, IPv6Address

@@ -1,7 +1,5 @@
 """Starts the process that checks predicates, asks it, and kills it when it is stuck."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

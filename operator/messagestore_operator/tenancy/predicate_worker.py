@@ -3,8 +3,6 @@
 A request has the predicates of one resource. The answer is the index of the first that is refused and why, or null.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import sys

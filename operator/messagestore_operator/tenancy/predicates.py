@@ -4,8 +4,6 @@ The limit is of CPU time, so that a busy machine refuses nothing that an idle on
 in a cluster (``predicate_worker``) loads this module, so it imports the parser and little else.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

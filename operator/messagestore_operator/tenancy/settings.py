@@ -1,7 +1,5 @@
 """The limits for tenants, a group of the operator's settings."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import AfterValidator, Field

@@ -1,7 +1,5 @@
 """The largest runs that a resource may ask for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The folders that a namespace may name, and the credentials that it must use for them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated
 from urllib.parse import unquote

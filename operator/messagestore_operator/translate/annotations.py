@@ -1,7 +1,5 @@
 """Annotations with which people request actions that are done once, and so are not in the spec."""
 
-from __future__ import annotations
-
 import json
 import re
 

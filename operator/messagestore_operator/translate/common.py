@@ -1,7 +1,5 @@
 """Parts of the run document that all kinds of runs share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Literal, TypeVar, cast
 

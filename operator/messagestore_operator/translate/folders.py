@@ -4,8 +4,6 @@ Folders of all resources have one of five roles. Two folders overlap if they are
 roles don't go together, and why, is said here alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import combinations

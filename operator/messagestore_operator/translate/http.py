@@ -1,7 +1,5 @@
 """How a run connects to an HTTP endpoint: a part of its document, and the Secrets of its pods."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

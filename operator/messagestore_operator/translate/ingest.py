@@ -1,7 +1,5 @@
 """A MessageStream's ingest run."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from messagestore_core.contract import records as record_contract

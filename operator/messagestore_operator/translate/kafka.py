@@ -4,8 +4,6 @@ As with object storage, the document names environment variables and files, neve
 put together here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from messagestore_core.contract import records as record_contract

@@ -1,7 +1,5 @@
 """Names that must stay the same, and so are computed from what they name."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

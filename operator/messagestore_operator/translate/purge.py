@@ -1,7 +1,5 @@
 """A RetentionPolicy's purge of one stream."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from messagestore_core.contract import run_document as contract

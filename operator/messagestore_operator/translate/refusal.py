@@ -1,7 +1,5 @@
 """The fields of a resource that are refused, and why."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

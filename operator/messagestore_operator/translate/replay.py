@@ -1,7 +1,5 @@
 """A ReplayJob's run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal

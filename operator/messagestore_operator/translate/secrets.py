@@ -4,8 +4,6 @@ A document names variables, never values. A key's variable is named after its Se
 runs can have them all from its start: a JVM doesn't see later ones.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass

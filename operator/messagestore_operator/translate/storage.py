@@ -5,8 +5,6 @@ The document names environment variables and files, never values. The creator of
 ``StorageAccess.certificates``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar

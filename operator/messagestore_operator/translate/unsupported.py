@@ -1,7 +1,5 @@
 """Valid fields that this release doesn't support: they are refused, never ignored."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from messagestore_core.paths import steps
