@@ -3,14 +3,18 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DatetimeConverter, TimestampType
 
+from messagestore_jobs.index import store_index
 from messagestore_jobs.session import local_session
 from support import kafkabroker, keys
+from support.indexes import OFTEN
+from support.local_runs import LocalRuns
 from support.objectstore import ENVIRONMENT, ObjectStore, running_object_store
 
 # A test ends before a JVM's second compiler pays off: with only the first it takes half the time. A JVM with one
@@ -53,6 +57,25 @@ def compiled(spark: SparkSession) -> Iterator[None]:
     yield
     for name in COMPILED:
         spark.conf.set(name, SETTINGS[name])
+
+
+@pytest.fixture
+def local_run(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> LocalRuns:
+    """Local runs on the shared session."""
+    return LocalRuns(tmp_path / "manifests", spark, monkeypatch)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Iterator[Path]:
+    """A fresh folder for each example."""
+    return (tmp_path / str(n) for n in range(1_000_000))
+
+
+@pytest.fixture
+def index_merged_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an index write, and merge, sorted runs after few ids."""
+    for name, value in OFTEN.items():
+        monkeypatch.setattr(store_index, name, value)
 
 
 @pytest.fixture(scope="session", autouse=True)

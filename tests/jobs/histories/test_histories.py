@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from messagestore_core.store.schemas import TABLES
-from messagestore_jobs.index import store_index
 from messagestore_jobs.replay import chunks
 from support.histories.steps import (
     Damaged,
@@ -32,8 +31,9 @@ from support.histories.steps import (
     Told,
 )
 from support.histories.world import World
-from support.indexes import OFTEN
 from support.long import few
+
+pytestmark = pytest.mark.usefixtures("index_merged_often")
 
 HISTORIES = int(os.environ.get("MESSAGESTORE_HISTORIES", "1"))
 """How many random histories (`make test-histories`)."""
@@ -298,12 +298,6 @@ KNOWN = {
     "redriven": REDRIVEN, "made again": MADE_AGAIN,
 }  # fmt: skip
 EIGHT_HOURS = timedelta(hours=8)
-
-
-@pytest.fixture(autouse=True)
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in OFTEN.items():
-        monkeypatch.setattr(store_index, name, value)
 
 
 @pytest.fixture(autouse=True)

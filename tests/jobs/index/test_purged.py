@@ -20,12 +20,14 @@ from messagestore_core.store.layout import INDEX
 from messagestore_core.store.objects import local_path
 from messagestore_core.store.schemas import PURGED_IDS, REMEMBERED
 from messagestore_core.store.tombstones import forget_purged
-from messagestore_jobs.index import changes, read, store_index
+from messagestore_jobs.index import changes, read
 from messagestore_jobs.index.keys import HASH_BYTES, Hasher
 from messagestore_jobs.index.store_index import StoreIndex
 from support.external_writes import observing
-from support.indexes import OFTEN, day
+from support.indexes import day
 from support.stores import add_rows, make_store
+
+pytestmark = pytest.mark.usefixtures("index_merged_often")
 
 NO_SPARK = cast(SparkSession, None)
 KEY = b"key of the tombstones"
@@ -45,12 +47,6 @@ steps = st.lists(
     min_size=4,
     max_size=12,
 )
-
-
-@pytest.fixture(autouse=True)
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in OFTEN.items():
-        monkeypatch.setattr(store_index, name, value)
 
 
 def made(folder: Path) -> HeldStore:

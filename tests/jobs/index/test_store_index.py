@@ -20,8 +20,10 @@ from messagestore_core.store.objects import local_path
 from messagestore_jobs.index import changes, read, store_index
 from messagestore_jobs.index.read import Leaving
 from support.external_writes import observing
-from support.indexes import OFTEN, SECOND, Ingested, append, day, newest, next_position, remove
+from support.indexes import SECOND, Ingested, append, day, newest, next_position, remove
 from support.stores import make_store
+
+pytestmark = pytest.mark.usefixtures("index_merged_often")
 
 NO_SPARK = cast(SparkSession, None)
 """Few rows are read without Spark."""
@@ -45,12 +47,6 @@ steps = st.lists(
     min_size=3,
     max_size=10,
 )
-
-
-@pytest.fixture(autouse=True)
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in OFTEN.items():
-        monkeypatch.setattr(store_index, name, value)
 
 
 @pytest.fixture(scope="module")

@@ -22,11 +22,11 @@ from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
-from messagestore_jobs.index import store_index
 from messagestore_jobs.purge.job import run_purge
-from support.indexes import OFTEN
 from support.ingests import START, Row, Stream, lines, received, record
 from support.long import few
+
+pytestmark = pytest.mark.usefixtures("index_merged_often")
 
 HOUR = timedelta(hours=1)
 STREAMS = ("a-1", "a-2", "b")
@@ -208,18 +208,6 @@ _KEPT = ("message_id", "stream_name", "position", "global_position", "inserted_a
 
 def without_run(rows: list[Row]) -> list[Row]:
     return [{name: value for name, value in row.items() if name != "run"} for row in rows]
-
-
-@pytest.fixture(autouse=True)
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in OFTEN.items():
-        monkeypatch.setattr(store_index, name, value)
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Iterator[Path]:
-    """A fresh folder for each example."""
-    return (tmp_path / str(n) for n in range(1_000_000))
 
 
 sent = st.builds(

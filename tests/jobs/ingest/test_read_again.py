@@ -1,29 +1,17 @@
 """Files that are read again: known records are duplicates, and dead letters that don't come again are closed."""
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from messagestore_core.contract.run_report import IngestCounts
-from support.ingests import START, Stream, adds_up, lines, record
+from support.ingests import START, Stream, lines, record
 from support.long import few
 from support.purges import break_off
 
 BAD = b'{"messageId":}'
 TWO = record("c") + record("d")
-
-
-@pytest.fixture
-def stream(spark: SparkSession, tmp_path: Path) -> Iterator[Stream]:
-    stream = Stream(spark, tmp_path)
-    yield stream
-    totals = stream.run().totals
-    assert adds_up(totals)
-    assert (totals.stored, totals.dead_lettered) == (len(stream.messages()), len(stream.dead_letters()))
 
 
 def anew(number: int, **settings: Any) -> dict[str, Any]:

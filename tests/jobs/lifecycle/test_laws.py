@@ -167,12 +167,6 @@ def check(stream: Updated, model: Model, report: Any) -> None:
         assert sum(acts.values()) == model.acts[action.upper()]
 
 
-@pytest.fixture
-def folders(tmp_path: Path) -> Iterator[Path]:
-    """A fresh folder for each example."""
-    return (tmp_path / str(n) for n in range(1_000_000))
-
-
 told = st.builds(
     Told,
     st.integers(0, 5),

@@ -45,16 +45,16 @@ from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import HISTORY, TABLES
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.driver.folders import granted_tables
-from messagestore_jobs.index import store_index
 from messagestore_jobs.replay import freeze
 from messagestore_jobs.session import using
 from support.external_writes import observing, patterns_in_code
-from support.indexes import OFTEN
 from support.ingests import OWNER, RESOURCE, START, lines, record, write_file
 from support.lifecycles import update
 from support.lost_answers import losing
 from support.objectstore import ObjectStore
 from support.replays import Crash, Suspending
+
+pytestmark = pytest.mark.usefixtures("index_merged_often")
 
 HOUR = timedelta(hours=1)
 HALF_A_YEAR = 183 * 24
@@ -358,12 +358,6 @@ def test_each_run_that_goes_on_where_another_was_cut_off_ends_as_if_no_answer_ha
     spark: SparkSession, object_store: ObjectStore, tmp_path: Path
 ) -> None:
     assert lived(spark, object_store, tmp_path, is_cut_off) >= OF_WHAT_WAS_CUT_OFF
-
-
-@pytest.fixture(autouse=True)
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in OFTEN.items():
-        monkeypatch.setattr(store_index, name, value)
 
 
 def lived(spark: SparkSession, object_store: ObjectStore, folder: Path, story: Story) -> set[str]:
