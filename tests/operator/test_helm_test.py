@@ -120,7 +120,7 @@ def test_what_a_failed_test_left_is_removed_and_a_stream_a_purge_and_a_replay_ar
         ("delete", f"{test}/{folder}") for test in ("one", "two") for folder in ("store", "copy")
     ]
     assert [kind for kind, folder in runs if folder.startswith("two/") and kind != "delete"] == [
-        *("ingest", "ingest", "purge", "replay")
+        *("ingest", "purge", "replay")
     ]
 
 
