@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from pydantic.alias_generators import to_camel
 from messagestore.conditions import narrowed, quoted
 from messagestore.documents import dead_letter_document, message_document
 from messagestore.errors import ArgumentError, BrokenMessageError, MessageStoreError
+from messagestore.figures import Asked, figures
 from messagestore.message import Message
 from messagestore.native import native_record, rfc3339
 from messagestore.reader import Reader
@@ -64,16 +65,20 @@ class Question(ContractModel):
     Attributes:
         seal_keys: the environment variables with the keys of seals.
         policy: the policy whose preview is asked for.
+        policies: those of which figures say what they would remove.
+        as_of: the time of figures.
         payloads: whether the answer has payloads, and results.
         native: whether messages are Native records; else documents whose payloads are text.
     """
 
-    ask: Literal["messages", "message", "history", "verify", "deadLetters", "preview"]
+    ask: Literal["messages", "message", "history", "verify", "deadLetters", "preview", "figures"]
     uri: str
     storage: tuple[StorageEntry, ...] = ()
     seal_keys: tuple[str, ...] = ()
     message_id: str = ""
     policy: str = ""
+    policies: tuple[Asked, ...] = ()
+    as_of: datetime | None = None
     wanted: Wanted = Wanted()
     payloads: bool = False
     native: bool = False
@@ -99,6 +104,7 @@ def answer(question: Question) -> Iterator[Line]:
             "history": _history,
             "deadLetters": _dead_letters,
             "preview": _preview,
+            "figures": _figures,
         }
         for line in ask[question.ask](reader, question):
             yield from _told(broken)
@@ -163,6 +169,12 @@ def _preview(reader: Reader, question: Question) -> Iterator[Line]:
         count, last = count + 1, one.global_position
         yield "taken", _document(one)
     yield "end", {"next": last + 1} if count == wanted.limit else {}
+
+
+def _figures(reader: Reader, question: Question) -> Iterator[Line]:
+    found = figures(reader, question.policies, question.as_of or datetime.now(UTC), payloads=question.payloads)
+    yield "figures", found.model_dump_json().encode()
+    yield "end", {}
 
 
 def _missing(reader: Reader, question: Question) -> Line:

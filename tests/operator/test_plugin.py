@@ -322,6 +322,7 @@ READ = (
     ("history", "orders", "o-1"),
     ("verify", "orders"),
     ("preview", "ninety-days", "--list"),
+    ("page", "orders"),
 )
 
 

@@ -54,20 +54,29 @@ def page(
     with reporting():
         from importlib.metadata import version
 
+        from messagestore.figures import figures
         from messagestore_operator.page.document import html
+        from messagestore_operator.page.forecast import applied
         from messagestore_operator.page.gather import store_page
 
         pages = []
         for store in stores:
             with opened(store) as reader:
-                pages.append(store_page(store, reader, resources, now, payloads=payloads))
+                told = applied(resources, reader.owner)
+                found = figures(reader, [one.asked for one in told], now, payloads=payloads)
+                pages.append(store_page(store, found, told, now, payloads=payloads))
         text = html(pages, now, version("message-store-operator"))
+    write_page(output, text)
+
+
+def write_page(file: Path, text: str) -> None:
+    """Write a page, and print its path."""
     try:
-        output.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
     except OSError as error:
-        echo(f"error: {output} can't be written: {error.strerror}", err=True)
+        echo(f"error: {file} can't be written: {error.strerror}", err=True)
         raise typer.Exit(FAILED) from None
-    echo(str(output.absolute()))
+    echo(str(file.absolute()))
 
 
 def _resources(paths: list[str]) -> Sequence[Resource]:

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from messagestore.figures import DAYS, Asked
 from messagestore.leaving import Leaving
-from messagestore_core.contract.run_document import Hold, Rule
+from messagestore_core.contract.run_document import Rule
 from messagestore_operator.api import MessageStream, Resource, RetentionPolicy
 from messagestore_operator.page import pictures, words
 from messagestore_operator.page.parts import Picture, Section, Table
 from messagestore_operator.translate.common import as_document, holds_of
-
-DAYS = 30
 
 
 @dataclass(frozen=True)
@@ -22,14 +21,10 @@ class Applied:
     stream: MessageStream | None
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
-        """Its rules, as a run gets them."""
-        return tuple(as_document(Rule, rule) for rule in self.policy.spec.rules)
-
-    @property
-    def holds(self) -> tuple[Hold, ...]:
-        """The stream's holds."""
-        return holds_of(self.stream) if self.stream else ()
+    def asked(self) -> Asked:
+        """Its rules and the stream's holds, as a run gets them."""
+        rules = tuple(as_document(Rule, rule) for rule in self.policy.spec.rules)
+        return Asked(rules=rules, holds=holds_of(self.stream) if self.stream else ())
 
 
 def applied(resources: Sequence[Resource], owner: tuple[str, str] | None) -> list[Applied]:

@@ -1,52 +1,40 @@
-"""Reads what a page says of a store."""
+"""What a page says of a store, from its figures."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 
-from messagestore.reader import DeadLetter, Overview, Reader
-from messagestore_operator.api import Resource
+from messagestore.figures import Figures
+from messagestore.reader import Overview
 from messagestore_operator.page import forecast, sections, words
+from messagestore_operator.page.forecast import Applied
 from messagestore_operator.page.parts import StorePage
-
-_SAMPLES = 3
-"""How many dead letters of each reason are shown."""
-_AUDIT = 500
-"""How many rows of the audit are read, the newest."""
 
 
 def store_page(
-    uri: str, reader: Reader, resources: Sequence[Resource], as_of: datetime, *, payloads: bool
+    uri: str, figures: Figures, policies: Sequence[Applied], as_of: datetime, *, payloads: bool
 ) -> StorePage:
-    """All about one store; a few narrow columns are read of all messages.
+    """All about one store.
 
     Args:
-        resources: policies, and streams for their labels and holds.
+        policies: those whose ``leaving`` the figures have, in order.
         as_of: when the days of the policies begin.
         payloads: whether the page has the records of dead letters.
     """
-    overview = reader.overview()
-    owner = reader.owner
-    policies = forecast.applied(resources, owner)
-    told = [(one, reader.leaving(one.rules, one.holds, as_of, forecast.DAYS)) for one in policies]
+    overview = figures.overview
     return StorePage(
         uri,
-        _facts(overview, owner),
+        _facts(overview, figures.owner),
         [
             sections.messages(overview),
             sections.sizes(overview),
             sections.batches(overview),
-            sections.dead_letters(
-                overview.reasons, list(_samples(reader, overview, payloads=payloads)), payloads=payloads
-            ),
-            forecast.forecast(told, as_of),
-            sections.time_line(list(reader.audit(sections.ACTIONS, batch_size=_AUDIT))),
+            sections.dead_letters(overview.reasons, figures.samples, payloads=payloads),
+            forecast.forecast(list(zip(policies, figures.leaving, strict=True)), as_of),
+            sections.time_line(figures.audit),
         ],
     )
-
-
-def _samples(reader: Reader, overview: Overview, *, payloads: bool) -> list[DeadLetter]:
-    open_ = [one.reason for one in overview.reasons if one.open]
-    return [sample for reason in open_ for sample in reader.dead_letters([reason], False, _SAMPLES, raw=payloads)]
 
 
 def _facts(overview: Overview, owner: tuple[str, str] | None) -> dict[str, str]:

@@ -7,14 +7,13 @@ from markupsafe import Markup
 
 from messagestore.audit import AuditRow
 from messagestore.dead_letters import DeadLetter
+from messagestore.figures import ACTIONS
 from messagestore.overview import Batch, Overview, Part, Reason
 from messagestore_core.text import clipped
 from messagestore_operator.page import pictures, words
 from messagestore_operator.page.parts import Picture, Section, Table
 
 OTHERS = "all others"
-ACTIONS = ("Purge", "Scrub", "Erase", "Replay", "Redrive")
-"""What the time line shows of the audit."""
 _DAYS = 120
 """More days than these are counted by month."""
 _NAMES = 15

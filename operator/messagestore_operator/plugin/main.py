@@ -8,6 +8,7 @@ from messagestore_operator.cli.options import options
 from messagestore_operator.plugin import replay
 from messagestore_operator.plugin.act import redrive, resume, suspend, trigger
 from messagestore_operator.plugin.dead_letters import dead_letters
+from messagestore_operator.plugin.page import page
 from messagestore_operator.plugin.read import history, message, messages, verify
 from messagestore_operator.plugin.removal import approve, delete
 from messagestore_operator.plugin.report import report
@@ -42,5 +43,6 @@ app.command()(messages)
 app.command()(message)
 app.command()(history)
 app.command()(verify)
+app.command()(page)
 app.command()(report)
 app.callback()(options)

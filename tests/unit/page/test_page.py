@@ -163,8 +163,8 @@ def test_a_policy_that_scrubs_removes_nothing() -> None:
 def test_a_policy_asks_for_what_its_runs_are_asked_for() -> None:
     (one,) = applied([policy(), stream()], ("shop", "orders"))
 
-    assert [(rule.name, rule.max_age) for rule in one.rules] == [("r", 9 * DAY)]
-    assert [(hold.name, hold.match.categories) for hold in one.holds] == [("h", ("order",))]
+    assert [(rule.name, rule.max_age) for rule in one.asked.rules] == [("r", 9 * DAY)]
+    assert [(hold.name, hold.match.categories) for hold in one.asked.holds] == [("h", ("order",))]
 
 
 @pytest.mark.parametrize(

@@ -337,6 +337,30 @@ def test_what_a_purge_would_take_is_listed_a_page_at_a_time(cluster: Cluster, mo
     assert "With spec.approval Required and spec.mode Enforce" in cluster.run("preview", "ninety-days", "--list").stderr
 
 
+@pytest.mark.parametrize("payloads", [False, True])
+def test_a_page_is_drawn_from_what_the_pod_has_read(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, payloads: bool
+) -> None:
+    spec = {"streamRefs": [{"name": "orders"}], "trigger": {"manual": {}}, "rules": [{"name": "old", "maxAge": "P2D"}]}
+    about = {"apiVersion": "messagestore.dev/v1alpha1", "kind": "RetentionPolicy"}
+    policy = {**about, "metadata": {"name": "two-days", "namespace": "payments"}, "spec": spec}
+    source = {"source": {"files": {"uri": "s3a://landing/orders"}}, "trigger": {"manual": {}}}
+    monkeypatch.setattr(Kubectl, "get", lambda _, plural, __: RUNNING if plural == "pods" else stream(**source))
+    items = Kubectl.items
+    monkeypatch.setattr(
+        Kubectl, "items", lambda self, plural, *given: [policy] if "policies" in plural else items(self, plural, *given)
+    )
+    file = tmp_path / "page.html"
+    given = ("page", "orders", "--file", str(file), *(["--payloads"] if payloads else []))
+    assert cluster.said(*given) == f"{file}\n"
+    page = file.read_text()
+    assert '<h2 id="store-1">s3a://lake/orders</h2>' in page
+    assert "All 3 messages." in page
+    assert "Policy two-days" in page
+    assert "3 messages with" in page
+    assert ("torn" in page) == payloads
+
+
 def test_a_broken_message_is_told_and_not_shown(cluster: Cluster) -> None:
     broken = message(4, payload_sha256="0" * 64)
     cluster.uri = make_store(Path(cluster.uri.removeprefix("file://")).parent / "broken", [broken]).uri

@@ -1,0 +1,61 @@
+"""``kubectl messagestore page``: a page about a store in the cluster, as one HTML file."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from messagestore_operator.cli.page import write_page
+from messagestore_operator.cli.store import reporting
+from messagestore_operator.kube.objects import at, name_of, namespace_of
+from messagestore_operator.plugin.arguments import StreamName
+from messagestore_operator.plugin.find import POLICY, STREAM, find, plural_of
+from messagestore_operator.plugin.kubectl import Kubectl
+from messagestore_operator.plugin.options import reaching
+from messagestore_operator.plugin.reading import PodOptions, asked, by_pod
+
+
+@reaching
+@by_pod
+def page(
+    kubectl: Kubectl,
+    pod: PodOptions,
+    stream: StreamName,
+    file: Annotated[
+        Path, typer.Option("--file", "-f", metavar="FILE", help="The file to write; it may be there.")
+    ] = Path("store.html"),
+    payloads: Annotated[
+        bool, typer.Option("--payloads", help="Show the records of the dead letters that are samples.")
+    ] = False,
+) -> None:
+    """Write a page about a stream's store, as `messagestore page` does: one HTML file, which loads nothing.
+
+    Its figures are read as `messages` reads, and drawn here, which takes the extras library and page. It shows what the
+    policies of the namespace would remove in the next 30 days.
+    """
+    with reporting():
+        from messagestore.figures import Figures
+        from messagestore_operator.api.kinds import parse_stored
+        from messagestore_operator.page.document import html
+        from messagestore_operator.page.forecast import applied
+        from messagestore_operator.page.gather import store_page
+
+    now = datetime.now(UTC)
+    document = find(kubectl, STREAM, stream)
+    resources = [parse_stored(one) for one in (document, *kubectl.items(plural_of(POLICY)))]
+    policies = applied(resources, (namespace_of(document), name_of(document)))
+    question = {
+        "ask": "figures",
+        "policies": [one.asked.model_dump(mode="json", by_alias=True) for one in policies],
+        "asOf": now.isoformat(),
+        "payloads": payloads,
+    }
+    with asked(kubectl, pod, stream, question) as lines:
+        (found,) = [Figures.model_validate_json(text) for word, text in lines if word == "figures"]
+    uri = str(at(document, "spec", "table", "uri"))
+    shown = store_page(uri, found, policies, now, payloads=payloads)
+    write_page(file, html([shown], now, version("message-store-operator")))
