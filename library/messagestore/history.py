@@ -1,7 +1,5 @@
 """Read what has changed in the lifecycle of a message, and when."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

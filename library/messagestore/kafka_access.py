@@ -1,7 +1,5 @@
 """How a topic's brokers are reached, and what to do when they refuse."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

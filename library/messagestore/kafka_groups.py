@@ -1,7 +1,5 @@
 """Committed offsets of a consumer group. Needs extra "kafka"."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

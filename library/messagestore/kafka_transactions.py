@@ -1,7 +1,5 @@
 """Transactions of a Kafka producer. Needs extra "kafka"; imported when a sink is made."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress

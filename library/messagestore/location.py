@@ -1,7 +1,5 @@
 """The location of a store or landing folder, and how it is reached."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

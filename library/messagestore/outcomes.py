@@ -1,7 +1,5 @@
 """What became of a message, by its id."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta

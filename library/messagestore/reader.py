@@ -6,8 +6,6 @@
 ...         handle(message)
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Where consumer groups go on in topics that were put back from a store."""
 
-from __future__ import annotations
-
 import os
 import re
 from contextlib import closing

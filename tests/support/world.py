@@ -1,7 +1,5 @@
 """A cluster in memory: resources, runs, leases and a clock; decisions are executed in it, wholly or in part."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta

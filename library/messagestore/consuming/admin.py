@@ -1,7 +1,5 @@
 """Look at the consumers of a store, move their cursors, and remove their state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

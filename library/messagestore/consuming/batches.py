@@ -1,7 +1,5 @@
 """Messages that are handled in a transaction of the caller's database, which also moves their cursors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4

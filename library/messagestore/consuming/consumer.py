@@ -1,7 +1,5 @@
 """Handle the messages of a store as they come, each stream in order, shared among the consumers of one name."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Where consumers keep their cursors and leases: small documents that are swapped by condition."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The messages of a consumer's slots, one after the other, and how far each slot has come."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Streams that are held because one of their messages could not be handled."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass

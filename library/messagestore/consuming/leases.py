@@ -4,8 +4,6 @@ What decides who goes on is the conditional write of a slot: an owner whose leas
 is refused at its next write. Leases only tell when a slot may be taken.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from uuid import uuid4

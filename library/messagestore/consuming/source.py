@@ -1,7 +1,5 @@
 """What consumers read of a store: messages behind cursors, its head, its tombstones, and whether there is more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """The state of the consumers of one name, as documents: what they agree on, their slots, and who is there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple, TypeVar

@@ -1,7 +1,5 @@
 """What a consumer does between two messages: it keeps its leases, moves cursors, and takes the next message."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 

@@ -1,7 +1,5 @@
 """The entry points: the command, and what kubectl asks to complete it."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

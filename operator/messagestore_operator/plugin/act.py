@@ -1,7 +1,5 @@
 """``kubectl messagestore trigger``, ``suspend``, ``resume`` and ``redrive``, and how a change is told."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Annotated
 

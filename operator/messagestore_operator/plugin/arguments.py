@@ -1,7 +1,5 @@
 """Arguments that name kinds and resources, with what a shell may complete them to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated
 

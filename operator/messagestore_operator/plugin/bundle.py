@@ -4,8 +4,6 @@ Of each kind only what is known to be harmless is taken: no Secrets, no environm
 documents. What has a secret's name is left out besides, in objects and in logs.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``kubectl messagestore dead-letters``: what was set aside, by reason and source."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any
 

@@ -3,8 +3,6 @@
 The documents may be of another release, or have no status yet.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

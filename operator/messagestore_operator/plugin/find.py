@@ -1,7 +1,5 @@
 """Kinds and resources by the names that people give, and what they may have meant."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 

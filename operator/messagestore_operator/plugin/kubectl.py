@@ -1,7 +1,5 @@
 """Requests to the API server by kubectl itself, which knows contexts, proxies and every way to log in."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

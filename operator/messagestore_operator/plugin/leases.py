@@ -1,7 +1,5 @@
 """Which tables a resource's runs hold, and which they wait for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

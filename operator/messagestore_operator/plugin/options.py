@@ -1,7 +1,5 @@
 """The options of all commands, how their errors are told, and the question before what can't be undone."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import sys

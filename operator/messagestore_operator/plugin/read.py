@@ -1,7 +1,5 @@
 """``kubectl messagestore messages``, ``message``, ``history`` and ``verify``: what a store in the cluster holds."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Annotated, Any

@@ -3,8 +3,6 @@
 It only waits; the reader is started in it by exec, so that nothing that it reads is ever in the pod's log.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field

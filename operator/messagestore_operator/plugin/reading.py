@@ -1,7 +1,5 @@
 """Asks a store in the cluster: makes a pod with the stream's own credentials, reads by exec, and deletes the pod."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import json

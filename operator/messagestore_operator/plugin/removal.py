@@ -1,7 +1,5 @@
 """``kubectl messagestore approve`` and ``delete``: messages leave once somebody has approved a preview."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """``kubectl messagestore replay``: pause, slow, reset or cancel a replay."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """``kubectl messagestore report``: what somebody needs who helps, in one file, without Secrets and payloads."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """``kubectl messagestore preview`` and ``holds``: what policies would remove, and what keeps messages."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime

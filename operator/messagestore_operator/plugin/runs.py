@@ -1,7 +1,5 @@
 """``kubectl messagestore runs``, ``logs`` and ``cost``: what has run, what it said, and what it used."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Annotated, Any
 

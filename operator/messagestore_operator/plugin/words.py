@@ -1,7 +1,5 @@
 """A resource's figures and runs in words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import datetime
