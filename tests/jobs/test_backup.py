@@ -30,7 +30,7 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
 def restore(stream: Stream, name: str = "store") -> None:
     shutil.rmtree(stream.folder / name, ignore_errors=True)
     shutil.copytree(stream.folder / "backup", stream.folder / name)
-    stream.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    stream.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 def test_what_came_since_the_backup_is_read_again_once(stream: Stream) -> None:

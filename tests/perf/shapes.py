@@ -136,7 +136,7 @@ def _ingested(spark: SparkSession, work: Path, name: str, records: int) -> tuple
 
 def _cpu(spark: SparkSession) -> float:
     """CPU seconds of this process and of its JVM, so far."""
-    jvm = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    jvm = spark._jvm.java.lang.ProcessHandle.current().pid()
     fields = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in (os.getpid(), jvm))
     return sum(int(one[11]) + int(one[12]) for one in fields) / _TICKS
 

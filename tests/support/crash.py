@@ -173,7 +173,7 @@ def _leave(awaited: str) -> int:
             os.kill(os.getpid(), signal.SIGTERM)
             assert heard.wait(_PATIENCE_SECONDS)
 
-    RunControl.stop = told  # type: ignore[method-assign]
+    RunControl.stop = told
     session.cluster_session = lambda **_: borrowed_session()
     fence.observe(observer)
     return driver.main()

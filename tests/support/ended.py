@@ -49,7 +49,7 @@ def small_run(document: RunDocument, storage: Storage, number: int) -> None:
         assert not open_erased(store).any()
         assert next_global_position(store) == number + 1
         assert not read_hidden_heads(store).by_key
-        file = SourceFile(f"{task.source.uri}/{number}.jsonl", 2, now(document))  # type: ignore[union-attr]
+        file = SourceFile(f"{task.source.uri}/{number}.jsonl", 2, now(document))
         batch = Batch(read.next_number(), now(document), (Range(file, 0, 2),))
         assert not read.read_before(batch)
         read.write_down(batch)

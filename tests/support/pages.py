@@ -32,18 +32,18 @@ HOSTILE = [
 
 def part(day: int = 0, category: str = "order", messages: int = 1, **given: object) -> Part:
     values = {"type": "created", "status": "RECEIVED", "payload_bytes": 10 * messages} | given
-    return Part(day=date(2026, 4, 1) + day * DAY, category=category, messages=messages, **values)  # type: ignore[arg-type]
+    return Part(day=date(2026, 4, 1) + day * DAY, category=category, messages=messages, **values)
 
 
 def overview(**given: object) -> Overview:
     values = {"parts": (part(),), "reasons": (), "batches": ()} | given
-    return Overview(version=1, committed_at=AT, file_bytes=2048, totals=IngestCounts(), **values)  # type: ignore[arg-type]
+    return Overview(version=1, committed_at=AT, file_bytes=2048, totals=IngestCounts(), **values)
 
 
 def batch(number: int, **given: object) -> Batch:
     values: dict[str, object] = {"arrived_at": AT, "at": AT + DAY / 1440, "committed_at": AT + number * DAY / 1440}
     counts = IngestCounts(received=3, stored=2, dead_lettered=1)
-    return Batch(source_id="s", number=number, counts=counts, **{"unread": None} | values | given)  # type: ignore[arg-type]
+    return Batch(source_id="s", number=number, counts=counts, **{"unread": None} | values | given)
 
 
 def policy(**spec: object) -> Resource:

@@ -21,11 +21,11 @@ class _Kind(type):
 def _shifted(seconds: float) -> type:
     class Shifted(datetime, metaclass=_Kind):
         @classmethod
-        def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        def now(cls, tz: tzinfo | None = None) -> datetime:
             return datetime.now(tz) + timedelta(seconds=seconds)
 
         @classmethod
-        def fromisoformat(cls, text: str) -> datetime:  # type: ignore[override]
+        def fromisoformat(cls, text: str) -> datetime:
             return datetime.fromisoformat(text)
 
     return Shifted
@@ -38,5 +38,5 @@ if __name__ == "__main__":
     wrong = _shifted(float(sys.argv.pop(1)))
     for name, module in list(sys.modules.items()):
         if name.startswith("messagestore_operator.") and getattr(module, "datetime", None) is datetime:
-            module.datetime = wrong  # type: ignore[attr-defined]
+            module.datetime = wrong
     main()

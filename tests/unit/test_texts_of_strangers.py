@@ -73,7 +73,7 @@ UNITS |= {f"{name.upper()}i": 1024 ** (power + 1) for power, name in enumerate("
 def test_a_quantity_is_its_number_times_its_unit(text: str) -> None:
     found = taken(Quantity, text)
     if found is not None:
-        number, unit = re.fullmatch(r"([0-9.]+)([A-Za-z]*)", text, re.ASCII).groups()  # type: ignore[union-attr]
+        number, unit = re.fullmatch(r"([0-9.]+)([A-Za-z]*)", text, re.ASCII).groups()
         assert found.bytes == int(Decimal(number) * UNITS[unit]) > 0
 
 

@@ -226,7 +226,7 @@ def test_a_store_that_is_being_written_is_left_to_a_run_that_waits(stream: Strea
         assert looked(document) is None
     # The lock that a killed run's JVM still holds.
     path = Path(f"{stream.folder}/store.messagestore-lock")
-    channel = stream.spark._jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()  # type: ignore[union-attr]
+    channel = stream.spark._jvm.java.io.RandomAccessFile(str(path), "rw").getChannel()
     held = channel.lock()
     assert looked(document) is None
     held.release()

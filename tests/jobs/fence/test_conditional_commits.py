@@ -47,15 +47,13 @@ class Lake:
     def log_store(self) -> Any:
         jvm = self.spark._jvm
         configuration = self.spark._jsparkSession.sessionState().newHadoopConf()
-        return jvm.dev.messagestore.spark.ConditionalLogStore(configuration), configuration  # type: ignore[union-attr]
+        return jvm.dev.messagestore.spark.ConditionalLogStore(configuration), configuration
 
     def commit(self, version: int, text: str) -> None:
         store, configuration = self.log_store()
-        actions = self.spark._jvm.java.util.ArrayList()  # type: ignore[union-attr]
+        actions = self.spark._jvm.java.util.ArrayList()
         actions.add(text)
-        path = self.spark._jvm.org.apache.hadoop.fs.Path(  # type: ignore[union-attr]
-            f"s3a://{self._uri}/_delta_log/{version:020d}.json"
-        )
+        path = self.spark._jvm.org.apache.hadoop.fs.Path(f"s3a://{self._uri}/_delta_log/{version:020d}.json")
         store.write(path, actions.iterator(), False, configuration)
 
 
@@ -80,7 +78,7 @@ def test_an_object_in_a_folder_of_the_log_is_no_commit(lake: Lake, object_store:
     object_store.put(f"{lake.path[1:].removesuffix(LOG)}/_delta_log/x/{7:020d}.json", b"{}")
     lake.spark_append(2)
     assert lake.ids() == [1, 2]
-    lake.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    lake.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     assert sorted(row.id for row in lake.read()) == [1, 2]
 
 
@@ -121,7 +119,7 @@ def test_a_version_is_written_once_whoever_is_first(lake: Lake) -> None:
     assert outcomes.count("refused") == 7
     (winner,) = (one for one in outcomes if one != "refused")
     store, configuration = lake.log_store()
-    path = lake.spark._jvm.org.apache.hadoop.fs.Path(  # type: ignore[union-attr]
+    path = lake.spark._jvm.org.apache.hadoop.fs.Path(
         f"s3a://{lake.path[1:].replace(LOG, '/_delta_log/00000000000000000007.json')}"
     )
     assert f'"operation":"{winner}"' in store.read(path, configuration).next()

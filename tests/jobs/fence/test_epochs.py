@@ -89,7 +89,7 @@ class Lake:
         """Open the file system through the proxy first: Hadoop keeps it as it was first opened."""
         with using([self.store.entry(self.bucket).model_copy(update={"endpoint": self.way.endpoint})], self.spark):
             configuration = self.spark._jsc.hadoopConfiguration()
-            self.spark._jvm.org.apache.hadoop.fs.Path(self.uri).getFileSystem(configuration)  # type: ignore[union-attr]
+            self.spark._jvm.org.apache.hadoop.fs.Path(self.uri).getFileSystem(configuration)
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ class Step(NamedTuple):
 
 
 steps = st.lists(
-    st.builds(Step, st.sampled_from(["purge", *What.__args__]), st.lists(st.integers(0, 7), max_size=4)),  # type: ignore[attr-defined]
+    st.builds(Step, st.sampled_from(["purge", *What.__args__]), st.lists(st.integers(0, 7), max_size=4)),
     min_size=4,
     max_size=12,
 )

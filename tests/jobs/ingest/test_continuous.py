@@ -74,7 +74,7 @@ def test_what_arrives_between_two_looks_is_taken_in_by_the_second_while_the_stor
     )
     upkeep = document.model_copy(update={"task": MaintainTask()})
     maintenance = Maintenance(lambda _: maintaining(Run.of(upkeep, spark, stream.heard)), _raise)
-    control.between_batches = lambda: [maintenance.go_on(wish) for wish in wishes]  # type: ignore[method-assign]
+    control.between_batches = lambda: [maintenance.go_on(wish) for wish in wishes]
 
     outcome = run_ingest(Run.of(document, spark, stream.heard), control)
 

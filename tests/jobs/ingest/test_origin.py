@@ -108,7 +108,7 @@ def test_headers_are_added_in_each_format_and_the_records_own_count_more(stream:
     for name, records in given.items():
         one = Stream(stream.spark, stream.folder / name)
         fields = {"category": FieldMapping(value="c"), "payload": FieldMapping(path="$")} if name == "Custom" else {}
-        one.settings["envelope"] = Envelope(format=name, fields=fields, add_headers=added)  # type: ignore[arg-type]
+        one.settings["envelope"] = Envelope(format=name, fields=fields, add_headers=added)
         one.settings["format"] = "Text" if name == "Custom" else "JSONLines"
         one.arrive("tenant=north/a.jsonl", lines(*records))
         one.run()

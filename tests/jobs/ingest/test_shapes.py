@@ -35,7 +35,7 @@ NO_NUMBERS = [
 
 
 def of_time(unit: TimeUnit | None, **more: str) -> Envelope:
-    time = FieldMapping(path="$.at", unit=unit, **more)  # type: ignore[arg-type]
+    time = FieldMapping(path="$.at", unit=unit, **more)
     fields = {"messageId": FieldMapping(path="$.id"), "category": FieldMapping(value="c"), "time": time}
     return Envelope(format="Custom", fields=fields | {"expiresAt": FieldMapping(path="$.until", unit="Milliseconds")})
 

@@ -28,7 +28,7 @@ def test_no_key_is_in_a_plan_a_setting_a_log_or_the_event_log(tmp_path: Path) ->
     _were_protected(said.decode(errors="replace"))
     events = [path for path in (tmp_path / "events").rglob("*") if path.is_file()]
     told = said + b"".join(path.read_bytes() for path in events)
-    buried = tombstone_key(Store(Stream(None, tmp_path).table.uri))  # type: ignore[arg-type]
+    buried = tombstone_key(Store(Stream(None, tmp_path).table.uri))
     assert buried is not None
     for key in (*(value.encode() for value in KEYS.values()), buried):
         assert [form for form in _forms(key) if form in told] == []

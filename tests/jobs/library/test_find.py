@@ -15,7 +15,7 @@ HOUR = timedelta(hours=1)
 
 
 def keys(messages: object) -> list[int]:
-    return [m.global_position for m in messages if isinstance(m, Message)]  # type: ignore[attr-defined]
+    return [m.global_position for m in messages if isinstance(m, Message)]
 
 
 @pytest.fixture

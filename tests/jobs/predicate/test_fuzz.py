@@ -84,7 +84,7 @@ def literals(expression: Expression, *kinds: Kind) -> Iterator[str]:
 
 def analysed(rows: DataFrame, columns: list[Column]) -> Plan:
     plan = Plan()
-    query = rows.select(*columns)._jdf.queryExecution()  # type: ignore[operator]
+    query = rows.select(*columns)._jdf.queryExecution()
     plan.read(json.loads(query.analyzed().toJSON()))
     return plan
 

@@ -71,4 +71,4 @@ def test_a_name_in_json_means_itself(substituting: SparkSession) -> None:
 
 def test_our_sessions_replace_nothing(spark: SparkSession) -> None:
     assert {name: spark.conf.get(name) for name in PARSING} == PARSING
-    assert spark.sql("SELECT '${env:HOME}' AS text").first().text == "${env:HOME}"  # type: ignore[union-attr]
+    assert spark.sql("SELECT '${env:HOME}' AS text").first().text == "${env:HOME}"

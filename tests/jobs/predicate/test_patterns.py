@@ -74,4 +74,4 @@ def test_our_like_is_sqls(spark: SparkSession, pattern: str, text: str) -> None:
     tokens = re.findall(r"\\.|[^\\]", escaped, re.DOTALL)
     meant = "".join({"%": ".*", "_": "."}.get(token) or re.escape(token[-1]) for token in tokens)
     like = F.call_function("messagestore.like", F.lit(text), F.lit(escaped))
-    assert spark.range(1).select(like).first()[0] == (re.fullmatch(meant, text, re.DOTALL) is not None)  # type: ignore[index]
+    assert spark.range(1).select(like).first()[0] == (re.fullmatch(meant, text, re.DOTALL) is not None)

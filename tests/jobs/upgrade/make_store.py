@@ -49,7 +49,7 @@ def main() -> None:
     chunks._CHUNK_ROWS = 2
 
     def run(document: RunDocument, control: object = None) -> None:
-        told = execute(document, lambda: spark, Silent(), 0, lambda: AT, control)  # type: ignore[arg-type]
+        told = execute(document, lambda: spark, Silent(), 0, lambda: AT, control)
         sys.stderr.write(f"{document.run} {told.state} {told.error}\n")
 
     first = documents()
@@ -141,7 +141,7 @@ class Suspending:
         self.chunks += 1
 
 
-def cut_off_before(name: str):  # type: ignore[no-untyped-def]
+def cut_off_before(name: str):
     """An observer of external writes that ends a run before one of them."""
 
     def observer(at: str, moment: str) -> None:

@@ -127,7 +127,7 @@ def _random(chosen: random.Random, number: int, stream: MessageStream) -> Docume
     kinds = ("ingest", "purge", "erase", "replay", "maintain", "delete")
     real = numbered_run_name(stream, "ingest", 1)
     names = ["payroll", "kube-root-ca.crt", "payments-config", real, "", "a/b", "x" * 63]
-    ref = RunRef("", chosen.choice(names), chosen.choice([0, 1, 2, 10**9]), chosen.choice(kinds))  # type: ignore[arg-type]
+    ref = RunRef("", chosen.choice(names), chosen.choice([0, 1, 2, 10**9]), chosen.choice(kinds))
     labels = {key: value for key, value in run_labels(ref, stream).items() if "/" not in value}
     for label in chosen.sample(sorted(labels), chosen.randrange(3)):
         if not SELECTOR.startswith(label):

@@ -228,7 +228,7 @@ class _Late(_Empty):
         super().__init__()
         self._path, self._document = path, document
 
-    async def find(self, path: str) -> dict[str, Any] | None:  # type: ignore[override]
+    async def find(self, path: str) -> dict[str, Any] | None:
         self.asked += 1
         return self._document if path == self._path else None
 

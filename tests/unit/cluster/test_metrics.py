@@ -67,7 +67,7 @@ def test_what_waits_has_an_age(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ended(begun: str | None, state: RunState = "Succeeded", **times: str) -> EndedRun:
     run = CurrentRun.model_validate({"name": "r", "kind": "ingest", "launchedAt": TIME, **times})
-    report = RunReport(run="r", sequence=1, state="Running", started_at=begun) if begun else None  # type: ignore[arg-type]
+    report = RunReport(run="r", sequence=1, state="Running", started_at=begun) if begun else None
     return EndedRun(run, state, datetime.fromisoformat(TIME) + timedelta(minutes=1), report)
 
 

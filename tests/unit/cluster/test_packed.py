@@ -24,7 +24,7 @@ def named(number: int, version: str = "1") -> tuple[tuple[str, str, str], object
 
 def test_what_was_not_used_last_is_packed_and_is_the_same_again() -> None:
     packed, given = PackedResources(2, Clock()), dict(map(named, range(5)))
-    packed.update(given)  # type: ignore[arg-type]
+    packed.update(given)
     assert sum(one is not None for one in packed._packed.values()) == 3
     assert dict(packed) == given
     assert (len(packed), len(packed._live)) == (5, 2)
@@ -36,15 +36,15 @@ def test_what_was_not_used_last_is_packed_and_is_the_same_again() -> None:
 
 def test_what_is_used_all_the_time_stays_however_much_it_is() -> None:
     packed = PackedResources(2, lambda: 1.0)
-    packed.update(dict(map(named, range(5))))  # type: ignore[arg-type]
+    packed.update(dict(map(named, range(5))))
     assert (len(packed._live), len(dict(packed))) == (5, 5)
 
 
 def test_a_newer_version_replaces_a_packed_one_and_a_removed_one_is_gone() -> None:
     packed = PackedResources(1, Clock())
-    packed.update(dict(map(named, range(3))))  # type: ignore[arg-type]
+    packed.update(dict(map(named, range(3))))
     key, newer = named(0, version="2")
-    packed[key] = newer  # type: ignore[assignment]
+    packed[key] = newer
     _ = packed[named(1)[0]]
     assert packed[key] == newer
     del packed[key]

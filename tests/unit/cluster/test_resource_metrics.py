@@ -147,7 +147,7 @@ def test_a_policy() -> None:
         ("last_purge_messages", *POLICY): 3,
         ("erasure_due_timestamp_seconds", *POLICY): datetime(2026, 1, 6, 8, tzinfo=UTC).timestamp(),
     }
-    one["lastPurge"] |= {"erasedAt": LATER}  # type: ignore[operator]
+    one["lastPurge"] |= {"erasedAt": LATER}
     assert ("erasure_due_timestamp_seconds", *POLICY) not in series(policy({"streams": [one]}))
 
 
@@ -268,7 +268,7 @@ def test_a_resource_is_drawn_once_for_each_version_and_grows_older_all_the_same(
     cache = Cache("SparkApplication")
     lines, drawn = ResourcePage(cache), []
     peek = cache.peek
-    cache.peek = lambda key: drawn.append(key[2]) or peek(key)  # type: ignore[func-returns-value, method-assign]
+    cache.peek = lambda key: drawn.append(key[2]) or peek(key)
     for name in ("orders", "invoices"):
         cached(name, 1, {"lag": {"files": 1, "oldestPendingTime": EARLIER}}, cache)
     assert lines.text(NOW).count("\nmessagestore_lag_seconds{") == 2

@@ -257,5 +257,5 @@ TestAnything.settings = settings(
 
 
 @pytest.mark.long
-class TestMuchMore(Anything.TestCase):  # type: ignore[misc]
+class TestMuchMore(Anything.TestCase):
     settings = settings(TestAnything.settings, max_examples=100)

@@ -122,7 +122,7 @@ def test_an_approval_lets_the_very_preview_be_carried_out(world: World) -> None:
     world.annotate(key, approved_preview="preview-1")
     world.reconcile()
     approved = world.only_run()
-    assert approved.create.document.task.approved_preview == "preview-1"  # type: ignore[union-attr]
+    assert approved.create.document.task.approved_preview == "preview-1"
     world.start(approved)
     world.finish(approved)
     world.reconcile()

@@ -103,7 +103,7 @@ def test_a_pause_stops_after_the_batch_and_goes_on_with_a_new_run(world: World) 
     job(world, activeDeadline="PT1H")
     world.reconcile()
     assert len(world.launched) == 2
-    assert first.create.document.task.job_id == world.only_run().create.document.task.job_id  # type: ignore[union-attr]
+    assert first.create.document.task.job_id == world.only_run().create.document.task.job_id
     run_once(world)
     assert world.status(key).phase == "Succeeded"
     assert world.status(key).paused_seconds == 5 * 3600

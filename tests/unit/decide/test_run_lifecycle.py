@@ -116,7 +116,7 @@ def test_one_that_runs_goes_on_though_the_spec_has_changed() -> None:
 
 def test_a_stop_is_requested_once_and_never_withdrawn() -> None:
     found = stage(current(**RUNNING), seen(), DesiredRun(generation=1, stop=True))
-    assert [action.control for action in found.actions] == [DriverControl(stop=True)]  # type: ignore[union-attr]
+    assert [action.control for action in found.actions] == [DriverControl(stop=True)]
     assert found.current.stop_requested_at == clock_time(NOW)
     earlier = current(**RUNNING, stop_requested_at=clock_time(NOW - SECOND))
     again = stage(earlier, seen(control=DriverControl(stop=True)))

@@ -145,7 +145,7 @@ def lease_request(name: str, seconds: int = 0) -> LeaseRequest:
 
 
 def lease(**given: object) -> TableLease:
-    return TableLease(TableKey("default", "", "s3a://lake/orders"), 7, resource_version="1", **given)  # type: ignore[arg-type]
+    return TableLease(TableKey("default", "", "s3a://lake/orders"), 7, resource_version="1", **given)
 
 
 def test_the_holder_keeps_its_epoch() -> None:
@@ -153,7 +153,7 @@ def test_the_holder_keeps_its_epoch() -> None:
 
 
 def holder(state: AppState, phase: str | None) -> ObservedRun:
-    driver = DriverPod(phase) if phase else None  # type: ignore[arg-type]
+    driver = DriverPod(phase) if phase else None
     return ObservedRun(RunRef("default", "a", 1, "ingest"), state, driver=driver)
 
 

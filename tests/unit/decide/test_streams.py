@@ -527,7 +527,7 @@ def test_a_continuous_stream_restarts_cleanly_on_a_new_spec(world: World) -> Non
     stream = orders(world, CONTINUOUS)
     world.reconcile()
     app = world.only_run()
-    assert app.create.document.task.batch_interval == timedelta(seconds=10)  # type: ignore[union-attr]
+    assert app.create.document.task.batch_interval == timedelta(seconds=10)
     world.start(app)
     world.reconcile()
     assert not app.control.stop

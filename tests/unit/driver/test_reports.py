@@ -443,7 +443,7 @@ def test_the_last_report_is_tried_again_and_has_the_highest_sequence() -> None:
     one = reporting(board, report, [])
     one._report()
     one._report()
-    one._thread = _Ended()  # type: ignore[assignment]
+    one._thread = _Ended()
     last = one.finish(report(state="Succeeded"), 5)
     assert [told.state for told in board.written] == ["Running", "Succeeded"]
     assert board.written[-1].sequence == last.sequence == 3
@@ -453,7 +453,7 @@ def test_nobody_is_told_once_the_configmap_is_gone() -> None:
     board = Board(ConfigMapGoneError("default/run-1"))
     one = reporting(board, report, [])
     one._report()
-    one._thread = _Ended()  # type: ignore[assignment]
+    one._thread = _Ended()
     one.finish(report(state="Succeeded"), 5)
     assert board.written == []
 

@@ -21,7 +21,7 @@ from messagestore_operator.kube.sync import KindMissingError, Listing, Sync
 from support.launches import stream
 
 STREAMS = RESOURCES["MessageStream"]
-APPLICATIONS = KubeflowBackend(KubeClient(None)).kind  # type: ignore[arg-type]
+APPLICATIONS = KubeflowBackend(KubeClient(None)).kind
 
 
 class _Server:

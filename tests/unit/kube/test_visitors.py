@@ -90,7 +90,7 @@ def test_only_a_few_strangers_are_asked_about_at_once() -> None:
         answered.set()
         return await asyncio.gather(*asking)
 
-    reviews.create = slow  # type: ignore[method-assign]
+    reviews.create = slow
     assert sorted(asyncio.run(all_at_once())) == [401] * 4 + [429] * 5
 
 

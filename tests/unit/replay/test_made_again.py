@@ -86,7 +86,7 @@ def test_what_was_asked_for_first_has_the_name_and_anything_else_an_id_of_its_ow
     other = run_of(table, to, OTHER, "other")
     assert id_of(other).startswith("again.")
     assert delivery_of(other).ended() is None
-    assert delivery_of(other).state.frozen(other.document.task, table.uri) is None  # type: ignore[arg-type]
+    assert delivery_of(other).state.frozen(other.document.task, table.uri) is None
     # In a cluster ids differ, and so does nothing that a resource may change.
     assert id_of(run_of(table, to, OTHER, None)) == "again"
 
@@ -107,7 +107,7 @@ def test_a_replay_that_has_begun_in_a_cluster_does_not_go_on_with_another_store(
     shutil.rmtree(tmp_path / "store")
     again = run_of(make_store(tmp_path / "store", [message(1)]), to, request_digest=None)
     with pytest.raises(RunFailedError, match="another selection, order, mark, table or store"):
-        delivery_of(again).state.frozen(again.document.task, table.uri)  # type: ignore[arg-type]
+        delivery_of(again).state.frozen(again.document.task, table.uri)
 
 
 def forget(uri: str, name: str) -> None:

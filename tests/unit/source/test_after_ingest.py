@@ -121,7 +121,7 @@ def test_nothing_of_elsewhere_is_touched(landing: Path) -> None:
 def test_what_may_not_be_deleted_is_told_once_and_the_others_go(landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     delete = os.unlink
 
-    class Denying(fs.LocalFileSystem):  # type: ignore[misc]
+    class Denying(fs.LocalFileSystem):
         def delete_file(self, path: str) -> None:
             if "denied" in path:
                 raise PermissionError(f"{path}: not allowed")

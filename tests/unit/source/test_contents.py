@@ -51,7 +51,7 @@ class Source:
         os.utime(path, (at.timestamp(), at.timestamp()))
 
     def read(self, size: int = 1_000, batches: int = 100) -> None:
-        contents = Contents(self, f"file://{self.folder}", Storage())  # type: ignore[arg-type]
+        contents = Contents(self, f"file://{self.folder}", Storage())
         own = [row for row in self.plans if row["source_id"] == self.source_id]
         ends = FileEnds([pa.Table.from_pylist(own, FILES)])
         listed = list_local_files(f"file://{self.folder}", self.refuse, self.refuse)

@@ -183,7 +183,7 @@ def test_a_claim_whose_answer_was_lost_is_made_on_every_table(store: OpenAt, mon
     lost = ["messages"]
 
     def unheard(table: DeltaTable, *given: object) -> None:
-        empty_commit(table, *given)  # type: ignore[arg-type]
+        empty_commit(table, *given)
         if lost:
             raise CommitFailedError(f"the answer for {lost.pop()} was lost")
 

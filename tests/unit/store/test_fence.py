@@ -189,7 +189,7 @@ def test_what_fails_once_the_store_was_handed_on_fails_for_that(store: StoreAt) 
 def test_what_fails_for_another_reason_or_says_by_itself_that_it_was_handed_on_is_left_as_it_is(store: StoreAt) -> None:
     for error in (ValueError("bad input"), FencedError("by itself")):
         with pytest.raises(type(error)) as caught:
-            hold(store(5), lambda error=error: fail(error))  # type: ignore[misc]
+            hold(store(5), lambda error=error: fail(error))
         assert caught.value is error
     itself = FencedError("by itself")
     with pytest.raises(FencedError) as caught:
