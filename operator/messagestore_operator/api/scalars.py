@@ -212,7 +212,7 @@ class StoreUri(RuledText):
 
     pattern = rf"^({_ROOT})(/{_SEGMENT})+/?$"
     max_length = 1024
-    expected = f"the URI of a folder, such as s3a://bucket/folder ({_KNOWN}), with no credentials and no wildcard in it"
+    expected = f"the URI of a folder, such as s3a://bucket/folder ({_KNOWN}), without credentials, spaces and wildcards"
     validations = (rules.NO_DOTS, rules.NO_ESCAPES)
 
     __slots__ = ()

@@ -15,6 +15,7 @@ from messagestore_operator.cli.store import FAILED
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
+    from messagestore.location import Location
     from messagestore_operator.propose.mapping import Mapped
     from messagestore_operator.propose.sample import SampledFile
     from messagestore_operator.propose.shapes import Shape
@@ -53,7 +54,10 @@ def init(folder: Folder, output: Target = None, name: Name = None) -> None:
     if output is None:
         typer.echo(text, nl=False)
     else:
-        output.write_text(text)
+        try:
+            output.write_text(text)
+        except OSError as error:
+            raise _failed(f"{output} can't be written: {error.strerror}") from None
         echo(f"{output}: check it, then: messagestore validate -f {output}", err=True)
 
 
@@ -63,6 +67,7 @@ def _proposed(folder: str, name: str | None) -> str:
 
     from messagestore.errors import MessageStoreError
     from messagestore.location import Location, entries_of
+    from messagestore_operator.manifests import load_text
     from messagestore_operator.propose.manifest import category, manifest, stream_name
     from messagestore_operator.propose.mapping import map_fields
     from messagestore_operator.propose.sample import sample_files
@@ -70,6 +75,7 @@ def _proposed(folder: str, name: str | None) -> str:
 
     try:
         with closing(Location(folder)) as location:
+            _check_folder(location)
             files = sample_files(location)
     except MessageStoreError as error:
         raise _failed(str(error)) from None
@@ -79,14 +85,33 @@ def _proposed(folder: str, name: str | None) -> str:
     shape = find_shape(files)
     if not shape.records:
         raise _failed(f"{len(files)} files of {folder} have no record in their first bytes")
+    if shape.format == "Text" and (binary := [file.name for file in files if b"\0" in file.head]):
+        raise _failed(
+            f"{binary[0]} of {folder} is no text in UTF-8, as Avro, Parquet, zip and UTF-16 are not: a stream "
+            "reads JSON and lines of text"
+        )
     mapped = map_fields(shape, category(name))
-    _show(shape, mapped)
     entries = entries_of(location.uri, os.environ)
     head = (
         f"By messagestore init, from a sample: {len(shape.records)} records, {len(files)} of the folder's files"
         f"{_compressed(files)}."
     )
-    return manifest(location.uri, name, shape, mapped, entries[0] if entries else None, head)
+    text = manifest(location.uri, name, shape, mapped, entries[0] if entries else None, head)
+    if problems := load_text("", text).problems:
+        raise _failed("; ".join(f"{problem.path} {problem.message}" for problem in problems))
+    _show(shape, mapped)
+    return text
+
+
+def _check_folder(location: Location) -> None:
+    """Refuse a path of this machine that is no folder; object storage has none."""
+    from messagestore_core.store.objects import local_path
+
+    path = Path(local_path(location.uri))
+    if location.is_local and not path.is_dir():
+        raise _failed(
+            f"{path} is a file: name the folder that has it" if path.exists() else f"there is no folder {path}"
+        )
 
 
 def _compressed(files: Sequence[SampledFile]) -> str:

@@ -186,10 +186,14 @@ def load(paths: Iterable[str]) -> LoadResult:
     collector = _Collector()
     for path in paths:
         for file, text in collector.texts(path):
-            documents, problems = read_documents(file, text)
-            collector.problems += problems
-            for document in documents:
-                collector.add(document, document.data, ())
+            collector.add_all(file, text)
+    return collector.result()
+
+
+def load_text(file: str, text: str) -> LoadResult:
+    """Read and check the manifests of one text; ``file`` is its name in problems."""
+    collector = _Collector()
+    collector.add_all(file, text)
     return collector.result()
 
 
@@ -229,6 +233,13 @@ class _Collector:
 
     def _refuse_file(self, file: FilePath, message: str) -> None:
         self.problems.append(Problem(str(file), 1, 1, "", message))
+
+    def add_all(self, file: str, text: str) -> None:
+        """Add the documents of a file."""
+        documents, problems = read_documents(file, text)
+        self.problems += problems
+        for document in documents:
+            self.add(document, document.data, ())
 
     def add(self, document: YamlDocument, data: Any, prefix: Path) -> None:
         """Add one document, or one item of a List; an empty document is skipped, as kubectl does."""

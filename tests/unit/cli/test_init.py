@@ -259,17 +259,47 @@ def test_records_without_a_unique_field_are_identified_by_their_places(folder: P
     assert "duplicates" not in said.stderr
 
 
-def test_what_gives_no_manifest_is_told(folder: Path) -> None:
-    def refused() -> str:
-        result = runner.invoke(app, ["init", str(folder)])
-        assert (result.exit_code, result.stdout) == (1, "")
-        return result.stderr
+def refused(folder: Path, *options: str) -> str:
+    """Why a folder gives no manifest."""
+    result = runner.invoke(app, ["init", str(folder), *options])
+    assert (result.exit_code, result.stdout) == (1, "")
+    return result.stderr
 
-    assert "has no files" in refused()
+
+@pytest.mark.parametrize("content", [b"Obj\x01\x04\x14avro.codec\x08null\x00", b"PAR1\x15\x00", "[1]".encode("utf-16")])
+def test_files_that_are_no_text_give_no_stream_of_text(folder: Path, content: bytes) -> None:
+    (folder / "events").write_bytes(content)
+    assert "events of " in refused(folder)
+
+
+def test_a_path_that_is_no_folder_is_told(folder: Path) -> None:
+    file = folder / "orders.jsonl"
+    file.write_bytes(lines(*orders()))
+    assert f"{file} is a file: name the folder that has it" in refused(file)
+    assert f"there is no folder {folder}/gone" in refused(folder / "gone")
+    assert "can't be written: No such file" in refused(folder, "-o", str(folder / "gone" / "s.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "told"),
+    [
+        ("my orders", [], "spec.source.files.uri must be the URI of a folder"),
+        ("orders", ["--name", "My Orders"], "metadata.name "),
+    ],
+)
+def test_what_validate_would_refuse_is_not_proposed(tmp_path: Path, name: str, options: list[str], told: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "1.jsonl").write_bytes(lines(*orders()))
+    assert told in refused(folder, *options)
+
+
+def test_what_gives_no_manifest_is_told(folder: Path) -> None:
+    assert "has no files" in refused(folder)
     (folder / "1.jsonl").write_bytes(b"\x28\xb5\x2f\xfd....")
-    assert "have no record" in refused()
+    assert "have no record" in refused(folder)
     (folder / "1.jsonl").write_bytes(b"")
-    assert "have no record" in refused()
+    assert "have no record" in refused(folder)
 
 
 def test_a_file_that_exists_is_not_overwritten(folder: Path) -> None:
