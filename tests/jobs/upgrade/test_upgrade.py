@@ -17,7 +17,16 @@ from pyspark.sql import SparkSession
 
 from messagestore.errors import StoreUnreadableError
 from messagestore.reader import Reader
-from messagestore_core.contract.run_document import ReplayTask, RunDocument, StreamDestination
+from messagestore_core.contract.records import FilesSource
+from messagestore_core.contract.run_document import (
+    DeleteTask,
+    Lifecycle,
+    Match,
+    ReplayTask,
+    Rule,
+    RunDocument,
+    StreamDestination,
+)
 from messagestore_core.contract.run_report import IngestCounts, RunReport
 from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit
@@ -28,6 +37,7 @@ from messagestore_jobs.driver.execute import execute
 from support.crash import forget_tables
 from support.external_writes import UnheardError, unheard
 from support.ingests import START, lines, record, write_file
+from support.lifecycles import update
 from support.local_runs import tree
 from support.long import few
 from support.purges import archived_positions
@@ -40,6 +50,8 @@ MARKER = FOLDER / "store" / "_messagestore.json"
 RECEIVED = list(range(2, 21, 2))
 DONE = [1, 5, 9, 11, 13, 15, 17, 19]
 """Of twenty messages the third was erased, and the seventh is held; the purge removes the other odd ones."""
+CHANGED = [("m2", "RECEIVED", "PROCESSING"), ("m4", "RECEIVED", "PROCESSING")]
+"""The first updates of the store, which come with this release."""
 
 
 STORES = ["store.tar.gz", "store-2.tar.gz", "store-3.tar.gz"]
@@ -70,6 +82,7 @@ def read(spark: SparkSession, unpacked: str) -> dict[str, Any]:
         found: dict[str, Any] = {
             "ids": [message.message_id for message in reader.get_messages(batch_size=-1)],
             "dead letters": sorted(letter.reason for letter in reader.dead_letters()),
+            "history": reader.history("m2"),
         }
     found["preview"] = run(spark, "purge", None, mode="DryRun").outcome
     found["replay"] = run(spark, "replay", None).outcome
@@ -82,11 +95,21 @@ def read(spark: SparkSession, unpacked: str) -> dict[str, Any]:
 def upgraded(spark: SparkSession, read: dict[str, Any]) -> dict[str, Any]:
     """The outcomes of runs that write, one after the other."""
     arrive()
+    write_file(FOLDER / "updates" / "a.jsonl", lines(*(update(name, to) for name, _, to in CHANGED)), START)
+    updates = Lifecycle(source_id="updates", source=FilesSource(uri=f"file://{FOLDER}/updates"))
     return {
-        "ingest": run(spark, "ingest", 6).outcome,
+        "ingest": run(spark, "ingest", 6, lifecycle=updates).outcome,
+        "history": history(),
         "purge": run(spark, "purge", 7).outcome,
         "redrive": run(spark, "redrive", 8).outcome,
     }
+
+
+def history() -> list[tuple[str, str, str]]:
+    """The changes of the updated messages, as readers see them."""
+    with Reader(STORE) as reader:
+        rows = [row for name, *_ in CHANGED for row in reader.history(name)]
+    return [(row.message_id, row.from_status, row.to_status) for row in rows]
 
 
 def arrive() -> None:
@@ -102,24 +125,31 @@ def run(spark: SparkSession, name: str, epoch: int | None, **task: Any) -> RunRe
 
 
 def attempt(spark: SparkSession, name: str, epoch: int | None, **task: Any) -> RunReport:
+    document = document_of(name, epoch, **task)
+    return execute(document, lambda: spark, Silent(), 0, lambda: START)
+
+
+def document_of(name: str, epoch: int | None, **task: Any) -> RunDocument:
+    """The document of the earlier release, for this one."""
     said = json.loads((FOLDER / "documents" / f"{name}.json").read_bytes())
     # Each release writes the document's tables for its own jobs.
     if said["task"]["kind"] == "replay" and said["task"]["destination"]["kind"] == "stream":
         said["task"]["destination"]["table"].pop("adopt", None)
-    said["table"] = {"uri": said["table"]["uri"], "owner": said["table"]["owner"], "epoch": epoch}
+    table = {"uri": said["table"]["uri"], "owner": said["table"]["owner"], "epoch": epoch}
+    said["table"] = {**table, "keepsHistory": True}
     document = RunDocument.model_validate(said)
     table = document.table
     changed = document.task.model_copy(update=task)
     if isinstance(changed, ReplayTask) and isinstance(changed.destination, StreamDestination):
         to = changed.destination.model_copy(update={"table": table})
         changed = changed.model_copy(update={"destination": to})
-    document = document.model_copy(update={"run": f"{name}-{epoch}", "task": changed})
-    return execute(document, lambda: spark, Silent(), 0, lambda: START)
+    return document.model_copy(update={"run": f"{name}-{epoch}", "task": changed})
 
 
 def test_who_only_reads_finds_it_all_and_upgrades_nothing(read: dict[str, Any]) -> None:
     assert read["ids"] == [f"m{number}" for number in range(1, 21) if number != 3]
     assert read["dead letters"] == ["PayloadTooLarge", "Unparseable"]
+    assert read["history"] == []
     assert (read["preview"].preview.messages, read["preview"].preview.held) == (len(DONE), 1)
     # The audit has rows about a preview and a replay.
     assert {name.partition("/")[0] for name in read["changed"]} == {"audit"}
@@ -145,6 +175,10 @@ def assert_is_in_this_releases_form() -> None:
         assert table.history(1)[0]["userMetadata"]
 
 
+def test_its_history_begins_with_the_first_change(upgraded: dict[str, Any]) -> None:
+    assert upgraded["history"] == CHANGED
+
+
 def test_a_purge_that_was_cut_off_is_carried_on(upgraded: dict[str, Any]) -> None:
     assert (upgraded["purge"].purge.purged, upgraded["purge"].purge.archived) == (len(DONE), len(DONE))
     assert archived_positions(f"file://{FOLDER}/archive") == DONE
@@ -162,18 +196,33 @@ def test_its_dead_letters_are_sent_again(upgraded: dict[str, Any]) -> None:
     assert actions == ["Preview", "Purge", "Purge", "Redrive", "Replay", "Upgrade"]
 
 
+def test_its_history_is_erased_with_the_message(spark: SparkSession, upgraded: dict[str, Any]) -> None:
+    run(spark, "erasure", 9, rules=(Rule(name="forget-2", match=Match(message_ids=("m2",)), erase=True),))
+    assert [row["message_id"] for row in DeltaTable(f"{STORE}/history").to_pyarrow_table().to_pylist()] == ["m4"]
+    assert history() == CHANGED[1:]
+
+
 def test_a_store_of_a_newer_release_is_refused_before_anything_is_opened(
     spark: SparkSession, upgraded: dict[str, Any]
 ) -> None:
-    MARKER.write_text(json.dumps({**json.loads(MARKER.read_text()), "formatVersion": 5}))
+    said = MARKER.read_text()
+    MARKER.write_text(json.dumps({**json.loads(said), "formatVersion": 5}))
     before = tree(FOLDER / "store")
-    for name, epoch in (("ingest", 9), ("purge", 9), ("replay", None)):
+    for name, epoch in (("ingest", 10), ("purge", 10), ("replay", None)):
         refused = attempt(spark, name, epoch).error
         assert refused.reason == "TableRefused"
         assert "has format version 5, this release knows up to 4; use the release that wrote it" in refused.message
     with pytest.raises(StoreUnreadableError, match="has format version 5"):
         Reader(STORE)
     assert tree(FOLDER / "store") == before
+    MARKER.write_text(said)
+
+
+def test_its_history_is_deleted_with_it(spark: SparkSession, upgraded: dict[str, Any]) -> None:
+    assert (FOLDER / "store" / "history").exists()
+    document = document_of("erasure", 10).model_copy(update={"task": DeleteTask()})
+    assert execute(document, lambda: spark, Silent(), 0, lambda: START).error is None
+    assert not (FOLDER / "store" / "history").exists()
 
 
 def test_it_comes_to_this_releases_form_whatever_answer_gets_lost(
