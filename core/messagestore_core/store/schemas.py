@@ -269,11 +269,12 @@ PARTITIONS = {"messages": "inserted_date", REMEMBERED: "purged_date", HISTORY: "
 GROWN = ("messages", "dead_letters", "heads", "pending_updates", "tombstones", "audit", "files", "offsets")
 """The tables with columns that are newer than format 1; an upgrade adds them: see ``folder``."""
 
+_CHECKPOINTS = "delta.checkpointInterval"
 PROPERTIES = {
     # Checkpoints delete no entries of the log, as only maintenance knows which are still needed.
     "delta.enableExpiredLogCleanup": "false",
     # Whoever opens a table reads each commit since the last checkpoint; each run commits to each table.
-    "delta.checkpointInterval": "10",
+    _CHECKPOINTS: "10",
 }
 """Of every table."""
 
@@ -286,14 +287,22 @@ MESSAGES_PROPERTIES = PROPERTIES | {
 }
 
 
+_PLANNED_IN = ("files", "offsets")
+"""The tables of plans: each run commits to one, and to open it reads each commit since the last checkpoint twice."""
+
+
 def properties(name: str) -> dict[str, str]:
     """The properties that a table is made with."""
-    return MESSAGES_PROPERTIES if name == "messages" else PROPERTIES
+    if name == "messages":
+        return MESSAGES_PROPERTIES
+    return PROPERTIES | {_CHECKPOINTS: "5"} if name in _PLANNED_IN else PROPERTIES
 
 
 def earlier_properties(name: str) -> dict[str, tuple[str, ...]]:
     """The properties that earlier releases made a table with, each with its values; it has them until an upgrade."""
-    return {_STATISTICS: (_EARLIER_STATISTICS,), "delta.checkpointInterval": ("50", "20")} if name == "messages" else {}
+    if name == "messages":
+        return {_STATISTICS: (_EARLIER_STATISTICS,), _CHECKPOINTS: ("50", "20")}
+    return {_CHECKPOINTS: ("10",)} if name in _PLANNED_IN else {}
 
 
 def literal(text: str) -> str:

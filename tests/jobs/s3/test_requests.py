@@ -17,7 +17,7 @@ from support.objectstore import ObjectStore, running_object_store
 from support.stores import make_store, message
 
 BUCKET, RUNS, FILES = "requests", 25, 100
-MOST, MEAN = 165, 120
+MOST, MEAN = 155, 115
 """The most requests of a small run, beside Spark's, and of ten on average: some write a checkpoint or merge files."""
 
 
