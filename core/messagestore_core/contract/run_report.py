@@ -161,7 +161,7 @@ class BatchTimes(ContractModel):
     commit_seconds: Seconds
     """The second pass: messages are written and committed."""
     waited_seconds: Seconds | None = None
-    """From the arrival of its oldest file to the commit; absent of a topic, where only the records have times."""
+    """From the arrival of its oldest file to the commit, or the time of the oldest of its partitions' first records."""
 
 
 class IngestOutcome(ContractModel):

@@ -80,7 +80,9 @@ class BatchStatus(StatusModel):
     )
     commit_seconds: Seconds | None = Field(default=None, description="Seconds to write and commit its messages.")
     waited_seconds: Seconds | None = Field(
-        default=None, description="Seconds from the arrival of its oldest file to the commit. Absent for a topic."
+        default=None,
+        description="Seconds from the arrival of its oldest file to the commit; for a topic, from the oldest "
+        "timestamp of its partitions' first records.",
     )
 
 

@@ -89,7 +89,8 @@ FIGURES = (
     Figure(
         "last_batch_waited_seconds",
         _STREAM,
-        "From the arrival of the last batch's oldest file until its messages could be read. No series for topics.",
+        "From the arrival of the last batch's oldest file until its messages could be read; for a topic, from the "
+        "oldest timestamp of its partitions' first records.",
     ),
     Figure("last_maintenance_timestamp_seconds", _STREAM, "When the tables' last maintenance ended."),
     Figure("pending_updates", _STREAM, "Status updates whose message has not arrived yet."),

@@ -35,10 +35,12 @@ from messagestore_jobs.ingest.columns import HashKeys, columns_of
 from messagestore_jobs.ingest.dead_letters import SourceChangedError, bytes_at_once
 from messagestore_jobs.ingest.earlier_events import EarlierEvents, events_since, needs_lookup
 from messagestore_jobs.ingest.sequences import IncompleteSequences
+from messagestore_jobs.ingest.stopwatch import waited
 from messagestore_jobs.lifecycle.job import LifecycleWork, due_at, updates_task
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of, to_repeat
 from messagestore_jobs.source.file_arrivals import FileArrivals
 from messagestore_jobs.source.kafka_arrivals import KafkaArrivals
+from messagestore_jobs.source.records import Planned
 
 _LOOK_AGAIN_SECONDS = 0.25
 
@@ -140,6 +142,7 @@ class Ingest:
         self._sequences = IncompleteSequences(run, task.sequence_timeout)
         self._batches = 0
         self._times: BatchTimes | None = None
+        self._committed: tuple[Planned, datetime] | None = None
 
     @property
     def _context(self) -> BatchContext:
@@ -261,13 +264,21 @@ class Ingest:
             counts=self._note.totals - self._first.totals,
             totals=self._note.totals,
             batches=self._batches,
-            last_batch=self._times,
+            last_batch=self._last_batch(),
             table=table_state(self._store, self._note, count_reasons=self._dead_letters.changed()),
             sequences=self._sequences.state(last=last),
             lag=self._arrivals.lag(),
             loss=self._arrivals.loss(),
             lifecycle=self._lifecycle.outcome(self._note),
         )
+
+    def _last_batch(self) -> BatchTimes | None:
+        """The times of the last batch; a topic is asked once for its records' times, and not of each batch."""
+        if self._times is not None and self._committed is not None:
+            batch, at = self._committed
+            since = waited(self._arrivals.arrived_at(batch), at)
+            self._times, self._committed = self._times.model_copy(update={"waited_seconds": since}), None
+        return self._times
 
     def _ingest_batch(self, due: Due) -> None:
         """Ingest one batch, without what turns out to be gone."""
@@ -280,7 +291,7 @@ class Ingest:
                 self._arrivals.note_cut,
                 alone=self._is_alone(),
             )
-            self._times = self._context.stopwatch.times(due.batch, datetime.now(UTC))
+            self._times, self._committed = self._context.stopwatch.times(), (due.batch, datetime.now(UTC))
         except (PySparkException, Py4JJavaError, SourceChangedError) as error:
             # Whatever the error, the table shows whether the batch was committed. Read the store's state again.
             self._opened = None

@@ -1,12 +1,10 @@
-"""How long the stages of a batch take."""
+"""How long the stages of a batch take, and how long its records have waited."""
 
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 from messagestore_core.contract.run_report import BatchTimes
-from messagestore_core.store.files import Batch
-from messagestore_jobs.source.records import Planned
 
 
 class Stopwatch:
@@ -26,14 +24,11 @@ class Stopwatch:
         now = self._clock()
         self._laps[stage], self._since = round(now - self._since, 3), now
 
-    def times(self, batch: Planned, now: datetime) -> BatchTimes:
-        """The times of a batch that was committed at ``now``."""
-        seconds = {f"{stage}_seconds": took for stage, took in self._laps.items()}
-        return BatchTimes(**seconds, waited_seconds=_waited(batch, now))
+    def times(self) -> BatchTimes:
+        """The times of a batch that was committed."""
+        return BatchTimes(**{f"{stage}_seconds": took for stage, took in self._laps.items()})
 
 
-def _waited(batch: Planned, now: datetime) -> float | None:
-    if not isinstance(batch, Batch):
-        return None
-    arrived = min((one.file.modified_at for one in batch.ranges), default=None)
-    return None if arrived is None else round(max(0.0, (now - arrived.astimezone(UTC)).total_seconds()), 3)
+def waited(arrived: datetime | None, committed: datetime) -> float | None:
+    """The seconds between two times, which different clocks may have told; None without the first."""
+    return None if arrived is None else round(max(0.0, (committed - arrived.astimezone(UTC)).total_seconds()), 3)

@@ -94,6 +94,10 @@ class Arrivals(ABC):
         """Note the URIs of which records were set aside with only a part of their bytes, durably before the commit."""
 
     @abstractmethod
+    def arrived_at(self, batch: Planned) -> datetime | None:
+        """When the oldest of what a batch has read arrived; None where that can't be found."""
+
+    @abstractmethod
     def taken_in(self, batch: Planned, records: int) -> None:
         """Note how many records a batch had."""
 

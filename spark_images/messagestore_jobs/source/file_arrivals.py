@@ -315,6 +315,11 @@ class FileArrivals(Arrivals):
         )
 
     @override
+    def arrived_at(self, batch: Planned) -> datetime | None:
+        assert isinstance(batch, Batch)
+        return min((r.file.modified_at for r in batch.ranges), default=None)
+
+    @override
     def lag(self) -> Lag:
         """Counted in files."""
         left = {r.file for r in (*self._waiting, *self._open_lines)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 
 from typing_extensions import override
 
@@ -145,10 +146,19 @@ class KafkaArrivals(Arrivals):
         return None
 
     @override
+    def arrived_at(self, batch: Planned) -> datetime | None:
+        """By the times of the first records of its partitions."""
+        assert isinstance(batch, OffsetBatch)
+        return self._oldest(batch.ranges)
+
+    @override
     def lag(self) -> Lag:
-        ready = [r for r in self._waiting if r.lost is None and r.start < r.end]
-        oldest = oldest_record(self._spark, self._source, ready) if ready else None
+        oldest = self._oldest(self._waiting)
         return Lag(as_of=now(self._document), records=self.size(), oldest_pending_time=oldest)
+
+    def _oldest(self, ranges: Iterable[OffsetRange]) -> datetime | None:
+        there = [r for r in ranges if r.lost is None and r.start < r.end]
+        return oldest_record(self._spark, self._source, there) if there else None
 
     @override
     def loss(self) -> Loss | None:

@@ -29,6 +29,7 @@ from support.kafkatopics import Record, Topics
 from support.long import few
 from support.replays import replay_document
 from support.tokenserver import SCOPE
+from support.waiting import scaled
 
 StreamOf = Callable[..., KafkaStream]
 
@@ -67,7 +68,10 @@ def test_what_a_record_says_beside_its_value_is_kept_in_the_headers(topics: Topi
     value = record("m1", headers={"mine": "of the message"})
     topics.send(name, Record(value, key=b"order-1", headers=said, timestamp=1_767_268_800_123), record("m2"))
     stream = stream_of(name)
-    stream.run()
+    outcome = stream.run()
+    assert outcome.last_batch is not None
+    waited = (datetime.now(UTC) - datetime(2026, 1, 1, 12, tzinfo=UTC)).total_seconds()
+    assert outcome.last_batch.waited_seconds == pytest.approx(waited, abs=scaled(60))
     one, two = stream.messages()
     assert one["headers"] == {
         "trace": "t-1",
