@@ -16,7 +16,7 @@ from messagestore_operator.plugin.arguments import StreamName
 from messagestore_operator.plugin.find import POLICY, STREAM, find, plural_of
 from messagestore_operator.plugin.kubectl import Kubectl
 from messagestore_operator.plugin.options import reaching
-from messagestore_operator.plugin.reading import PodOptions, asked, by_pod
+from messagestore_operator.plugin.reading import PodOptions, asked, by_pod, naming_rights
 
 
 @reaching
@@ -45,8 +45,10 @@ def page(
         from messagestore_operator.page.gather import store_page
 
     now = datetime.now(UTC)
-    document = find(kubectl, STREAM, stream)
-    resources = [parse_stored(one) for one in (document, *kubectl.items(plural_of(POLICY)))]
+    with naming_rights():
+        document = find(kubectl, STREAM, stream)
+        found = kubectl.items(plural_of(POLICY))
+    resources = [parse_stored(one) for one in (document, *found)]
     policies = applied(resources, (namespace_of(document), name_of(document)))
     question = {
         "ask": "figures",
@@ -55,7 +57,7 @@ def page(
         "payloads": payloads,
     }
     with asked(kubectl, pod, stream, question) as lines:
-        (found,) = [Figures.model_validate_json(text) for word, text in lines if word == "figures"]
+        (figures,) = [Figures.model_validate_json(text) for word, text in lines if word == "figures"]
     uri = str(at(document, "spec", "table", "uri"))
-    shown = store_page(uri, found, policies, now, payloads=payloads)
+    shown = store_page(uri, figures, policies, now, payloads=payloads)
     write_page(file, html([shown], now, version("message-store-operator")))

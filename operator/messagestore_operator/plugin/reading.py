@@ -92,7 +92,7 @@ def asked(kubectl: Kubectl, options: PodOptions, stream: str, question: Document
         UserError: the store can't be read, or refuses the question.
         KubectlError: the API server refuses something.
     """
-    with _rights():
+    with naming_rights():
         document = find(kubectl, STREAM, stream)
         access = access_of(document, seals=question["ask"] == "verify")
         pod = pod_of(document, access, _surroundings(kubectl, stream, options.image), options.memory, options.deadline)
@@ -132,7 +132,7 @@ class Page:
 
 
 @contextmanager
-def _rights() -> Iterator[None]:
+def naming_rights() -> Iterator[None]:
     """Say which ClusterRole a caller lacks, and if an image has no reader."""
     try:
         yield
