@@ -301,8 +301,6 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
     (subscriptions()[0], "spec.select.statuses", ["FAILED"]),
     (subscriptions()[0], "spec.select.sequences", {"orOverdue": True}),
     (subscriptions()[0], "spec.order", "Sequence"),
-    (subscriptions()[-1], "spec.select.sequences", {"completeOnly": True}),
-    (subscriptions()[-2], "spec.select.sequences", {"completeOnly": True}),
     (subscriptions()[0], "spec.trigger", {"continuous": {}}),
     (subscriptions()[-1], "spec.start", ...),
     (redrive(), "spec.select", {"expired": "Skip"}),

@@ -517,6 +517,7 @@ def subscriptions() -> list[Document]:
     }
     going_on = _subscription("continuous", {"at": "Now"})
     going_on["spec"] |= {
+        "select": {"sequences": {"completeOnly": True}},
         "destination": {"kafka": {"bootstrapServers": "kafka:9092", "topic": "invoices"}},
         "trigger": {"continuous": {}},
     }

@@ -665,25 +665,6 @@ REPLAY = (
         holds=lambda spec: spec.start is None or spec.order != "Sequence" or _is_complete_only(spec.select),
     ),
     ValidationRule(
-        message="with start and select.sequences.completeOnly, set trigger interval, schedule or manual: a continuous "
-        "run sends by position, and members that waited come behind others",
-        cel=f"!has(self.start) || !{_COMPLETE} || !has(self.trigger) || !has(self.trigger.continuous)",
-        holds=lambda spec: (
-            spec.start is None
-            or not _is_complete_only(spec.select)
-            or spec.trigger is None
-            or spec.trigger.continuous is None
-        ),
-    ),
-    _of_each(
-        message="with start and select.sequences.completeOnly, give destination.kafka.topic: what no topic of "
-        "topicFrom takes is noted by position, and members that waited come behind others",
-        cel=lambda to: f"!has(self.start) || !{_COMPLETE} || !has({to}.kafka) || has({to}.kafka.topic)",
-        holds=lambda spec, to: (
-            spec.start is None or not _is_complete_only(spec.select) or to.kafka is None or to.kafka.topic is not None
-        ),
-    ),
-    ValidationRule(
         message="a replay with a trigger never ends: it has neither activeDeadline nor ttlAfterFinished",
         cel="!has(self.trigger) || (!has(self.activeDeadline) && !has(self.ttlAfterFinished))",
         holds=lambda spec: spec.trigger is None or _count_given(spec, ("active_deadline", "ttl_after_finished")) == 0,

@@ -1,41 +1,42 @@
 """A continuous replay: one run that sends messages as they come, until it is stopped.
 
-It stages nothing. The cursor's object names a round before the first of its transactions and moves after the last; what
-transactions have committed counts, so that the next run goes on right behind them. While nothing comes it asks once a
-second for the next entry of the table's log, and does no work in Spark.
+It stages nothing, unless it sends complete sequences. The cursor's object names a round before the first of its
+transactions and moves after the last; what transactions have committed counts, so that the next run goes on right
+behind them. While nothing comes it asks once a second for the next entry of the table's log, and does no work in Spark.
 """
 
 import time
 from contextlib import closing
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from messagestore_core.clock import now
 from messagestore_core.contract.run_report import FrozenSelection, Lag, ReplayOutcome, ReplayProgress
-from messagestore_core.store.audit import note
-from messagestore_core.store.cursors import Cursor, Round, Unnoted, undecidable
-from messagestore_core.store.delta_log import head_of
+from messagestore_core.store.cursors import Cursor, Round, undecidable
 from messagestore_core.store.folder import exists
 from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay.begin import REPLAY, counts_of, detail_of, nothing, source_of, task_of
+from messagestore_jobs.replay.begin import nothing, source_of, task_of
 from messagestore_jobs.replay.behind import Behind, Counted, Records, look_behind
 from messagestore_jobs.replay.chunks import PACED_SECONDS, SHOWN
 from messagestore_jobs.replay.erased import Tombstones
+from messagestore_jobs.replay.newest import LOOK_AGAIN, Newest
 from messagestore_jobs.replay.outlets import Outlet, outlet_of
+from messagestore_jobs.replay.round_by_round import RoundByRound
 from messagestore_jobs.replay.rounds import Reached, refuse_ahead
 from messagestore_jobs.replay.sending import Pace, ReplayControl
 from messagestore_jobs.replay.source import is_gone
 from messagestore_jobs.replay.subscription import SubscriptionRun, with_state
+from messagestore_jobs.replay.unnoted import is_due, note_unnoted, with_unnoted
+from messagestore_jobs.replay.unsent import is_stopped_by
 
 ROUND_POSITIONS = 10_000
 """How many positions a round looks at."""
 _PORTION_BYTES = 32 << 20
 """Of payloads that are held in memory and sent at once, unless one alone is larger."""
-_LOOK_AGAIN, _LOOK_FOR_START = timedelta(seconds=1), timedelta(seconds=5)
-LOOK_WHOLE_SECONDS = 20.0
-"""How often the logs are looked at as a whole, and for how long a round goes on."""
-_NOTED_EVERY = timedelta(hours=1)
+_LOOK_FOR_START = timedelta(seconds=5)
+ROUND_SECONDS = 20.0
+"""For how long a round goes on."""
 _ANCHORED_SECONDS = 3600.0
 """A cluster forgets a group that has committed nothing for a week."""
 _TELL_SECONDS, _TELL_IDLE_SECONDS, _COUNT_SECONDS = 4.0, 30.0, 60.0
@@ -54,10 +55,12 @@ def send_on(run: Run, control: ReplayControl) -> ReplayOutcome:
         if control.stopped(_LOOK_FOR_START):
             return nothing()
     cursor, taken_up = opened
+    if cursor.sequences is not None:
+        return RoundByRound(run, control, subscription, cursor, taken_up=taken_up).send()
     if cursor.round is not None and not cursor.round.anchored:
         # A round of runs that end, which stage what they send.
         outcome, cursor = subscription.finish(cursor)
-        if not outcome.complete or _stops(run, outcome.progress.failed):
+        if not outcome.complete or is_stopped_by(outcome.progress.failed, task_of(run)):
             return with_state(outcome, cursor, subscription.lag(cursor), taken_up=taken_up)
     with closing(outlet_of(run, cursor)) as outlet:
         return Continuous(run, control, subscription, outlet, cursor, taken_up=taken_up).send()
@@ -84,11 +87,10 @@ class Continuous:
         # Others hold as much at the same time.
         self._portion_bytes = _PORTION_BYTES // (1 + len(self._task.subscription.beside))
         self._erased: tuple[str, Erased] | None = None
-        self._version = self._store.table("messages").version()
-        self._head = self._first = 0
+        self._newest = Newest(self._store)
+        self._first = 0
         self._sent, self._first_failed = Counted(), tuple[int, ...]()
         self._anchored_at = self._told_at = self._counted_at = -_ANCHORED_SECONDS
-        self._opened_at = time.monotonic()
         self._told_cursor: Cursor | None = None
         self._lag: Lag | None = None
         self._gone_at: int | None = None
@@ -97,22 +99,22 @@ class Continuous:
     def send(self) -> ReplayOutcome:
         """Send until told to stop."""
         self._outlet.check()
-        self._head = self._subscription.head()
         known = self._outlet.reached()
-        refuse_ahead(self._cursor, self._head, known)
+        refuse_ahead(self._cursor, self._newest.head, known)
         self._take_up(known)
         self._first = self._cursor.global_position
         self._look_at_tombstones()
         self._run.progress.step("replay")
-        while not self._control.suspended() and not _stops(self._run, self._sent.failed):
-            until = self._subscription.decided(self._cursor, self._head)
+        while not self._control.suspended() and not is_stopped_by(self._sent.failed, self._task):
+            until = self._subscription.decided(self._cursor, self._newest.head)
             if until > self._cursor.global_position:
                 self._send_round(until)
                 self._tell(_TELL_SECONDS)
             else:
-                self._note_hourly()
+                if is_due(self._run, self._cursor):
+                    self._note()
                 self._tell(_TELL_SECONDS if self._cursor != self._told_cursor else _TELL_IDLE_SECONDS)
-                if self._control.stopped(_LOOK_AGAIN):
+                if self._control.stopped(LOOK_AGAIN):
                     break
             self._look()
         self._note()
@@ -127,7 +129,7 @@ class Continuous:
             for portion in behind.portions(self._portion_bytes, ROUND_POSITIONS):
                 records = behind.records(portion, self._run.run, self._outlet.line_breaks)
                 counted = self._counted(behind, records, portion.after, portion.until)
-                cursor = _moved(cursor, portion.until, counted, now(self._run.document))
+                cursor = _moved(self._run, cursor, portion.until, counted)
             self._run.progress.say(f"an earlier run has sent what is behind {after}, up to global position {until}")
         if cursor.round is not None:
             cursor = cursor.model_copy(update={"round": None})
@@ -146,16 +148,9 @@ class Continuous:
 
     def _look(self) -> None:
         """Look for commits that came since; of the store's own runs each tells the last position."""
-        while (entry := self._store.entry("messages", self._version + 1)) is not None:
-            self._version += 1
-            head = head_of(entry)
-            self._head = self._subscription.head() if head is None or head < self._head else head
-        if time.monotonic() - self._opened_at >= LOOK_WHOLE_SECONDS:
-            # Maintenance and erasures take entries out of the log.
-            self._version = max(self._version, self._store.table("messages").version())
-            self._head, self._opened_at = self._subscription.head(), time.monotonic()
+        if self._newest.look():
             self._look_at_tombstones()
-        refuse_ahead(self._cursor, self._head, Reached(self._cursor.resets))
+        refuse_ahead(self._cursor, self._newest.head, Reached(self._cursor.resets))
 
     def _look_at_tombstones(self) -> None:
         """Note by which tombstones all is judged from now on, as no round is under way; an erasure waits for that."""
@@ -213,7 +208,7 @@ class Continuous:
                 if not self._outlet.tells:
                     self._write(cursor)
                     self._tell(_TELL_SECONDS)
-                if rests := self._control.suspended() or time.monotonic() - begun >= LOOK_WHOLE_SECONDS:
+                if rests := self._control.suspended() or time.monotonic() - begun >= ROUND_SECONDS:
                     break
             if rests or after < portion.until:
                 break
@@ -243,7 +238,7 @@ class Continuous:
                 f"{len(failed)} messages are not as they were stored and are not sent, the first at global position "
                 f"{failed[0]}"
             )
-        return _moved(cursor, until, counted, now(self._run.document))
+        return _moved(self._run, cursor, until, counted)
 
     def _counted(self, behind: Behind, records: Records, after: int, until: int) -> Counted:
         counted, left = behind.counted(records, after, until), self._outlet.left(after, until)
@@ -253,23 +248,9 @@ class Continuous:
         self._subscription.write(cursor)
         self._cursor = cursor
 
-    def _note_hourly(self) -> None:
-        unnoted = self._cursor.unnoted
-        if unnoted is not None and now(self._run.document) - unnoted.since >= _NOTED_EVERY:
-            self._note()
-
     def _note(self) -> None:
-        """Add a row to the audit about what was done since the last; of one range there is one, whatever crashes."""
-        unnoted = self._cursor.unnoted
-        if unnoted is None:
-            return
-        document = self._run.document
-        place = {"after": unnoted.after, "until": self._cursor.global_position, "resets": self._cursor.resets}
-        sent = ReplayProgress(**unnoted.model_dump(include={*Counted._fields} - {"selected", "bytes"}))
-        counts = counts_of(self._store, unnoted.selected, sent)
-        detail = {**detail_of(document, self._task), **place}
-        note(self._store, document, REPLAY, detail, counts=counts, bytes=unnoted.bytes, once=True)
-        self._write(self._cursor.model_copy(update={"unnoted": None}))
+        if self._cursor.unnoted is not None:
+            self._write(note_unnoted(self._run, self._cursor))
 
     def _tell(self, every_seconds: float) -> None:
         """Keep the outcome for reports, unless the last one is recent."""
@@ -279,7 +260,8 @@ class Continuous:
 
     def _outcome(self) -> ReplayOutcome:
         sent, at = self._sent, self._cursor.global_position
-        to_go = max(self._head - self._first, 1)
+        head = self._newest.head
+        to_go = max(head - self._first, 1)
         progress = ReplayProgress(
             replayed=sent.replayed,
             failed=sent.failed,
@@ -288,27 +270,25 @@ class Continuous:
             missed=sent.missed,
             expired=sent.expired,
             set_aside=sent.set_aside,
-            percent=100 if at >= self._head else min(99, 100 * (at - self._first) // to_go),
+            percent=100 if at >= head else min(99, 100 * (at - self._first) // to_go),
             last_global_position=at or None,
         )
-        selection = FrozenSelection(table_version=self._version, messages=sent.selected, bytes=sent.bytes)
+        selection = FrozenSelection(table_version=self._newest.version, messages=sent.selected, bytes=sent.bytes)
         outcome = ReplayOutcome(selection=selection, progress=progress, complete=True, tombstones=self._judged_by)
         return with_state(outcome, self._cursor, self._known_lag(), taken_up=self._taken_up)
 
     def _known_lag(self) -> Lag:
         """What is behind the cursor; counted once a minute at most, as that reads the store."""
-        if self._head <= self._cursor.global_position:
+        if self._newest.head <= self._cursor.global_position:
             return Lag(as_of=now(self._run.document), records=0)
         if self._lag is None or time.monotonic() - self._counted_at >= _COUNT_SECONDS:
             self._lag, self._counted_at = self._subscription.lag(self._cursor), time.monotonic()
         return self._lag
 
 
-def _moved(cursor: Cursor, until: int, counted: Counted, at: datetime) -> Cursor:
+def _moved(run: Run, cursor: Cursor, until: int, counted: Counted) -> Cursor:
     """The cursor at a position, with the counts of what it has passed."""
-    before = cursor.unnoted or Unnoted(after=cursor.global_position, since=at)
-    unnoted = {name: getattr(before, name) + count for name, count in counted._asdict().items()}
-    return cursor.model_copy(
+    return with_unnoted(run, cursor, counted._asdict()).model_copy(
         update={
             "global_position": until,
             "sent": cursor.sent + counted.replayed,
@@ -316,11 +296,5 @@ def _moved(cursor: Cursor, until: int, counted: Counted, at: datetime) -> Cursor
             "missed": cursor.missed + counted.missed,
             "expired": cursor.expired + counted.expired,
             "set_aside": cursor.set_aside + counted.set_aside,
-            "unnoted": before.model_copy(update=unnoted),
         }
     )
-
-
-def _stops(run: Run, failed: int) -> bool:
-    """Whether a message that can't be sent ends the run."""
-    return bool(failed) and task_of(run).on_failed == "Fail"

@@ -27,6 +27,7 @@ from messagestore_jobs.replay.begin import nothing, task_of, with_task
 from messagestore_jobs.replay.chunks import SHOWN
 from messagestore_jobs.replay.sending import ReplayControl
 from messagestore_jobs.replay.subscription import SubscriptionRun
+from messagestore_jobs.replay.waiting import is_complete_only
 from messagestore_jobs.source.kafka_listing import check_brokers
 
 ErrorOf = Callable[[Exception, RunDocument], RunError]
@@ -66,13 +67,15 @@ def _leaf(run: Run, route: Route, routes: Sequence[Route]) -> Run:
     task = task_of(run)
     assert task.subscription is not None
     others = [one for one in routes if one.name != route.name] if route.otherwise else []
+    # A sequence is not parted: a destination stops at a member whose topic takes none.
+    leaving = [] if is_complete_only(task.select) else others
     resource = run.document.resource
     routing = Routing(
         where=route.where,
         unless=tuple(one.where for one in others if one.where is not None),
         deciders=tuple(
             Decider(folder=cursor_folder(resource.namespace, resource.name, one.name), where=one.where)
-            for one in others
+            for one in leaving
             if isinstance(one.destination, KafkaDestination) and one.destination.topic_from is not None
         ),
     )

@@ -101,7 +101,7 @@ def _stopped(position: int, why: str, words: str) -> RunFailedError:
     reason, what = _WHY[why]
     return RunFailedError(
         reason,
-        f"all before global position {position} is sent; the message there {what}{words}: change topicFrom or the "
-        "topics, give another of several destinations otherwise: true, or pass the message over, a subscription by "
-        "annotation messagestore.dev/reset-to",
+        f"all that goes before global position {position} is sent; the message there {what}{words}: change topicFrom "
+        "or the topics, give another of several destinations otherwise: true, or pass the message over, a subscription "
+        "by annotation messagestore.dev/reset-to",
     )

@@ -43,6 +43,7 @@ from messagestore_jobs.replay.removed import forget_removed
 from messagestore_jobs.replay.rounds import FilesRound, reached_by, refuse_ahead, round_delivery
 from messagestore_jobs.replay.selection import check_subscription, decided_by, is_undecided, matches_anywhere
 from messagestore_jobs.replay.sending import ReplayControl, Sending
+from messagestore_jobs.replay.unnoted import with_unnoted
 from messagestore_jobs.replay.waiting import as_kept, falls_due, is_complete_only, who_waits
 from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.tables import read_table
@@ -85,17 +86,22 @@ class SubscriptionRun:
         opened = self.open()
         if opened is None:
             return nothing()
-        outcome, cursor = self.finish(opened[0])
+        cursor, taken_up = opened
+        return self.send_behind(cursor, taken_up=taken_up)[0]
+
+    def send_behind(self, cursor: Cursor, *, taken_up: bool) -> tuple[ReplayOutcome, Cursor]:
+        """Like ``send``, with the cursor as it is; return it as it is then, too."""
+        outcome, cursor = self.finish(cursor)
         undecided = None
-        if outcome.complete and not outcome.progress.failed and self._has_more(cursor):
+        if outcome.complete and not outcome.progress.failed and self.has_more(cursor, self.head()):
             undecided = self._undecided(cursor)
             cursor = self._begin(cursor, self.decided(cursor, self.head() if undecided is None else undecided - 1))
             if cursor.round is not None:
                 outcome, cursor = self._go_on(cursor)
-        outcome = with_state(outcome, cursor, self.lag(cursor), taken_up=opened[1])
+        outcome = with_state(outcome, cursor, self.lag(cursor), taken_up=taken_up)
         if undecided is not None and outcome.complete:
             raise undecidable(undecided, outcome)
-        return outcome
+        return outcome, cursor
 
     def open(self) -> tuple[Cursor, bool] | None:
         """The cursor, and whether another resource of the name left it; None if its start has no position yet."""
@@ -155,9 +161,9 @@ class SubscriptionRun:
         """Write the cursor, as this run's."""
         self._object.write(cursor.model_copy(update={"run": self.run.run}))
 
-    def _has_more(self, cursor: Cursor) -> bool:
-        """Whether something is behind the cursor, or may be overdue that waits."""
-        return self.head() != cursor.global_position or self._falls_due(cursor)
+    def has_more(self, cursor: Cursor, head: int) -> bool:
+        """Whether something is behind the cursor, up to the store's last position, or may be overdue that waits."""
+        return head != cursor.global_position or self._falls_due(cursor)
 
     def _falls_due(self, cursor: Cursor) -> bool:
         return falls_due(cursor.waiting, self._task.select, self.run.as_of)
@@ -328,7 +334,7 @@ class SubscriptionRun:
         this = self.round_run(cursor, cursor.round.number)
         ended = delivery.ended()
         if ended is not None:
-            return note_replay(this, ended)
+            return self._noted(this, ended)
         task, begun = task_of(this), delivery.state.begun()
         if begun is not None and begun.task != (asked := digest(task, self._store.uri)):
             if cursor.sequences is not None:
@@ -345,14 +351,36 @@ class SubscriptionRun:
             delivery.state.remove()
             passed = ReplayProgress(percent=100, missed=frozen.missed, erased=frozen.erased)
             return nothing().model_copy(update={"selection": frozen.selection, "progress": passed})
-        return note_replay(this, Sending(source, frozen, delivery, self.run.progress, self.control).go_on())
+        return self._noted(this, Sending(source, frozen, delivery, self.run.progress, self.control).go_on())
+
+    def _noted(self, this: Run, outcome: ReplayOutcome) -> ReplayOutcome:
+        return outcome if self._notes_later() else note_replay(this, outcome)
+
+    def _notes_later(self) -> bool:
+        """Whether the run goes on, and notes many rounds at once."""
+        return self._asked.continuous and self._waits_in() is not None
+
+    def _unnoted(self, cursor: Cursor, outcome: ReplayOutcome) -> Cursor:
+        sent, selected = outcome.progress, outcome.selection
+        counts = {
+            "selected": selected.messages,
+            "bytes": selected.bytes,
+            "replayed": sent.replayed,
+            "failed": sent.failed,
+            "erased": sent.erased,
+            "missed": sent.missed + sent.lost,
+            "expired": sent.expired,
+            "set_aside": sent.set_aside,
+        }
+        return with_unnoted(self.run, cursor, counts) if any(counts.values()) else cursor
 
     def _moved(self, cursor: Cursor, outcome: ReplayOutcome, delivery: Delivery) -> Cursor:
         """The cursor after a round; it ends earlier than it was to if the spec changed meanwhile."""
         assert cursor.round is not None
         sent = outcome.progress
         cut = sent.percent < 100 and sent.last_global_position is not None
-        return cursor.model_copy(
+        moved = self._unnoted(cursor, outcome) if self._notes_later() else cursor
+        return moved.model_copy(
             update={
                 "global_position": sent.last_global_position if cut else cursor.round.until,
                 "rounds": cursor.round.number if outcome.selection.messages else cursor.rounds,

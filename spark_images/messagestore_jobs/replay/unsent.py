@@ -34,6 +34,11 @@ def refuse_unsent(outcome: ReplayOutcome, task: ReplayTask) -> ReplayOutcome:
     return outcome
 
 
+def is_stopped_by(failed: int, task: ReplayTask) -> bool:
+    """Whether messages that can't be sent end a run that goes on."""
+    return bool(failed) and task.on_failed == "Fail"
+
+
 def _which(count: int, shown: tuple[int, ...]) -> str:
     more = f" and {count - len(shown)} more" if count > len(shown) else ""
     return f": global positions {', '.join(map(str, shown))}{more}" if shown else ""

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,32 +19,36 @@ from messagestore_core.contract.run_document import (
     Sequences,
     StartPoint,
     Subscription,
+    TopicFrom,
 )
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
+from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay import kafka
+from messagestore_jobs.replay import kafka, newest
 from messagestore_jobs.replay.job import run_replay
 from support.external_writes import unheard
 from support.kafkabroker import Broker
 from support.kafkatopics import Topics
 from support.purges import break_off
-from support.replays import ROUND_CRASHES, replay_document
+from support.replays import ROUND_CRASHES, Meanwhile, replay_document
 from support.stores import add_messages, make_store, message
 
 BEGINNING = StartPoint(at="Beginning")
 
 
-def part(position: int, sequence: str, number: int, size: int | None = None) -> dict[str, Any]:
-    return message(position, sequence_id=sequence, sequence_number=number, sequence_size=size)
+def part(position: int, sequence: str, number: int, size: int | None = None, **more: Any) -> dict[str, Any]:
+    return message(position, sequence_id=sequence, sequence_number=number, sequence_size=size, **more)
 
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     """Two of three members of p, and all five of q, the last first; a transaction has two records."""
     monkeypatch.setattr(kafka, "TRANSACTION_RECORDS", 2)
+    monkeypatch.setattr(newest, "LOOK_WHOLE_SECONDS", 0)
     of_q = [part(8 - n, "q", n, 5) for n in range(5, 0, -1)]
     return make_store(tmp_path / "store", [part(1, "p", 2, 3), part(2, "p", 1), *of_q])
 
@@ -56,21 +62,20 @@ def complete_p(table: Table) -> None:
 
 
 def to_topic(
-    table: Table, broker: Broker, topic: str, reset: Reset | None = None, run: str = "replay-1"
+    table: Table, broker: Broker, topic: str, reset: Reset | None = None, run: str = "replay-1", **task: Any
 ) -> RunDocument:
-    destination = KafkaDestination(cluster=broker.cluster(), topic=topic)
-    task = ReplayTask(
-        job_id="job-1",
-        subscription=Subscription(start=BEGINNING, reset=reset),
-        select=Selection(sequences=Sequences(complete_only=True)),
-        order="Sequence",
-        destination=destination,
-    )
-    return replay_document(table, task, run)
+    given = {
+        "job_id": "job-1",
+        "subscription": Subscription(start=BEGINNING, reset=reset),
+        "select": Selection(sequences=Sequences(complete_only=True)),
+        "order": "Sequence",
+        "destination": KafkaDestination(cluster=broker.cluster(), topic=topic),
+    }
+    return replay_document(table, ReplayTask(**{**given, **task}), run)
 
 
-def send(spark: SparkSession, document: RunDocument) -> ReplayOutcome:
-    return run_replay(Run.of(document, spark, Silent()))
+def send(spark: SparkSession, document: RunDocument, control: Meanwhile | None = None) -> ReplayOutcome:
+    return run_replay(Run.of(document, spark, Silent()), control)
 
 
 def positions(topics: Topics, topic: str) -> list[int]:
@@ -143,3 +148,65 @@ def test_without_its_object_it_begins_again(
     shutil.rmtree(tmp_path / "store" / "_cursors")
     send(spark, to_topic(table, broker, topic, run="replay-2"))
     assert positions(topics, topic) == [*OF_Q, *OF_Q]
+
+
+ALL_THE_TIME = Subscription(start=BEGINNING, continuous=True)
+
+
+def audited(table: Table) -> list[int]:
+    return [row["counts"]["replayed"] for row in read_audit(Store(table.uri)) if row["action"] == "Replay"]
+
+
+@pytest.mark.parametrize(("name", "moment", "nth"), ROUND_CRASHES)
+def test_a_run_that_goes_on_sends_each_member_once_though_it_is_killed(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table, name: str, moment: str, nth: int
+) -> None:
+    topic = topics.make()
+    document = to_topic(table, broker, topic, subscription=ALL_THE_TIME)
+    break_off(lambda: send(spark, document, Meanwhile()), name, moment, nth)
+    complete_p(table)
+    break_off(lambda: send(spark, document, Meanwhile()), name, moment, nth)
+    sent = send(spark, document, Meanwhile(lambda: arrive(table, part(10, "u", 1, 1))))
+    assert reached(sent) == (10, 10, 0)
+    assert sorted(positions(topics, topic)) == list(range(1, 11))
+    assert sum(audited(table)) == 10
+
+
+def test_a_run_that_goes_on_sends_what_falls_due_and_alone_what_comes_later(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table
+) -> None:
+    topic, decade = topics.make(), timedelta(days=3650)
+    or_overdue = Selection(sequences=Sequences(complete_only=True, or_overdue=True), sequence_timeout=decade)
+    document = to_topic(table, broker, topic, subscription=ALL_THE_TIME, select=or_overdue)
+    before = list[list[int]]()
+
+    def soon_overdue() -> None:
+        arrive(table, part(8, "s", 1, 3, time=datetime.now(UTC) + timedelta(seconds=15) - decade))
+
+    def wait() -> None:
+        before.append(positions(topics, topic))
+        time.sleep(15)
+
+    control = Meanwhile(soon_overdue, wait, lambda: arrive(table, part(9, "s", 2)))
+    outcome = send(spark, document.model_copy(update={"at": None}), control)
+    assert before == [OF_Q]
+    assert (reached(outcome), positions(topics, topic)) == ((9, 7, 2), [*OF_Q, 8, 9])
+    assert audited(table) == [7]
+
+
+def test_members_go_to_the_topics_that_they_name_and_none_past_a_topic_that_is_missing(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table
+) -> None:
+    a, late = topics.make(), topics.name()
+    names = [a, late, a]
+    arrive(table, *(part(7 + n, "t", n, 3, headers={"topic": names[n - 1]}) for n in (1, 2, 3)))
+    to = KafkaDestination(cluster=broker.cluster(), topic_from=TopicFrom(header="topic", pattern="topic-.*"))
+    named = Selection(sequences=Sequences(complete_only=True), where="headers['topic'] IS NOT NULL")
+    document = to_topic(table, broker, "", destination=to, select=named)
+    for _ in range(2):
+        with pytest.raises(RunFailedError, match="all that goes before global position 9 is sent") as stopped:
+            send(spark, document)
+        assert (stopped.value.reason, positions(topics, a)) == ("TopicMissing", [8])
+    topics.make(late)
+    assert reached(send(spark, document)) == (10, 3, 0)
+    assert (positions(topics, a), positions(topics, late)) == ([8, 10], [9])

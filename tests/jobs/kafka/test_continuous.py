@@ -31,7 +31,7 @@ from messagestore_core.store.fence import HeldStore, observing
 from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay import continuous, kafka
+from messagestore_jobs.replay import continuous, kafka, newest
 from messagestore_jobs.replay.job import run_replay
 from support.events import read_record
 from support.external_writes import unheard
@@ -54,7 +54,8 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
     """Ten messages; a transaction has four records, and a round six positions."""
     monkeypatch.setattr(kafka, "TRANSACTION_RECORDS", 4)
     monkeypatch.setattr(continuous, "ROUND_POSITIONS", 6)
-    monkeypatch.setattr(continuous, "LOOK_WHOLE_SECONDS", 0)
+    monkeypatch.setattr(continuous, "ROUND_SECONDS", 0)
+    monkeypatch.setattr(newest, "LOOK_WHOLE_SECONDS", 0)
     return make_store(tmp_path / "store", messages(*range(1, 11)))
 
 

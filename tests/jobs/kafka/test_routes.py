@@ -177,7 +177,7 @@ def test_without_otherwise_a_destination_stops_before_a_message_whose_topic_take
         ),
     )
     report = execute(once, lambda: spark, Silent(), 0, lambda: AT)
-    assert (report.error.reason, "all before global position 3 is sent" in report.error.message) == (
+    assert (report.error.reason, "all that goes before global position 3 is sent" in report.error.message) == (
         "TopicMissing",
         True,
     )

@@ -1,0 +1,43 @@
+"""How far a store has come, as a run that goes on looks for it: by one request a second while nothing comes."""
+
+import time
+from datetime import timedelta
+
+from messagestore_core.store.delta_log import head_of, next_global_position
+from messagestore_core.store.handle import Store
+
+LOOK_AGAIN = timedelta(seconds=1)
+LOOK_WHOLE_SECONDS = 20.0
+"""How often the logs are looked at as a whole."""
+
+
+class Newest:
+    """The newest version of ``messages``, and the last global position of the store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.version, self.head, self._looked_at = 0, 0, 0.0
+        self._look_whole()
+
+    def look(self) -> bool:
+        """Look for commits that came since; of the store's own runs each tells the last position.
+
+        Returns:
+            Whether the logs were looked at as a whole.
+        """
+        while (entry := self._store.entry("messages", self.version + 1)) is not None:
+            self.version += 1
+            head = head_of(entry)
+            self.head = self._last_position() if head is None or head < self.head else head
+        if time.monotonic() - self._looked_at < LOOK_WHOLE_SECONDS:
+            return False
+        # Maintenance and erasures take entries out of the log.
+        self._look_whole()
+        return True
+
+    def _look_whole(self) -> None:
+        self.version, self.head = self._store.table("messages").version(), self._last_position()
+        self._looked_at = time.monotonic()
+
+    def _last_position(self) -> int:
+        return next_global_position(self._store) - 1

@@ -1,0 +1,92 @@
+"""A continuous replay of complete sequences: one run that does round after round, as runs that end do one each.
+
+Positions don't tell how far a destination is, as members that waited come behind others; so each round stages what it
+sends, and an erasure has to wait until this run has ended. While nothing comes and nothing falls due, it asks once a
+second for the next entry of the table's log.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from messagestore_core.clock import now
+from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.store.cursors import Cursor
+from messagestore_jobs.context import Run
+from messagestore_jobs.replay.begin import nothing, task_of
+from messagestore_jobs.replay.leaves import together
+from messagestore_jobs.replay.newest import LOOK_AGAIN, Newest
+from messagestore_jobs.replay.sending import ReplayControl
+from messagestore_jobs.replay.subscription import SubscriptionRun
+from messagestore_jobs.replay.unnoted import is_due, note_unnoted
+from messagestore_jobs.replay.unsent import is_stopped_by
+
+
+class RoundByRound:
+    """One run; of each round it is the control, as the whole run is controlled.
+
+    Args:
+        run: the run.
+        subscription: opened, with this cursor.
+        taken_up: whether another resource of the name left the cursor.
+    """
+
+    def __init__(
+        self, run: Run, control: ReplayControl, subscription: SubscriptionRun, cursor: Cursor, *, taken_up: bool
+    ) -> None:
+        self._run, self._control, self._taken_up = run, control, taken_up
+        self._subscription, self._cursor = subscription, cursor
+        subscription.control = self
+        self._newest = Newest(run.store)
+        self._ended = self._told = nothing()
+
+    def send(self) -> ReplayOutcome:
+        """Send until told to stop, or until a message can't be sent.
+
+        Raises:
+            RunFailedError: as a subscription does.
+        """
+        complete = True
+        while complete and not self.suspended() and not is_stopped_by(self._ended.progress.failed, task_of(self._run)):
+            at = replace(self._run, as_of=now(self._run.document))
+            self._subscription.run = at
+            if self._cursor.round is not None or self._subscription.has_more(self._cursor, self._newest.head):
+                complete = self._send_round()
+            else:
+                if is_due(at, self._cursor):
+                    self._note()
+                if self.stopped(LOOK_AGAIN):
+                    break
+            self._newest.look()
+        self._note()
+        return self._told.model_copy(update={"complete": complete})
+
+    def _send_round(self) -> bool:
+        outcome, self._cursor = self._subscription.send_behind(self._cursor, taken_up=self._taken_up)
+        self.reached(outcome)
+        self._ended = self._told
+        return outcome.complete
+
+    def _note(self) -> None:
+        if self._cursor.unnoted is not None:
+            self._cursor = note_unnoted(self._run, self._cursor)
+            self._subscription.write(self._cursor)
+
+    def suspended(self) -> bool:
+        """Whether to stop after the chunk under way."""
+        return self._control.suspended()
+
+    def stopped(self, wait: timedelta) -> bool:
+        """Whether to stop; waits up to ``wait`` for that."""
+        return self._control.stopped(wait)
+
+    def messages_per_second(self) -> float | None:
+        """The rate limit."""
+        return self._control.messages_per_second()
+
+    def reached(self, outcome: ReplayOutcome) -> None:
+        """Tell the outcome of all rounds, the one under way included."""
+        known = outcome if outcome.cursor is not None else self._told
+        both = together([self._ended, outcome], [], complete=outcome.complete)
+        place = {"cursor": known.cursor, "round": known.round, "redelivered": known.redelivered}
+        self._told = both.model_copy(update=place)
+        self._control.reached(self._told)
