@@ -47,10 +47,10 @@ def _installed() -> Path | None:
 def of_debian(program: str, package: str) -> Path:
     """The folder of a program; a missing one is installed by Debian's package."""
     debian.need({program: package})
-    found = shutil.which(program)
-    if found is None:
+    installed = shutil.which(program)
+    if installed is None:
         raise SystemExit(f"Debian's package {package} has put no {program} on the PATH")
-    return Path(found).parent
+    return Path(installed).parent
 
 
 def package_folder(package: str, version: str, sha512: str) -> Path:

@@ -71,8 +71,8 @@ class Source(NamedTuple):
             "step": step,
         }
         with urllib.request.urlopen(f"{self.url}/api/v1/query_range?{urllib.parse.urlencode(asked)}") as answer:
-            found = json.load(answer)["data"]["result"]
-        series = [_series(one, legend) for one in found]
+            results = json.load(answer)["data"]["result"]
+        series = [_series(one, legend) for one in results]
         return [one for one in series if one.values]
 
 
@@ -116,12 +116,12 @@ def _picture(source: Source, chosen: dict[str, list[Panel]]) -> Figure:
 
 def _lines(panels: list[Panel]) -> list[list[Panel]]:
     """The panels that are beside each other."""
-    found: list[list[Panel]] = [[]]
+    lines: list[list[Panel]] = [[]]
     for panel in panels:
-        if sum(one.width for one in found[-1]) + panel.width > 24:
-            found.append([])
-        found[-1].append(panel)
-    return found
+        if sum(one.width for one in lines[-1]) + panel.width > 24:
+            lines.append([])
+        lines[-1].append(panel)
+    return lines
 
 
 def _draw(axes: Axes, panel: Panel, source: Source) -> None:
@@ -188,11 +188,11 @@ def _told(value: float, unit: str) -> str:
     raise AssertionError(unit)
 
 
-def _series(found: dict[str, Any], legend: str) -> Series:
-    labels: dict[str, str] = found["metric"]
+def _series(result: dict[str, Any], legend: str) -> Series:
+    labels: dict[str, str] = result["metric"]
     for name, value in labels.items():
         legend = legend.replace(f"{{{{{name}}}}}", value)
-    known = [(float(at), float(value)) for at, value in found["values"] if isfinite(float(value))]
+    known = [(float(at), float(value)) for at, value in result["values"] if isfinite(float(value))]
     return Series(legend, labels, [at for at, _ in known], [value for _, value in known])
 
 

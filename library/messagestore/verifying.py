@@ -33,7 +33,7 @@ MOST = 100
 
 @dataclass(frozen=True)
 class Check:
-    """What a check found.
+    """What a check tally.
 
     Attributes:
         name: of the check.
@@ -169,9 +169,9 @@ def _purged_below(location: Location, versions: Versions) -> Callable[[str], int
 def _ids(versions: Versions) -> Check:
     ids = f"select message_id, count(*) as n from {TABLE} group by message_id"
     counts = "count(message_id) as ids, count(*) - count(message_id) as without, coalesce(sum(n - 1), 0) as more"
-    (found,) = versions.snapshot().query(f"select {counts} from ({ids})").to_pylist()
-    note = f"{_messages(found['more'])} repeat an id, as a window of deduplication allows" if found["more"] else None
-    return _check("ids", f"{found['ids']:,} ids", iter(["a message has no id"] if found["without"] else []), note)
+    (tally,) = versions.snapshot().query(f"select {counts} from ({ids})").to_pylist()
+    note = f"{_messages(tally['more'])} repeat an id, as a window of deduplication allows" if tally["more"] else None
+    return _check("ids", f"{tally['ids']:,} ids", iter(["a message has no id"] if tally["without"] else []), note)
 
 
 def _payloads(location: Location, versions: Versions) -> Check:

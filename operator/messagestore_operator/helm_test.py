@@ -53,10 +53,10 @@ def progress(document: ApiObject, step: Step) -> tuple[bool, str]:
         raise NotAsExpectedError(f"{called} is stalled: {said['Stalled']}")
     if not (current and "Ready" in true and status.get(step.done)):
         return False, f"{called}: {said.get('Ready') or 'no status yet'}"
-    found = {path: at(status, *path.split(".")) for path in step.counts}
-    if found != step.counts:
-        raise NotAsExpectedError(f"{called} is done, with {_listed(found)} instead of {_listed(step.counts)}")
-    return True, f"{called} is done{': ' if found else ''}{_listed(found)}"
+    counted = {path: at(status, *path.split(".")) for path in step.counts}
+    if counted != step.counts:
+        raise NotAsExpectedError(f"{called} is done, with {_listed(counted)} instead of {_listed(step.counts)}")
+    return True, f"{called} is done{': ' if counted else ''}{_listed(counted)}"
 
 
 def _listed(counts: Mapping[str, object]) -> str:

@@ -33,10 +33,10 @@ def matches(keys: Sequence[str], given: Column, columns: Mapping[str, Column]) -
         columns: as in ``seal``.
     """
     earlier = (F.concat(F.lit(EARLIER), _hmac(key, columns)) for key in keys)
-    found = F.when(F.startswith(given, F.lit(EARLIER)), given.isin(*earlier))
+    matching = F.when(F.startswith(given, F.lit(EARLIER)), given.isin(*earlier))
     for key in keys:
-        found = found.when(F.startswith(given, F.lit(prefix(os.environ[key]))), given == seal(key, columns))
-    return F.when(given.isNotNull(), found.otherwise(F.lit(False)))
+        matching = matching.when(F.startswith(given, F.lit(prefix(os.environ[key]))), given == seal(key, columns))
+    return F.when(given.isNotNull(), matching.otherwise(F.lit(False)))
 
 
 def _hmac(key: str, columns: Mapping[str, Column]) -> Column:

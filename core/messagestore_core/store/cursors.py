@@ -182,12 +182,12 @@ def read_cursors(store: Store) -> dict[tuple[str, str], dict[str, Cursor]]:
         TableRefusedError: an object is no cursor.
     """
     objects, own = store.objects(), store_id(store)
-    found: dict[tuple[str, str], dict[str, Cursor]] = {}
+    cursors: dict[tuple[str, str], dict[str, Cursor]] = {}
     for folder, cursor in documents_in(objects, CURSORS, CURSOR, Cursor):
         if cursor.store == own and not cursor.removed:
             namespace, name, destination = _subscription(folder)
-            found.setdefault((namespace, name), {})[destination] = cursor
-    return found
+            cursors.setdefault((namespace, name), {})[destination] = cursor
+    return cursors
 
 
 def cursor_in(store: Store, folder: str, store_id: str) -> Cursor | None:

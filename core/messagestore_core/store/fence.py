@@ -183,8 +183,8 @@ class HeldStore(Store):
         for name, at in self.known.all().items() if self.epoch is not None else ():
             table = self.last_opened(name)
             if name != "messages" and table and table.version() == at.version and not table.get_add_actions().num_rows:
-                found = mark(self, name, at.version)
-                marks |= {name: found} if found else {}
+                noted = mark(self, name, at.version)
+                marks |= {name: noted} if noted else {}
         return marks
 
     def newest_epoch(self) -> int | None:

@@ -57,8 +57,8 @@ def json_text(document: bytes | None, steps: Sequence[str | int]) -> str | None:
     """
     if document is None:
         return None
-    found = json_values.json_text(document, steps)
-    return None if found is None else found.decode()
+    text = json_values.json_text(document, steps)
+    return None if text is None else text.decode()
 
 
 def _arrow(value: Any) -> Any:

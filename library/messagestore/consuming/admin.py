@@ -47,11 +47,11 @@ def consumptions(
     """
     with _source(uri, storage) as source:
         head, own = source.head(), source.store_id
-        found = [
+        each = [
             _consumption(name, cursors_in(source.location.uri, name, state, storage), own, head)
             for name in _names(source.location, state, storage)
         ]
-    return [one for one in found if one is not None]
+    return [one for one in each if one is not None]
 
 
 def reset(
@@ -141,7 +141,7 @@ def _consumption(name: str, cursors: CursorStore, store: str, head: int) -> Cons
 
 
 def _slots(kept: State, group: Group) -> list[Slot]:
-    return [found.slot for found in kept.slots(group, range(group.slots)).values()]
+    return [kept_slot.slot for kept_slot in kept.slots(group, range(group.slots)).values()]
 
 
 def _leases(kept: State, slots: Sequence[Slot]) -> dict[str, datetime]:

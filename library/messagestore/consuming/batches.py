@@ -74,14 +74,14 @@ class PostgresCursors:
 
     def names(self) -> list[str]:
         """The names of all documents."""
-        found = self._transaction(lambda c: _rows(c, f"SELECT name FROM {_TABLE} WHERE consumer = %s", (self._name,)))
-        return [name for (name,) in found]
+        rows = self._transaction(lambda c: _rows(c, f"SELECT name FROM {_TABLE} WHERE consumer = %s", (self._name,)))
+        return [name for (name,) in rows]
 
     def read(self, names: Sequence[str]) -> dict[str, Kept]:
         """The documents that are there."""
         query = f"SELECT name, document, mark FROM {_TABLE} WHERE consumer = %s AND name = ANY(%s)"
-        found = self._transaction(lambda c: _rows(c, query, (self._name, [*names])))
-        return {name: Kept(document.encode(), mark) for name, document, mark in found}
+        rows = self._transaction(lambda c: _rows(c, query, (self._name, [*names])))
+        return {name: Kept(document.encode(), mark) for name, document, mark in rows}
 
     def swap(self, changes: Sequence[Change]) -> dict[str, str | StorageError]:
         """Make each change whose condition holds."""

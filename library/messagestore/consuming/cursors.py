@@ -92,12 +92,12 @@ class ObjectCursors:
         """The documents that are there."""
 
         def read_one(name: str) -> Kept | None:
-            found = self._objects.marked(name, STATE_BYTES)
-            return None if found is None else Kept(*found)
+            answer = self._objects.marked(name, STATE_BYTES)
+            return None if answer is None else Kept(*answer)
 
         with self._reaching():
-            found = self._together(read_one, names)
-        return {name: kept for name, kept in zip(names, found, strict=True) if kept is not None}
+            answers = self._together(read_one, names)
+        return {name: kept for name, kept in zip(names, answers, strict=True) if kept is not None}
 
     def swap(self, changes: Sequence[Change]) -> dict[str, str | StorageError]:
         """Make each change whose condition holds."""

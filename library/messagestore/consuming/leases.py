@@ -88,7 +88,7 @@ class Leases:
 
     def move(self, cursors: Mapping[int, int]) -> None:
         """Move the cursors of those slots whose cursor has changed."""
-        behind = {number for number, found in self.held.items() if cursors.get(number, 0) > found.slot.global_position}
+        behind = {number for number, kept in self.held.items() if cursors.get(number, 0) > kept.slot.global_position}
         if behind:
             self._write(self._moved(behind, cursors, self.owner, self._clock() + self._lease))
 
@@ -99,15 +99,15 @@ class Leases:
 
     def read_again(self) -> None:
         """Take the slots as they are kept, which a transaction of the caller's may have moved; or not."""
-        for number, found in self._state.slots(self.group, self.held).items():
+        for number, kept in self._state.slots(self.group, self.held).items():
             own = self.held.pop(number).slot
-            if (found.slot.owner, found.slot.epoch) == (own.owner, own.epoch):
-                self.held[number] = found
+            if (kept.slot.owner, kept.slot.epoch) == (own.owner, own.epoch):
+                self.held[number] = kept
 
     def moved(self, cursors: Mapping[int, int]) -> list[Change]:
         """What writes these cursors."""
         changes = self._moved(cursors, cursors, self.owner, self._clock() + self._lease)
-        return [self._state.change(number, found) for number, found in changes.items()]
+        return [self._state.change(number, kept) for number, kept in changes.items()]
 
     def _moved(
         self, numbers: Collection[int], cursors: Mapping[int, int], owner: str | None, until: datetime | None
@@ -127,15 +127,15 @@ class Leases:
     def _take(self, count: int) -> None:
         now = self._clock()
         others = self._state.slots(self.group, [one for one in range(self.group.slots) if one not in self.held])
-        free = [(number, found) for number, found in others.items() if is_free(found.slot, self.owner, now)][:count]
+        free = [(number, kept) for number, kept in others.items() if is_free(kept.slot, self.owner, now)][:count]
         taken = {
             number: Found(
-                found.slot.model_copy(
-                    update={"owner": self.owner, "until": now + self._lease, "epoch": found.slot.epoch + 1}
+                kept.slot.model_copy(
+                    update={"owner": self.owner, "until": now + self._lease, "epoch": kept.slot.epoch + 1}
                 ),
-                found.mark,
+                kept.mark,
             )
-            for number, found in free
+            for number, kept in free
         }
         self._write(taken)
 

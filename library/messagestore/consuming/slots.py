@@ -24,10 +24,10 @@ class SlotsOf:
         known = self._known
         if len(known) > _REMEMBERED:
             known.clear()
-        found = []
+        numbers = []
         for name in names:
             slot = known.get(name)
             if slot is None:
                 slot = known[name] = slot_of(name, self._slots)
-            found.append(slot)
-        return found
+            numbers.append(slot)
+        return numbers

@@ -45,10 +45,10 @@ class State:
         content = _written(group)
         _, mark = self._group()
         answer = self._cursors.swap([Change(GROUP, content, mark)]).get(GROUP)
-        found = self.group()
-        if found is None or (isinstance(answer, StorageError) and found != group):
+        kept = self.group()
+        if kept is None or (isinstance(answer, StorageError) and kept != group):
             raise answer if isinstance(answer, StorageError) else self._gone()
-        return found
+        return kept
 
     def slots(self, group: Group, numbers: Iterable[int]) -> dict[int, Found]:
         """Slots as they are now."""
@@ -88,13 +88,13 @@ class State:
                 done[number] = answer
         return done
 
-    def change(self, number: int, found: Found) -> Change:
+    def change(self, number: int, kept: Found) -> Change:
         """What writes a slot that has this mark."""
-        return Change(slot_name(number), _written(found.slot), found.mark)
+        return Change(slot_name(number), _written(kept.slot), kept.mark)
 
     def members(self) -> dict[str, datetime]:
         """The consumers that have said that they are there, and until when that counts."""
-        owners = {name: found[1] for name in self._cursors.names() if (found := MEMBER.fullmatch(name))}
+        owners = {name: match[1] for name in self._cursors.names() if (match := MEMBER.fullmatch(name))}
         kept = self._cursors.read([*owners])
         return {owners[name]: self._parsed(Member, name, one.content).until for name, one in kept.items()}
 

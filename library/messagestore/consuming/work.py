@@ -170,7 +170,7 @@ class Work:
         self._feed.follow(kept)
 
     def _kept(self) -> dict[int, int]:
-        return {number: found.slot.global_position for number, found in self._leases.held.items()}
+        return {number: kept.slot.global_position for number, kept in self._leases.held.items()}
 
     def _next_new(self) -> Placed | None:
         while (placed := self._feed.next()) is not None:

@@ -36,11 +36,11 @@ def list_(
     with opened(store):
         from messagestore.consuming import consumptions
 
-        found = consumptions(store, state)
-    if not printed(output, {"consumers": [document_of(one) for one in found]}):
+        each = consumptions(store, state)
+    if not printed(output, {"consumers": [document_of(one) for one in each]}):
         columns = [Column(name) for name in ("NAME", "CURSOR", "BEHIND", "SLOTS", "CONSUMERS", "LEASED UNTIL")]
         cells = [
-            (one.name, one.global_position, one.behind, one.slots, one.consumers, one.leased_until) for one in found
+            (one.name, one.global_position, one.behind, one.slots, one.consumers, one.leased_until) for one in each
         ]
         print_table(columns, cells)
 

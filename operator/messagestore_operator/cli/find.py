@@ -69,7 +69,7 @@ def messages(
             chain = reader.caused_by(caused_by, payloads=payloads)
             _print(chain if batch_size < 0 else islice(chain, batch_size), output)
             return
-        found = reader.find(
+        matching = reader.find(
             status or (),
             type_ or (),
             correlation_id,
@@ -81,7 +81,7 @@ def messages(
             newest_first=not oldest_first,
             payloads=payloads,
         )
-        page = _Page(found)
+        page = _Page(matching)
         _print(page, output)
         if batch_size > 0 and page.count == batch_size:
             following = page.last + (1 if oldest_first else -1)

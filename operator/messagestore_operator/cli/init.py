@@ -131,7 +131,7 @@ def _show(shape: Shape, mapped: Mapped) -> None:
     from messagestore_operator.propose.preview import previews, set_aside
 
     columns = [Column(header) for header in ("ID", "STREAM", "TYPE", "TIME", "PAYLOAD")]
-    found = list(previews(shape, mapped))
-    print_table(columns, [(*message[:-1], shown_bytes(message.payload)) for message in found[:_SHOWN]], err=True)
-    for line in set_aside(shape, mapped, found):
+    samples = list(previews(shape, mapped))
+    print_table(columns, [(*message[:-1], shown_bytes(message.payload)) for message in samples[:_SHOWN]], err=True)
+    for line in set_aside(shape, mapped, samples):
         echo(line, err=True)

@@ -125,8 +125,10 @@ class Cache(ObjectCache):
         """The policies and replays that name or select a stream, ended replays too."""
         _, namespace, name = stream.identity
         keys = self._references.naming(namespace, name) | self._references.selecting(namespace)
-        found = [one for one in map(self._resources.get, sorted(keys)) if isinstance(one, RetentionPolicy | ReplayJob)]
-        return tuple(one for one in found if refers_to(one, stream))
+        referring = [
+            one for one in map(self._resources.get, sorted(keys)) if isinstance(one, RetentionPolicy | ReplayJob)
+        ]
+        return tuple(one for one in referring if refers_to(one, stream))
 
     def lease_requests(self, table: TableKey) -> Iterator[tuple[LeaseRequest, bool]]:
         """The requests of all current runs for a table, each with whether it waits."""

@@ -51,8 +51,8 @@ class References:
         """
         names, known = streams_named(resource), self._streams[resource.metadata.namespace]
         if names is None:
-            found = known if among is None else known.keys() & among
-            return sorted(name for name in found if selects(resource, known[name].labels))
+            existing = known if among is None else known.keys() & among
+            return sorted(name for name in existing if selects(resource, known[name].labels))
         return sorted(names & known.keys() if among is None else names & known.keys() & set(among))
 
     def tables_of(self, resource: Resource) -> set[TableKey]:

@@ -256,7 +256,7 @@ def _unit_of(values: Values) -> str | None:
         return "RFC3339"
     numbers = [number for one in values if (number := _number(one)) is not None]
     in_range = {unit: [one for one in numbers if _FIRST <= one / a < _LAST] for unit, a in _UNITS.items()}
-    return next((unit for unit, found in in_range.items() if _is_common(found, len(values))), None)
+    return next((unit for unit, in_it in in_range.items() if _is_common(in_it, len(values))), None)
 
 
 def _number(value: Any) -> float | None:

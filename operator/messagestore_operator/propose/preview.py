@@ -34,13 +34,13 @@ def previews(shape: Shape, mapped: Mapped) -> Iterator[Preview]:
             yield message
 
 
-def set_aside(shape: Shape, mapped: Mapped, found: Sequence[Preview]) -> list[str]:
+def set_aside(shape: Shape, mapped: Mapped, messages: Sequence[Preview]) -> list[str]:
     """What of the sample would not be stored, in words; ``found`` are its previews."""
-    ids = Counter(message.message_id for message in found if message.message_id != _PLACE)
+    ids = Counter(message.message_id for message in messages if message.message_id != _PLACE)
     total = len(shape.records) + shape.damaged
     counts = {
         "would be dead letters, Unparseable: they are no JSON objects": shape.damaged,
-        f"would be dead letters: {_absent(mapped)} is absent": len(shape.records) - len(found),
+        f"would be dead letters: {_absent(mapped)} is absent": len(shape.records) - len(messages),
         "would be counted as duplicates: another has their id": ids.total() - len(ids),
     }
     return [f"{count} of {total} sampled {what}" for what, count in counts.items() if count]
@@ -94,8 +94,8 @@ def _of_event(record: Any) -> Preview | None:
     if any(record.get(name) is None for name in ("id", "source", "type", "specversion")):
         return None
     stream_name = record.get("streamname") or _joined(str(record["source"]).replace("-", "_"), record.get("subject"))
-    found = {"messageId": f"{record['source']}#{record['id']}", "streamName": stream_name, "type": record["type"]}
-    return _of_values({**found, "time": record.get("time"), "payload": record.get("data")})
+    fields = {"messageId": f"{record['source']}#{record['id']}", "streamName": stream_name, "type": record["type"]}
+    return _of_values({**fields, "time": record.get("time"), "payload": record.get("data")})
 
 
 def _joined(category: str, stream_id: Any) -> str:

@@ -131,8 +131,8 @@ def _elements(text: str, at: int) -> tuple[list[Any], int]:
 
 
 def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return found.end() if found else at
+    match = pattern.match(text, at)
+    return match.end() if match else at
 
 
 def _names_of_arrays(documents: Sequence[dict[str, Any]]) -> tuple[str, ...]:

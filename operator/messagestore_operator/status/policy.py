@@ -158,7 +158,7 @@ def _condition_values(policy: RetentionPolicy, streams: Sequence[StreamView], ou
 
 def _blocked(streams: Sequence[PolicyStreamStatus], blocked_after: timedelta) -> list[ConditionValue]:
     """The condition if, at the last preview of a stream, messages had waited for a subscription for too long."""
-    found = [
+    waits = [
         f"stream {stream.name}: {count(one.waiting, 'message')} wait for {_whom(one)}, the first since "
         f"{one.waiting_since}; {_state_of(one)}"
         for stream in streams
@@ -166,7 +166,7 @@ def _blocked(streams: Sequence[PolicyStreamStatus], blocked_after: timedelta) ->
         for one in stream.preview.subscriptions
         if one.waiting_since is not None and stream.preview.as_of.datetime - one.waiting_since.datetime >= blocked_after
     ]
-    return [ConditionValue(BLOCKED, "True", Reason.RETENTION_BLOCKED, few(found))] if found else []
+    return [ConditionValue(BLOCKED, "True", Reason.RETENTION_BLOCKED, few(waits))] if waits else []
 
 
 def _whom(one: Unsent) -> str:

@@ -45,7 +45,7 @@ def with_progress(before: ReplayJobStatus, report: RunReport | None) -> ReplayJo
     changes: dict[str, object] = {
         "selection": Selection(**outcome.selection.model_dump()),
         "progress": Progress(**outcome.progress.model_dump()),
-        "findings": tuple(found[:_LONGEST] for found in outcome.findings[:_MOST]),
+        "findings": tuple(finding[:_LONGEST] for finding in outcome.findings[:_MOST]),
     }
     if outcome.table is not None:
         changes["table"] = table_status(outcome.table)

@@ -54,13 +54,15 @@ def find_work(document: RunDocument, storage: Storage) -> PendingWork:
         ended = read_ended(store)
         if ended is None or not _goes_on(ended, store, document, sources) or not is_newest(store, ended):
             return _UNCERTAIN
-        found = {source_id: _listed(store, source, ended.sources[source_id]) for source_id, source in sources.items()}
-        if ended.quiet is None or any(one.seen.all() != ended.sources[source_id] for source_id, one in found.items()):
-            return PendingWork(bytes=_bytes_of(found.values()) if ended.adds_only else None)
+        listed = {source_id: _listed(store, source, ended.sources[source_id]) for source_id, source in sources.items()}
+        if ended.quiet is None or any(one.seen.all() != ended.sources[source_id] for source_id, one in listed.items()):
+            return PendingWork(bytes=_bytes_of(listed.values()) if ended.adds_only else None)
         refuse_links(store.uri)
         if not has_own_marker(store) or not has_tables(store, ended):
             return _UNCERTAIN
-        return PendingWork(_outcome(ended.quiet.outcome, now(document), [one.chosen.skipped for one in found.values()]))
+        return PendingWork(
+            _outcome(ended.quiet.outcome, now(document), [one.chosen.skipped for one in listed.values()])
+        )
 
 
 def _sources(task: IngestTask) -> dict[str, _Files] | None:
@@ -97,11 +99,11 @@ class _Found(NamedTuple):
 
 def _listed(store: Store, source: _Files, before: SeenFiles) -> _Found:
     """List a source, no further than can be compared."""
-    found = _Found(Seen(before), Chosen(source))
-    for _ in found.seen.passing(found.chosen.of(_portions(store, source.uri))):
-        if found.seen.files > MOST_FILES:
+    listed = _Found(Seen(before), Chosen(source))
+    for _ in listed.seen.passing(listed.chosen.of(_portions(store, source.uri))):
+        if listed.seen.files > MOST_FILES:
             break
-    return found
+    return listed
 
 
 def _portions(store: Store, uri: str) -> Iterator[pa.Table]:
@@ -115,9 +117,9 @@ def _strange(path: str, why: str = "its name is not UTF-8") -> None:
     raise OSError(f"{path!r}: {why}")
 
 
-def _bytes_of(found: Iterable[_Found]) -> int | None:
+def _bytes_of(listed: Iterable[_Found]) -> int | None:
     """About how many bytes have arrived; None if in many files."""
-    files, size = (sum(column) for column in zip(*(one.seen.new() for one in found), strict=True))
+    files, size = (sum(column) for column in zip(*(one.seen.new() for one in listed), strict=True))
     return size if is_little(files=files) else None
 
 
@@ -143,5 +145,5 @@ def _outcome(last: IngestOutcome, at: datetime, skipped: Sequence[int | None]) -
 
 
 def _lag(last: Lag, at: datetime, skipped: int | None) -> Lag:
-    found = last.source_found or bool(skipped)
-    return last.model_copy(update={"as_of": at, "skipped_files": skipped, "source_found": found})
+    source_found = last.source_found or bool(skipped)
+    return last.model_copy(update={"as_of": at, "skipped_files": skipped, "source_found": source_found})

@@ -90,9 +90,9 @@ def _of_purge(run: "Run", wanted: Wanted, listed: Listed) -> None:
     from messagestore_jobs.purge.listing import listing
 
     listed.counts |= {"selected": 0, "held": 0, "undecided": 0}
-    with listing(run) as found:
-        if found is not None:
-            preview, rows = found
+    with listing(run) as removal:
+        if removal is not None:
+            preview, rows = removal
             listed.counts |= {"selected": preview.messages, "held": preview.held, "undecided": preview.undecided}
             listed.counts |= {f"rule {name}": number for name, number in preview.by_rule.items()}
             _take(rows, wanted, listed, {})

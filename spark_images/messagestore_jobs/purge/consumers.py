@@ -82,11 +82,11 @@ class Consumers:
         """The subscriptions that rules wait for, and those that miss messages, by the counts of all days."""
         missed = {name: sum(day["missed"][at] for day in days) for at, name in enumerate(self.cursors)}
         others = [name for name in self.cursors if missed[name] and name not in self.awaited]
-        found = []
+        kept = []
         for at, name in enumerate((*self.awaited, *others)):
             waits = [(day["waiting"][at], day["since"][at]) for day in days if at < len(day["waiting"])]
             since = min((moment for _, moment in waits if moment is not None), default=None)
-            found.append(
+            kept.append(
                 Unsent(
                     name=name,
                     global_position=self.cursors.get(name),
@@ -95,7 +95,7 @@ class Consumers:
                     missed=missed.get(name, 0),
                 )
             )
-        return tuple(found)
+        return tuple(kept)
 
 
 def consumers_of(context: PurgeRun) -> Consumers:
@@ -106,12 +106,12 @@ def consumers_of(context: PurgeRun) -> Consumers:
     own, store = context.document.resource.namespace, context.store
     sent, handled = read_cursors(store), read_consumers(store)
     head = next_global_position(store) - 1 if sent or handled else 0
-    found = {
+    consumers = {
         name if namespace == own else f"{namespace}/{name}": passed_by_all(destinations, head)
         for (namespace, name), destinations in sorted(sent.items())
     }
-    found |= {f"{_CONSUMER}{name}": cursor for name, cursor in sorted(handled.items())}
-    cursors = {name: cursor for name, cursor in found.items() if cursor is not None and cursor <= head}
+    consumers |= {f"{_CONSUMER}{name}": cursor for name, cursor in sorted(handled.items())}
+    cursors = {name: cursor for name, cursor in consumers.items() if cursor is not None and cursor <= head}
     return Consumers(cursors, tuple(dict.fromkeys(name for rule in context.task.rules for name in awaited(rule))))
 
 

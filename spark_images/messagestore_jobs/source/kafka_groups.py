@@ -35,10 +35,12 @@ class GroupNotes:
         """
         if not self._source.keep_groups or time.monotonic() - self._looked < _LOOK_AGAIN_SECONDS:
             return
-        found = self._committed()
+        committed = self._committed()
         for topic, topic_id in sorted({(one.partition.topic, one.partition.topic_id) for one in listed}):
-            if topic in found:
-                note_groups(self._held, GroupsNote(topic=topic, topic_id=topic_id, offsets=found[topic], noted_at=at))
+            if topic in committed:
+                note_groups(
+                    self._held, GroupsNote(topic=topic, topic_id=topic_id, offsets=committed[topic], noted_at=at)
+                )
         self._looked = time.monotonic()
 
     def _committed(self) -> dict[str, dict[str, dict[int, int]]]:

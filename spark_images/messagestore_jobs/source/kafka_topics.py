@@ -76,12 +76,12 @@ class RestoredTopics:
 
     def ends(self, listed: Sequence[Listed]) -> dict[Partition, ReadUpTo]:
         """Where reading begins in partitions that were put back, as far as ``under_way`` has seen them."""
-        found = {}
+        by_partition = {}
         for partition in (one.partition for one in listed):
             note = self._known.get(partition.topic_id)
             if note is not None and note.ends is not None and (end := note.ends.get(partition.number)) is not None:
-                found[partition] = ReadUpTo(end, end)
-        return found
+                by_partition[partition] = ReadUpTo(end, end)
+        return by_partition
 
 
 def described(spark: SparkSession, cluster: KafkaCluster, topics: Sequence[str], at: datetime) -> list[TopicNote]:
@@ -92,10 +92,10 @@ def described(spark: SparkSession, cluster: KafkaCluster, topics: Sequence[str],
     """
     of_java = spark._jvm.dev.messagestore.spark.KafkaTopics  # type: ignore[union-attr]
     try:
-        found = of_java.describe(json.dumps(access(cluster)), json.dumps(topics))
+        described = of_java.describe(json.dumps(access(cluster)), json.dumps(topics))
     except Py4JJavaError as error:
         raise kafka_failure(error, cluster) from error
-    return [TopicNote.model_validate({**one, "notedAt": at}) for one in json.loads(found)]
+    return [TopicNote.model_validate({**one, "notedAt": at}) for one in json.loads(described)]
 
 
 class Allowed(NamedTuple):
@@ -113,10 +113,10 @@ def allowed(spark: SparkSession, cluster: KafkaCluster, topic: str) -> Allowed:
     """
     of_java = spark._jvm.dev.messagestore.spark.KafkaTopics  # type: ignore[union-attr]
     try:
-        found = json.loads(of_java.examine(json.dumps(access(cluster)), topic))
+        answer = json.loads(of_java.examine(json.dumps(access(cluster)), topic))
     except Py4JJavaError as error:
         raise kafka_failure(error, cluster) from error
-    return Allowed(found["settings"], None if found["operations"] is None else tuple(found["operations"]))
+    return Allowed(answer["settings"], None if answer["operations"] is None else tuple(answer["operations"]))
 
 
 def create(spark: SparkSession, cluster: KafkaCluster, topic: str, note: TopicNote) -> None:

@@ -48,8 +48,8 @@ def chosen(predicate: Predicate, rows: pa.Table) -> pa.Array:
 
 def evaluate(expression: Expression, rows: pa.Table) -> pa.Array:
     """The value of an expression on each row."""
-    found = _Rows(rows).value(expression)
-    return pa.repeat(found, rows.num_rows) if isinstance(found, pa.Scalar) else found
+    computed = _Rows(rows).value(expression)
+    return pa.repeat(computed, rows.num_rows) if isinstance(computed, pa.Scalar) else computed
 
 
 def refusal_of(predicate: Predicate, schema: pa.Schema) -> str | None:
@@ -71,10 +71,10 @@ class _Rows:
     def value(self, expression: Expression) -> Value:
         """All values of an expression; only a literal is a constant."""
         if id(expression) not in self._known:
-            found = self._new(expression)
-            if isinstance(found, pa.Scalar) and not isinstance(expression, Literal):
-                found = pa.repeat(found, self._rows.num_rows)
-            self._known[id(expression)] = found
+            computed = self._new(expression)
+            if isinstance(computed, pa.Scalar) and not isinstance(expression, Literal):
+                computed = pa.repeat(computed, self._rows.num_rows)
+            self._known[id(expression)] = computed
         return self._known[id(expression)]
 
     def _new(self, expression: Expression) -> Value:

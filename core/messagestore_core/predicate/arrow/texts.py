@@ -186,10 +186,10 @@ def _parts(pattern: str) -> list[re.Pattern[str]]:
 
 def _goes_on(text: str, at: int, middle: list[re.Pattern[str]], last: re.Pattern[str]) -> bool:
     for part in middle:
-        found = part.search(text, at)
-        if found is None:
+        match = part.search(text, at)
+        if match is None:
             return False
-        at = found.end()
+        at = match.end()
     ending = last.fullmatch(text, max(at, len(text) - _width(last)))
     return ending is not None
 

@@ -136,10 +136,10 @@ def _today(text: bytes) -> int | None:
     clock, zone = _clock(text)
     if clock is None:
         return None
-    found = _zone(zone)
-    if found is None:
+    time_zone = _zone(zone)
+    if time_zone is None:
         return None
-    return _instant(datetime.now(found).date().toordinal() - _EPOCH.toordinal(), clock, zone)
+    return _instant(datetime.now(time_zone).date().toordinal() - _EPOCH.toordinal(), clock, zone)
 
 
 def _instant(days: int, clock: int, name: str | None) -> int | None:
