@@ -1,9 +1,10 @@
-"""Runs in pods: what one with nothing new costs, what a run each minute asks of S3, and what more executors change.
+"""Runs in pods: what one with nothing new costs, what a run each minute asks of S3, what more executors change.
 
-``python -m tests.perf.on_kind [--keep FOLDER] [nothing] [minutes] [executors]`` needs the cluster of ``make cluster``,
-and prints a table for each measurement. It switches on Spark's event log and the S3 server's access log, and both off
-again. The access log has all requests, but not the bytes of an object that the server sends: those are counted at the
-network interface of its pod, with the protocol's own bytes. What other pods receive and send is counted at theirs.
+And what a continuous replay takes while it waits: ``python -m tests.perf.on_kind [--keep FOLDER] [nothing] [minutes]
+[executors] [idle]`` needs the cluster of ``make cluster``, and prints a table for each measurement. It switches on
+Spark's event log and the S3 server's access log, and both off again. The access log has all requests, but not the bytes
+of an object that the server sends: those are counted at the network interface of its pod, with the protocol's own
+bytes. What other pods receive and send is counted at theirs.
 """
 
 import argparse
@@ -36,7 +37,7 @@ from messagestore_core.store.layout import MARKER
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.kind import REPOSITORY, Cluster, Resource
-from support.site import STREAM, Site
+from support.site import REPLAY, STREAM, Site
 from support.site import site as new_site
 
 RUNS, NEW = 6, 1_000
@@ -68,6 +69,12 @@ done 2>/dev/null
 rm -rf {_EVENTS}
 """
 _SUBMITTING = "awk '{ print ($14 + $15 + $16 + $17) / 100 }' /proc/$(pgrep -xo spark-operator)/stat"
+_RECEIVER = "receiver.example"
+"""A host to which nothing is sent."""
+_SETTLED, _WAITED = 60, 300
+"""Seconds until a continuous replay rests; for which it is measured then."""
+_USAGE = "cat /sys/fs/cgroup/cpuacct/cpuacct.usage /sys/fs/cgroup/memory/memory.usage_in_bytes && "
+_USAGE += "awk '$1 == \"total_inactive_file\" { print $2 }' /sys/fs/cgroup/memory/memory.stat"
 _COUNTERS = "while true; do grep eth0 /proc/net/dev; cat /sys/fs/cgroup/cpuacct/cpuacct.usage; sleep 1; done"
 
 
@@ -226,12 +233,16 @@ class Watch:
             addresses={pod.address: pod.name for pod in pods.values()},
         )
 
-    def complete(self, runs: list[Run]) -> None:
-        """Add to each run what the S3 server tells."""
+    def requests(self) -> list[Request]:
+        """All requests to the S3 server so far."""
         uid = kind.kubectl(*_S3, "get", "pods", "--selector", "app=s3", "-o", "jsonpath={.items[0].metadata.uid}")
         text = self._machine.run("exec", kind.NODE, "cat", f"{_PODS}/{uid}/{_TMP}/access.log")
         (self._work / "access.log").write_text(text)
-        requests = requests_of(text)
+        return requests_of(text)
+
+    def complete(self, runs: list[Run]) -> None:
+        """Add to each run what the S3 server tells."""
+        requests = self.requests()
         samples = [line.split() for line in self._file.read_text().splitlines()]
         sent = [(float(one[0]), int(one[10])) for one in samples if len(one) > 10]
         for run in runs:
@@ -415,6 +426,47 @@ def nothing(watch: Watch) -> None:
     Console(width=160).print(table)
 
 
+def idle(watch: Watch) -> None:
+    """A continuous replay while nothing is committed."""
+    site, name, replay = watch.site, "idle", "waiting"
+    site.land(f"{name}/1.jsonl", data.records(NEW, 300_000_000, 0).read_bytes())
+    fields = {one: {"path": path} for one, path in ingest_sides.PATHS.items()}
+    site.apply(site.stream(name, envelope={"format": "Custom", "fields": fields}))
+    watch.next_run(name)
+    destination = {"http": {"url": f"https://{_RECEIVER}/"}}
+    site.apply(
+        site.replay(replay, name, destination=destination, start={"at": "Now"}, trigger={"continuous": {}}),
+    )
+    driver = site.until(lambda: _running_driver(site, replay), "the replay's driver runs")
+    time.sleep(_SETTLED)
+    begun, (cpu_before, _) = time.time(), _usage(site, driver)
+    time.sleep(_WAITED)
+    ended, (cpu, memory) = time.time(), _usage(site, driver)
+    address = driver["status"]["podIP"]
+    requests = [one for one in watch.requests() if one.client == address and begun <= one.at <= ended]
+    table = Table("a continuous replay that waits", f"over {_WAITED} s")
+    table.add_row("cores", f"{(cpu - cpu_before) / (ended - begun):.4f}")
+    table.add_row("memory, MiB", f"{memory / (1 << 20):.0f}")
+    table.add_row("requests a second", f"{len(requests) / (ended - begun):.2f}")
+    for (operation, folder), count in Counter((one.operation, _folder(one.key)) for one in requests).most_common():
+        table.add_row(f"  {operation} below {folder}", f"{count / (ended - begun):.2f}")
+    Console(width=120).print(table)
+    site.delete(REPLAY, replay)
+
+
+def _running_driver(site: Site, replay: str) -> Resource | None:
+    drivers = site.items("pod", "--selector=spark-role=driver", "--field-selector=status.phase=Running")
+    return next((pod for pod in drivers if pod["metadata"]["name"].startswith(f"{replay}-")), None)
+
+
+def _usage(site: Site, pod: Resource) -> tuple[float, int]:
+    """CPU-seconds of a driver's container so far; bytes of its memory, without those of files that may go."""
+    container = "--container=spark-kubernetes-driver"
+    found = site.kubectl("exec", pod["metadata"]["name"], container, "--", "sh", "-c", _USAGE).split()
+    nanoseconds, used, files = map(int, found)
+    return nanoseconds / 1e9, used - files
+
+
 def _spread(figures: list[float]) -> str:
     return f"{statistics.median(figures):,.2f}; {min(figures):,.2f} to {max(figures):,.2f}"
 
@@ -488,7 +540,7 @@ def _shuffled(metrics: dict[str, Any]) -> int:
 def _logging(work: Path) -> Iterator[None]:
     """With Spark's event log and the S3 server's access log."""
     values = work / "values.yaml"
-    values.write_text(yaml.safe_dump({"spark": {"conf": _EVENT_LOG}}))
+    values.write_text(yaml.safe_dump({"spark": {"conf": _EVENT_LOG}, "tenancy": {"http": {"hosts": [_RECEIVER]}}}))
     up = [sys.executable, "-m", "hack.cluster", "up"]
     subprocess.run([*up, "--values", values], cwd=REPOSITORY, check=True)
     args = ["--port", ":7070", "--access-log", "/tmp/access.log", "posix", "/data"]
@@ -508,7 +560,7 @@ def _serve(args: list[str]) -> None:
 
 def main() -> None:
     """Run the command line."""
-    measurements = {"nothing": nothing, "minutes": minutes, "executors": executors}
+    measurements = {"nothing": nothing, "minutes": minutes, "executors": executors, "idle": idle}
     parser = argparse.ArgumentParser(prog="python -m tests.perf.on_kind", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("what", nargs="*", help=", ".join(measurements))
     parser.add_argument("--keep", type=Path, help="a folder for logs")
