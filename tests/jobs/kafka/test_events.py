@@ -29,6 +29,7 @@ from support.external_writes import observing
 from support.kafkabroker import Broker
 from support.kafkastreams import KafkaStream
 from support.kafkatopics import Record, Topics
+from support.long import few
 from support.purges import erase, files_below, purge
 from support.replays import AT, Crash, replay_document
 from support.stores import add_messages, make_store, message
@@ -83,7 +84,7 @@ def test_an_event_that_came_is_sent_as_it_came_and_comes_in_again_as_the_same(
         assert {name: again[name] for name in COMPARED} == {name: came[name] for name in COMPARED}
 
 
-@pytest.mark.parametrize("envelope", MODES)
+@pytest.mark.parametrize("envelope", few(MODES, "CloudEventsBinary"))
 def test_headers_that_no_attribute_can_have_are_headers_of_the_record(
     spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path, envelope: str
 ) -> None:
@@ -100,7 +101,7 @@ def test_headers_that_no_attribute_can_have_are_headers_of_the_record(
     assert others == {"content-type": kind, "X-Trace": b"t", "type": b"its own", "x-replay": b"1"}
 
 
-@pytest.mark.parametrize("envelope", MODES)
+@pytest.mark.parametrize("envelope", few(MODES, "CloudEvents"))
 def test_what_was_erased_before_its_transaction_is_not_sent_and_is_nowhere_staged(
     spark: SparkSession,
     topics: Topics,

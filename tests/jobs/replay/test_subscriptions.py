@@ -97,22 +97,21 @@ def test_each_round_sends_what_came_behind_the_cursor(spark: SparkSession, tmp_p
     assert [row["counts"]["replayed"] for row in rows] == [5, 2]
 
 
-@pytest.mark.parametrize(
-    ("start", "expected"),
-    [
-        (StartPoint(at="Beginning"), [1, 2, 3, 4, 5, 6]),
-        (StartPoint(at="Now"), [6]),
-        (StartPoint(global_position=4), [4, 5, 6]),
-        (StartPoint(global_position=6), [6]),
-        (StartPoint(global_position=7), []),
-        (StartPoint(inserted_at=AT - timedelta(days=9999)), [1, 2, 3, 4, 5, 6]),
-        (StartPoint(inserted_at=AT + timedelta(days=9999)), []),
-    ],
-)
-def test_it_begins_where_the_start_says(
-    spark: SparkSession, tmp_path: Path, table: Table, start: StartPoint, expected: list[int]
-) -> None:
-    document = subscription(table, tmp_path / "out", Subscription(start=start))
+STARTS = {
+    "at the beginning": (StartPoint(at="Beginning"), [1, 2, 3, 4, 5, 6]),
+    "now": (StartPoint(at="Now"), [6]),
+    "at a message": (StartPoint(global_position=4), [4, 5, 6]),
+    "at the next message": (StartPoint(global_position=6), [6]),
+    "behind the next message": (StartPoint(global_position=7), []),
+    "before all were stored": (StartPoint(inserted_at=AT - timedelta(days=9999)), [1, 2, 3, 4, 5, 6]),
+    "after all were stored": (StartPoint(inserted_at=AT + timedelta(days=9999)), []),
+}
+
+
+@pytest.mark.parametrize("start", few(STARTS, "now", "at a message", "after all were stored"))
+def test_it_begins_where_the_start_says(spark: SparkSession, tmp_path: Path, table: Table, start: str) -> None:
+    point, expected = STARTS[start]
+    document = subscription(table, tmp_path / "out", Subscription(start=point))
     send(spark, document)
     arrive(table, 6)
     send(spark, document)
@@ -321,7 +320,7 @@ def test_the_expired_are_skipped_and_counted(spark: SparkSession, tmp_path: Path
     assert sent(tmp_path / "once") == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("form", ["JSONLines", "JSON"])
+@pytest.mark.parametrize("form", few(["JSONLines", "JSON"], "JSON"))
 def test_expiry_is_judged_when_a_chunk_is_sent(spark: SparkSession, tmp_path: Path, form: str) -> None:
     document = files_replay(with_expiry(tmp_path), tmp_path / "out", form, skip_expired=True)
     crash(lambda: send(spark, document), "replay-seal", "after", 1)
