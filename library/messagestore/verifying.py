@@ -33,7 +33,7 @@ MOST = 100
 
 @dataclass(frozen=True)
 class Check:
-    """What a check tally.
+    """What a check found.
 
     Attributes:
         name: of the check.
