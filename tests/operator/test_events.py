@@ -1,17 +1,14 @@
 """Events on a real API server: created once, then counted; and the cluster's Events about a pod."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from messagestore_operator.cluster.labels import object_reference
 from messagestore_operator.kube.client import KubeClient
 from messagestore_operator.kube.events import Events, NewEvent, last_warning
 from support.apiserver import ApiServer
-from support.kube import connected
+from support.kube import with_client
 from support.launches import stream
 
-T = TypeVar("T")
 DEAD = NewEvent("Warning", "DeadLetters", "records were set aside as dead letters")
 
 
@@ -20,14 +17,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-def _with_client(server: ApiServer, scenario: Callable[[KubeClient], Awaitable[T]]) -> T:
-    async def run() -> T:
-        async with connected(server) as client:
-            return await scenario(client)
-
-    return asyncio.run(run())
 
 
 def _events(server: ApiServer, about: str) -> list[dict[str, Any]]:
@@ -47,7 +36,7 @@ def test_the_same_event_is_one_object_with_a_count_also_after_a_restart(apiserve
                 clock.now += 61
         await events.record(resource, NewEvent("Normal", "RunStarted", "ingest run 1"))
 
-    _with_client(apiserver, scenario)
+    with_client(apiserver, scenario)
     told = {event["reason"]: event for event in _events(apiserver, "told-often")}
     assert set(told) == {"DeadLetters", "RunStarted"}
     assert told["DeadLetters"]["count"] == 10
@@ -63,7 +52,7 @@ def test_what_is_said_again_within_a_minute_costs_no_request(apiserver: ApiServe
             await events.record(object_reference(stream("told-fast")), DEAD)
         return len(asked)
 
-    assert _with_client(apiserver, scenario) == 1
+    assert with_client(apiserver, scenario) == 1
 
 
 def test_an_event_that_can_not_be_sent_stops_nothing(apiserver: ApiServer) -> None:
@@ -71,7 +60,7 @@ def test_an_event_that_can_not_be_sent_stops_nothing(apiserver: ApiServer) -> No
         about = object_reference(stream("nowhere", namespace="no-such-namespace"))
         await Events(client, "replica", Clock()).record(about, DEAD)
 
-    _with_client(apiserver, scenario)
+    with_client(apiserver, scenario)
     assert _events(apiserver, "nowhere") == []
 
 
@@ -86,6 +75,6 @@ def test_the_last_warning_about_a_pod_is_found(apiserver: ApiServer) -> None:
             "lastTimestamp": f"2026-03-01T06:0{minute}:00Z",
         }
         assert apiserver.request("POST", "/api/v1/namespaces/default/events", event).accepted
-    words = _with_client(apiserver, lambda client: last_warning(client, "default", "a-driver"))
+    words = with_client(apiserver, lambda client: last_warning(client, "default", "a-driver"))
     assert words == "secret lake-ca not found"
-    assert _with_client(apiserver, lambda client: last_warning(client, "default", "b-driver")) == ""
+    assert with_client(apiserver, lambda client: last_warning(client, "default", "b-driver")) == ""

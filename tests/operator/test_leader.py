@@ -2,9 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import TypeVar
 
 import pytest
 
@@ -12,10 +10,9 @@ from messagestore_operator.kube.client import ApiError, KubeClient
 from messagestore_operator.kube.leader import Leader, Timing
 from messagestore_operator.kube.objects import LEASES, ApiObject
 from support.apiserver import ApiServer
-from support.kube import connected
+from support.kube import with_client
 from support.waiting import scaled
 
-T = TypeVar("T")
 FAST = Timing(duration=1.0, renew_deadline=0.6, retry=0.1)
 _numbers = count()
 
@@ -23,14 +20,6 @@ _numbers = count()
 @pytest.fixture
 def name() -> str:
     return f"leader-{next(_numbers)}"
-
-
-def _with_client(server: ApiServer, scenario: Callable[[KubeClient], Awaitable[T]]) -> T:
-    async def run() -> T:
-        async with connected(server) as client:
-            return await scenario(client)
-
-    return asyncio.run(run())
 
 
 class Hanging(KubeClient):
@@ -69,7 +58,7 @@ def test_of_two_replicas_one_leads_and_the_other_follows_when_it_lets_go(apiserv
         await asyncio.wait_for(waiting, scaled(0.8))
         return seen, early
 
-    assert _with_client(apiserver, scenario) == ("first", False)
+    assert with_client(apiserver, scenario) == ("first", False)
 
 
 def test_a_replica_takes_over_from_one_that_died_after_the_duration_and_not_before(
@@ -82,7 +71,7 @@ def test_a_replica_takes_over_from_one_that_died_after_the_duration_and_not_befo
         await asyncio.wait_for(next_one.acquire(), scaled(5))
         return asyncio.get_running_loop().time() - started
 
-    assert 1.0 <= _with_client(apiserver, scenario) < scaled(2.0)
+    assert 1.0 <= with_client(apiserver, scenario) < scaled(2.0)
 
 
 def test_a_leader_that_renews_is_not_taken_over_from(apiserver: ApiServer, name: str) -> None:
@@ -97,7 +86,7 @@ def test_a_leader_that_renews_is_not_taken_over_from(apiserver: ApiServer, name:
             task.cancel()
         return took_over
 
-    assert _with_client(apiserver, scenario) is False
+    assert with_client(apiserver, scenario) is False
 
 
 def test_a_leader_whose_requests_hang_knows_that_it_leads_no_more_before_another_may(
@@ -117,7 +106,7 @@ def test_a_leader_whose_requests_hang_knows_that_it_leads_no_more_before_another
         await asyncio.wait_for(asyncio.gather(holding, waiting), scaled(10))
         return ended["first"], ended["second"]
 
-    lost, taken = _with_client(apiserver, scenario)
+    lost, taken = with_client(apiserver, scenario)
     assert lost < taken
 
 
@@ -134,7 +123,7 @@ def test_a_leader_that_was_frozen_past_its_deadline_ends_without_another_request
         await asyncio.wait_for(holding, scaled(5))
         return before, connection.asked
 
-    before, after = _with_client(apiserver, scenario)
+    before, after = with_client(apiserver, scenario)
     assert before > 1
     assert after == before
 
@@ -146,7 +135,7 @@ def test_a_leader_whose_lease_another_holds_leads_no_more(apiserver: ApiServer, 
         await client.merge_patch(LEASES.path("default", name), {"spec": {"holderIdentity": "somebody"}})
         await asyncio.wait_for(leader.hold(), scaled(0.5))
 
-    _with_client(apiserver, scenario)
+    with_client(apiserver, scenario)
 
 
 def test_a_deleted_lease_is_made_again_by_its_leader(apiserver: ApiServer, name: str) -> None:
@@ -159,7 +148,7 @@ def test_a_deleted_lease_is_made_again_by_its_leader(apiserver: ApiServer, name:
         holding.cancel()
         return await client.find(LEASES.path("default", name))
 
-    lease = _with_client(apiserver, scenario)
+    lease = with_client(apiserver, scenario)
     assert lease["spec"]["holderIdentity"] == "first"
 
 
