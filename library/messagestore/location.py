@@ -1,6 +1,7 @@
 """The location of a store or landing folder, and how it is reached."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ from messagestore_core.store.storage import trusting
 from messagestore_core.store.together import named_by, problems, read_tables
 
 _SCHEMES = ("s3", "s3a")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_WITH_BUCKET = re.compile(r"s3a?://[A-Za-z0-9][A-Za-z0-9._-]*(/|$)")
 
 
 class Location:
@@ -33,7 +36,10 @@ class Location:
     """
 
     def __init__(self, uri: str, storage: Sequence[StorageEntry] | None = None) -> None:
-        scheme = urlsplit(uri).scheme
+        named = _SCHEME.match(uri)
+        scheme = named[1].lower() if named else ""
+        if scheme in _SCHEMES and not _WITH_BUCKET.match(uri):
+            raise MessageStoreError("a folder on object storage is s3a://bucket/folder, without credentials in it")
         if scheme not in ("", "file", *_SCHEMES):
             raise MessageStoreError(f"{uri} is neither a local folder (file:///…) nor on object storage (s3a://…)")
         self.uri = (uri if scheme or uri.startswith("/") else os.path.normpath(Path(uri).absolute())).rstrip("/")

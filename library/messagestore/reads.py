@@ -65,6 +65,10 @@ class Read:
     chosen: Chosen | None = None
     payloads: bool = True
 
+    def __post_init__(self) -> None:
+        """Refuse texts that no message can have, before anything is looked up by them."""
+        _ = self.conditions
+
     @property
     def conditions(self) -> tuple[str, ...]:
         """All conditions but those of rows and of columns that a table may lack, in SQL."""

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 
+from messagestore.errors import ArgumentError
 from messagestore_core.clock import from_microseconds, microseconds
-from messagestore_core.store.schemas import literal
+from messagestore_core.store import schemas
 
 __all__ = [
     "TABLE",
@@ -23,6 +24,19 @@ __all__ = [
 
 TABLE = "rows_of_version"
 """The name of the queried table in SQL."""
+
+
+def literal(text: str) -> str:
+    """A text.
+
+    Raises:
+        ArgumentError: no bytes in UTF-8 stand for it, as of an argument in another encoding.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ArgumentError(f"{text!r} is no text in UTF-8") from None
+    return schemas.literal(text)
 
 
 def equals(column: str, value: str) -> str:

@@ -88,11 +88,13 @@ def summary(versions: Versions, by: Sequence[str]) -> list[Share]:
     """Count messages by some of PARTS, like message-db's views of that name; in order of the values.
 
     Raises:
-        ArgumentError: there is no such part, or none is given.
+        ArgumentError: there is no such part, one is given twice, or none is given.
     """
     unknown = [part for part in by if part not in PARTS]
     if unknown or not by:
         raise ArgumentError(f"messages are counted by {', '.join(PARTS)}; {', '.join(unknown) or 'nothing'} was given")
+    if len(set(by)) < len(by):
+        raise ArgumentError(f"messages are counted by each part once; {', '.join(by)} was given")
     columns = ", ".join(f'"{PARTS[part]}"' for part in by)
     order = ", ".join(f"{at} asc nulls last" for at in range(1, len(by) + 1))
     rows = versions.snapshot().query(

@@ -160,7 +160,7 @@ class Versions:
         newest = self._messages.version()
         try:
             self._messages.load_as_version(wanted)
-        except DeltaError as error:
+        except (DeltaError, OverflowError) as error:
             raise VersionNotFoundError(
                 f"{self._location.uri} has no version {shown}: its newest is {newest}, and its log may no longer "
                 "have the oldest"

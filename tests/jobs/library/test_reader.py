@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from messagestore.errors import (
     ArgumentError,
     BrokenMessageError,
+    MessageStoreError,
     StoreNotFoundError,
     StoreUnreadableError,
     VersionNotFoundError,
@@ -105,6 +107,41 @@ def test_arguments_are_refused_before_anything_is_read(tmp_path: Path) -> None:
         store.get_stream_messages("a-1", batch_size=-2)
 
 
+ODD = "order-\udcff"
+"""An argument in another encoding than UTF-8, as Python gives it to the command line."""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda store: store.get_message(ODD),
+        lambda store: store.outcome(ODD),
+        lambda store: store.history(ODD),
+        lambda store: store.get_stream_messages(ODD),
+        lambda store: store.get_category_messages("\udcff"),
+        lambda store: store.stream_version(ODD),
+        lambda store: store.get_last_stream_message("order-1", ODD),
+        lambda store: store.find(types=[ODD]),
+        lambda store: store.find(where=f"type = '{ODD}'"),
+        lambda store: store.caused_by(ODD),
+        lambda store: store.elapsed(ODD, "b"),
+        lambda store: store.load_for_correlation(ODD),
+        lambda store: store.load_for_resequencer(ODD, 1),
+        lambda store: store.latest(ODD, 1),
+    ],
+)
+def test_a_text_that_is_not_in_utf_8_is_refused(tmp_path: Path, call: Callable[[Reader], object]) -> None:
+    store = Reader(make_store(tmp_path, []).uri)
+    with pytest.raises(ArgumentError, match=r"is no text in UTF-8|half of a surrogate pair"):
+        list(call(store) or ())  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("uri", ["s3a:/orders", "s3a://", "s3://[orders/a", "s3a://key:secret@orders/a", "S3A://a/b"])
+def test_a_uri_without_a_bucket_is_refused_without_showing_it(uri: str) -> None:
+    with pytest.raises(MessageStoreError, match=r"^a folder on object storage is s3a://bucket/folder, without cred"):
+        Reader(uri)
+
+
 def test_the_last_message_may_be_asked_for_by_type(tmp_path: Path) -> None:
     rows = in_stream("a-1", 1, 3, type="opened") + in_stream("a-1", 4, 2, at=3, type="closed")
     store = Reader(make_store(tmp_path / "store", rows).uri)
@@ -158,6 +195,9 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
         Reader(f"file://{tmp_path}/nowhere")
     with pytest.raises(VersionNotFoundError, match="has no version 99: its newest is"):
         Reader(table.uri, version=99)
+    for version in (-1, 1 << 64):
+        with pytest.raises(VersionNotFoundError, match=f"has no version {version}: its newest is"):
+            Reader(table.uri, version=version)
     with pytest.raises(VersionNotFoundError, match="has no version of 2000-01-01T00:00:00Z"):
         Reader(table.uri, at=datetime(2000, 1, 1, tzinfo=UTC))
 
@@ -336,6 +376,8 @@ def test_messages_are_counted_by_any_parts(tmp_path: Path) -> None:
     ]
     with pytest.raises(ArgumentError, match="by stream, category, type, status; colour was given"):
         store.summary(("colour",))
+    with pytest.raises(ArgumentError, match="once"):
+        store.summary(("type", "type"))
     assert Reader(make_store(tmp_path / "empty", []).uri).summary() == []
 
 
