@@ -4,6 +4,8 @@ import os
 import shlex
 import sys
 
+from messagestore_operator.standard_streams import standard_streams
+
 NAME = "kubectl-messagestore"
 
 
@@ -11,7 +13,8 @@ def main() -> None:
     """Run the command line."""
     from messagestore_operator.plugin.main import app
 
-    app(prog_name="kubectl messagestore")
+    with standard_streams():
+        app(prog_name="kubectl messagestore")
 
 
 def complete() -> None:

@@ -1,0 +1,30 @@
+"""Standard output and error of a command, whatever they lead to."""
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+@contextmanager
+def standard_streams() -> Iterator[None]:
+    """Drop what goes to a closed stream, and end with one line where output can't be written, as on a full disk."""
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        # What is left in the stream's buffer would fail once more as the process ends.
+        sys.stdout = _nowhere()
+        raise SystemExit(f"error: the output can't be written: {error.strerror}") from None
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w")

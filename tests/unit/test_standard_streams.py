@@ -1,0 +1,21 @@
+"""What a command does where nobody reads its output, or where it can't be written."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.stores import make_store, message
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "told"),
+    [(">&-", 0, ""), (">/dev/full", 1, "error: the output can't be written: No space left on device\n")],
+)
+def test_a_command_ends_in_words_wherever_its_output_goes(tmp_path: Path, output: str, code: int, told: str) -> None:
+    store = make_store(tmp_path / "store", [message(1)])
+    line = f'"$0" -m messagestore_operator get "$1" {output}'
+    command = ["sh", "-c", line, sys.executable, store.uri]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, told)
