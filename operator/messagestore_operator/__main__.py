@@ -1,12 +1,20 @@
 """The entry point of the command line."""
 
-from messagestore_operator.cli.main import app
+import sys
+
 from messagestore_operator.standard_streams import standard_streams
 
 
 def main() -> None:
-    """Run the command line."""
+    """Print the version at once, as that needs no parser, or run the command line."""
     with standard_streams():
+        if sys.argv[1:] == ["--version"]:
+            from importlib.metadata import version
+
+            sys.stdout.write(f"messagestore {version('message-store-operator')}\n")
+            return
+        from messagestore_operator.cli.main import app
+
         app()
 
 

@@ -54,6 +54,7 @@ def _rows(folder: Path) -> dict[str, Callable[[], list[str]]]:
     known, numbers = _manifest(folder, "store"), count()
     _spent("run", "-f", known)
     return {
+        "--version": lambda: ["--version"],
         "--help": lambda: ["--help"],
         "validate a stream": lambda: ["validate", "-f", known],
         "get of ten": lambda: ["get", f"file://{folder}/store"],

@@ -103,6 +103,7 @@ TYPING = {"_sysconfigdata__linux_x86_64-linux-gnu", "typing_extensions", "typing
 @pytest.mark.parametrize(
     ("arguments", "libraries"),
     [
+        (["--version"], set()),
         (["--help"], TYPER | RICH),
         (["validate", "-f", "examples/retries"], TYPER | MODELS | TYPING),
         (["get", "file:///nowhere"], TYPER | TABLES | TYPING),
@@ -116,6 +117,7 @@ def test_a_command_loads_only_the_libraries_that_it_needs(arguments: list[str], 
 @pytest.mark.parametrize(
     ("arguments", "libraries"),
     [
+        (["--version"], set()),
         (["--help"], TYPER),
         (["status"], TYPER | {"annotated_types", "pydantic_core", "pydantic"}),
     ],

@@ -10,10 +10,15 @@ NAME = "kubectl-messagestore"
 
 
 def main() -> None:
-    """Run the command line."""
-    from messagestore_operator.plugin.main import app
-
+    """Print the version at once, as that needs no parser, or run the command line."""
     with standard_streams():
+        if sys.argv[1:] == ["--version"]:
+            from importlib.metadata import version
+
+            sys.stdout.write(f"kubectl messagestore {version('message-store-operator')}\n")
+            return
+        from messagestore_operator.plugin.main import app
+
         app(prog_name="kubectl messagestore")
 
 
