@@ -193,17 +193,18 @@ def test_a_reset_forgets_what_waits(spark: SparkSession, tmp_path: Path, table: 
     assert (state(send(spark, document)), sent(tmp_path / "out")) == ((6, 3, 0, None), [4, 5, 6])
 
 
-@pytest.mark.parametrize(
-    ("first", "then"),
-    [
-        ({}, {"select": Selection()}),
-        ({"select": Selection()}, {}),
-        ({}, {"order": "Sequence"}),
-    ],
-)
+OTHER_KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "then all": ({}, {"select": Selection()}),
+    "all before": ({"select": Selection()}, {}),
+    "another order": ({}, {"order": "Sequence"}),
+}
+
+
+@pytest.mark.parametrize("kind", few(OTHER_KINDS, "all before", "another order"))
 def test_a_cursor_of_another_kind_is_refused_until_a_reset(
-    spark: SparkSession, tmp_path: Path, table: Table, first: dict[str, Any], then: dict[str, Any]
+    spark: SparkSession, tmp_path: Path, table: Table, kind: str
 ) -> None:
+    first, then = OTHER_KINDS[kind]
     send(spark, subscription(table, tmp_path / "out", **first))
     with pytest.raises(RunFailedError, match="the cursor, at 5") as refused:
         send(spark, subscription(table, tmp_path / "out", **then))
