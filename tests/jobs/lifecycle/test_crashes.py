@@ -1,8 +1,6 @@
 """A run is cut off at each external write of updates and expiry; the next runs end with the same store."""
 
-import shutil
 from collections import Counter
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,9 +13,10 @@ from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import HISTORY, TABLES
-from support.crash import crash_run, forget_tables
+from support.crash import crash_run
 from support.external_writes import observing, unheard
 from support.ingests import START, lines, record
+from support.kept import Kept
 from support.lifecycles import Updated, update
 from support.long import few
 from support.replays import Crash
@@ -108,28 +107,11 @@ def ends_the_same(stream: Updated, uninterrupted: tuple[Any, Counter[str]]) -> b
     return contents(stream) == uninterrupted[0]
 
 
-@dataclass(frozen=True)
-class Begun:
-    """Copies of a stream after its first run; that run happens once."""
-
-    stream: Updated
-    kept: Path
-
-    def again(self) -> Updated:
-        """A copy in the same folder, as its tables name their source files."""
-        shutil.rmtree(self.stream.folder)
-        shutil.copytree(self.kept, self.stream.folder)
-        forget_tables(self.stream.spark)
-        return replace(self.stream)
-
-
 @pytest.fixture(scope="module")
-def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Begun:
+def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept[Updated]:
     stream = Updated(spark, tmp_path_factory.mktemp("begun"))
     begin(stream)
-    kept = tmp_path_factory.mktemp("kept") / "begun"
-    shutil.copytree(stream.folder, kept)
-    return Begun(stream, kept)
+    return Kept.of(stream, tmp_path_factory.mktemp("kept") / "begun")
 
 
 # The state after one write is that before the next; the last write is "expire".
@@ -138,7 +120,7 @@ CRASHES = [*((name, "before") for name in WRITES), ("expire", "after")]
 
 @pytest.mark.parametrize(("name", "moment"), few(CRASHES, ("expire", "before")))
 def test_cut_off_at_a_write_of_the_second_run(
-    begun: Begun, name: str, moment: str, uninterrupted: tuple[Any, Counter[str]]
+    begun: Kept[Updated], name: str, moment: str, uninterrupted: tuple[Any, Counter[str]]
 ) -> None:
     stream = begun.again()
     left = [WRITES[name]]
@@ -154,7 +136,7 @@ def test_cut_off_at_a_write_of_the_second_run(
 
 
 def test_whatever_answer_is_lost_it_ends_with_the_same_store(
-    begun: Begun, uninterrupted: tuple[Any, Counter[str]]
+    begun: Kept[Updated], uninterrupted: tuple[Any, Counter[str]]
 ) -> None:
     stream = begun.again()
     _, lost = unheard(lambda: stream.run(START + timedelta(days=1)))

@@ -2,12 +2,14 @@
 
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.run_report import MaintainOutcome, TableState
 from messagestore_core.contract.stores import Table
 from messagestore_core.store import folder
 from messagestore_core.store.delta_log import last_note, table_state
@@ -18,6 +20,8 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs.maintain import days_to_cluster
 from support.external_writes import observing
 from support.ingests import OWNER, Stream, adds_up, lines, positions_have_no_gap, record
+from support.kept import Kept
+from support.long import few
 from support.maintenance import age, all_rows, maintain, memory
 from support.purges import CrashError, crash_at, crash_before_any_but
 from support.stores import START, add_messages, make_store, message
@@ -26,26 +30,61 @@ DAYS = 3
 BATCHES = 12
 
 
-@pytest.fixture
-def many_small_files(tmp_path: Path) -> Table:
+def make_small_files(folder: Path) -> Table:
     """Twelve batches over three days, two messages each."""
     batches = [
         [message(2 * i + j, stream_name=f"order-{j}", inserted_at=START + timedelta(days=i % DAYS)) for j in (1, 2)]
         for i in range(BATCHES)
     ]
-    return make_store(tmp_path / "store", *batches)
+    return make_store(folder / "store", *batches)
 
 
 @pytest.fixture
-def stream(spark: SparkSession, tmp_path: Path) -> Stream:
+def many_small_files(tmp_path: Path) -> Table:
+    return make_small_files(tmp_path)
+
+
+class Facts(NamedTuple):
+    """What a store holds and tells, and at which version."""
+
+    rows: dict[str, list[str]]
+    state: TableState
+    version: int
+
+    @classmethod
+    def of(cls, table: Table) -> "Facts":
+        store = Store(table.uri)
+        return cls(all_rows(store), table_state(store), store.table("messages").version())
+
+
+class Compacted(NamedTuple):
+    table: Table
+    before: Facts
+    outcome: MaintainOutcome
+
+
+@pytest.fixture(scope="module")
+def compacted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Compacted:
+    """Many small files after maintenance; tests only read it."""
+    table = make_small_files(tmp_path_factory.mktemp("compacted"))
+    return Compacted(table, Facts.of(table), maintain(spark, table))
+
+
+@pytest.fixture(scope="module")
+def ingested(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept[Stream]:
     """Six batches with duplicates, dead letters and claim checks, in six commits of each table."""
-    stream = Stream(spark, tmp_path, {"max_files_per_batch": 1, "claim_check_bytes": 30})
+    stream = Stream(spark, tmp_path_factory.mktemp("ingested"), {"max_files_per_batch": 1, "claim_check_bytes": 30})
     large = b'"' + b"x" * 50 + b'"'
     for i in range(6):
         given = [record(f"m{i}"), record(f"n{i}", payload=large, streamName="other"), record("m0"), b"garbage %d" % i]
         stream.arrive(f"{i}.jsonl", lines(*given))
     stream.run()
-    return stream
+    return Kept.of(stream, tmp_path_factory.mktemp("kept") / "ingested")
+
+
+@pytest.fixture
+def stream(ingested: Kept[Stream]) -> Stream:
+    return ingested.again()
 
 
 def files_by_day(table: Table) -> dict[str, int]:
@@ -56,12 +95,11 @@ def files_by_day(table: Table) -> dict[str, int]:
     return found
 
 
-def test_small_files_of_a_day_become_one_and_no_row_changes(spark: SparkSession, many_small_files: Table) -> None:
-    before = all_rows(Store(many_small_files.uri))
-    assert table_state(Store(many_small_files.uri)).small_files == BATCHES
-    outcome = maintain(spark, many_small_files)
-    assert all_rows(Store(many_small_files.uri)) == before
-    assert files_by_day(many_small_files) == dict.fromkeys(("2026-01-05", "2026-01-06", "2026-01-07"), 1)
+def test_small_files_of_a_day_become_one_and_no_row_changes(compacted: Compacted) -> None:
+    table, before, outcome = compacted
+    assert before.state.small_files == BATCHES
+    assert all_rows(Store(table.uri)) == before.rows
+    assert files_by_day(table) == dict.fromkeys(("2026-01-05", "2026-01-06", "2026-01-07"), 1)
     assert (outcome.files_before, outcome.files_after) == (BATCHES, DAYS)
     assert outcome.table.small_files == 0
     assert outcome.bytes_after < outcome.bytes_before
@@ -120,34 +158,27 @@ def test_a_day_that_was_compacted_before_it_was_over_is_put_in_order_once(
     assert days_to_cluster(pa.table(files), date(2026, 1, 7), 1) == []
 
 
-def test_compaction_is_no_change_of_data(spark: SparkSession, many_small_files: Table) -> None:
-    before = Store(many_small_files.uri).table("messages").version()
-    after = maintain(spark, many_small_files).table_version_after
-    log = Path(many_small_files.uri.removeprefix("file://")) / "messages" / "_delta_log"
-    for version in range(before + 1, after + 1):
+def test_compaction_is_no_change_of_data(compacted: Compacted) -> None:
+    log = Path(compacted.table.uri.removeprefix("file://")) / "messages" / "_delta_log"
+    for version in range(compacted.before.version + 1, compacted.outcome.table_version_after + 1):
         assert '"dataChange":true' not in (log / f"{version:020d}.json").read_text()
 
 
-def test_what_is_compact_is_left_alone(spark: SparkSession, many_small_files: Table) -> None:
-    first = maintain(spark, many_small_files)
-    again = maintain(spark, many_small_files)
-    assert again.table_version_after == first.table_version_after
+def test_what_is_compact_is_left_alone(spark: SparkSession, compacted: Compacted) -> None:
+    again = maintain(spark, compacted.table)
+    assert again.table_version_after == compacted.outcome.table_version_after
     assert again.tables_compacted == 0
 
 
-def test_statistics_of_a_compacted_store_are_as_before(spark: SparkSession, many_small_files: Table) -> None:
-    def told() -> tuple[object, ...]:
-        state = table_state(Store(many_small_files.uri))
+def test_statistics_of_a_compacted_store_are_as_before(compacted: Compacted) -> None:
+    def told(state: TableState) -> tuple[object, ...]:
         return state.messages, state.oldest_message_time, state.newest_message_time, state.last_global_position
 
-    before = told()
-    maintain(spark, many_small_files)
-    assert told() == before
+    assert told(table_state(Store(compacted.table.uri))) == told(compacted.before.state)
 
 
-def test_spark_reads_what_delta_rs_compacted(spark: SparkSession, many_small_files: Table) -> None:
-    maintain(spark, many_small_files)
-    messages = spark.read.format("delta").load(f"{many_small_files.uri}/messages")
+def test_spark_reads_what_delta_rs_compacted(spark: SparkSession, compacted: Compacted) -> None:
+    messages = spark.read.format("delta").load(f"{compacted.table.uri}/messages")
     assert messages.count() == 2 * BATCHES
     assert {row["stream_name"] for row in messages.select("stream_name").distinct().collect()} == {"order-1", "order-2"}
     assert messages.where("global_position = 7").count() == 1
@@ -187,7 +218,7 @@ def test_the_log_leaves_and_the_store_remembers(spark: SparkSession, stream: Str
     assert positions_have_no_gap(stream.messages())
 
 
-@pytest.mark.parametrize("earlier", [False, True], ids=["new", "of an earlier release"])
+@pytest.mark.parametrize("earlier", few([False, True], True), ids=["new", "of an earlier release"])
 def test_a_check_point_takes_away_no_log_that_a_replay_needs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, earlier: bool
 ) -> None:
@@ -281,9 +312,18 @@ def test_claim_checks_that_nothing_refers_to_are_swept(spark: SparkSession, stre
     assert (stream.folder / "store" / "_messagestore.json").exists()
 
 
-@pytest.mark.parametrize(("at", "rewrite"), [(START, "compact-messages"), (None, "cluster-messages")])
+SOME = ("checkpoint-audit", "log-files", "retention-heads", "vacuum-messages")
+EVERY = ("every write",)
+CUT_OFF: list[tuple[datetime | None, str, tuple[str, ...]]] = [
+    (START, "compact-messages", EVERY),
+    (None, "cluster-messages", EVERY),
+    (None, "cluster-messages", SOME),
+]
+
+
+@pytest.mark.parametrize(("at", "rewrite", "beside"), few(CUT_OFF, CUT_OFF[2]))
 def test_cut_off_anywhere_it_is_done_again(
-    spark: SparkSession, tmp_path: Path, at: datetime | None, rewrite: str
+    spark: SparkSession, tmp_path: Path, at: datetime | None, rewrite: str, beside: tuple[str, ...]
 ) -> None:
     def broken(number: int) -> Table:
         folder = tmp_path / str(number)
@@ -297,8 +337,8 @@ def test_cut_off_anywhere_it_is_done_again(
     rows = all_rows(Store(whole.uri))
     with observing(lambda name, moment: names.append(name) if moment == "after" else None):
         maintain(spark, whole, at, deleted_file_retention=timedelta(0))
-    assert {rewrite, "checkpoint-audit", "log-files", "retention-heads", "vacuum-messages"} <= set(names)
-    crashed: list[str] = []
+    assert {rewrite, *SOME} <= set(names)
+    crashed = [] if beside == EVERY else [name for name in set(names) if name not in (rewrite, *beside)]
     table = broken(1)
     while len(crashed) < len(set(names)):
         with pytest.raises(CrashError), observing(crash_before_any_but(crashed)):
