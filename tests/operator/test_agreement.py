@@ -108,15 +108,18 @@ def _disagreement(mutation: Mutation, answer: Answer) -> str | None:
     return f"{mutation}\n  models: {complaints or 'accepted'}\n  API server: {answer.status} {said}"
 
 
-def test_both_say_the_same_of_every_mutation_of_a_spec(created: Callable[[Document], Answer], valid: Document) -> None:
+@pytest.mark.parametrize("step", few([1, 5], 5))
+def test_both_say_the_same_of_every_mutation_of_a_spec(
+    created: Callable[[Document], Answer], valid: Document, step: int
+) -> None:
     found = []
     refused = 0
-    for mutation in mutations(valid, schema_of(valid["kind"]), "spec"):
+    for mutation in islice(mutations(valid, schema_of(valid["kind"]), "spec"), 0, None, step):
         answer = created(mutation.document)
         refused += not answer.accepted
         if (said := _disagreement(mutation, answer)) and not _is_stricter(mutation, answer):
             found.append(said)
-    assert refused > 5
+    assert refused * step > 5
     assert not found, "\n".join(found)
 
 
@@ -449,10 +452,10 @@ def _case_id(case: Any) -> str:
 
 @pytest.mark.parametrize(("document", "path", "value"), REFUSED_BY_RULES, ids=_case_id)
 def test_a_rule_says_the_same_in_cel_and_in_python(
-    apiserver: ApiServer, document: Document, path: str, value: Any
+    created: Callable[[Document], Answer], document: Document, path: str, value: Any
 ) -> None:
     changed = _changed(document, path, value)
-    answer = create(apiserver, changed)
+    answer = created(changed)
     assert answer.status == 422, answer.body
     in_cel = {message.rpartition('": ')[2] for _, message in answer.causes}
     in_python = {complaint.partition(": ")[2] for complaint in complaints_of_model(changed)}
@@ -483,19 +486,23 @@ def _update(apiserver: ApiServer, document: Document, path: str, value: Any) -> 
 
 def test_every_rule_refuses_something(apiserver: ApiServer, created: Callable[[Document], Answer]) -> None:
     """Each rule of each CRD, at each place that has it, refuses at least one resource."""
-    refused = {
-        (document["kind"], *cause)
-        for document, path, value in REFUSED_BY_RULES + REFUSED_BY_SEVERAL
-        for cause in created(_changed(document, path, value)).causes
-    }
-    for document in all_resources():
-        for mutation in mutations(document, schema_of(document["kind"]), "spec"):
-            refused |= {(document["kind"], *cause) for cause in created(mutation.document).causes}
+    unsaid = {(kind, path, message) for kind in KINDS for path, message, _ in schema_rules(schema_of(kind), ())}
+
+    def refuses(kind: str, answer: Answer) -> None:
+        for field, message in answer.causes:
+            unsaid.discard((kind, _without_places(field), message.rpartition('": ')[2]))
+
+    for document, path, value in REFUSED_BY_RULES + REFUSED_BY_SEVERAL:
+        refuses(document["kind"], created(_changed(document, path, value)))
     for document, path, value in REFUSED_UPDATES:
-        refused |= {(document["kind"], *cause) for cause in _update(apiserver, document, path, value).causes}
-    said = {(kind, _without_places(field), message.rpartition('": ')[2]) for kind, field, message in refused}
-    rules = {(kind, path, message) for kind in KINDS for path, message, _ in schema_rules(schema_of(kind), ())}
-    assert rules - said == set()
+        refuses(document["kind"], _update(apiserver, document, path, value))
+    for document in all_resources():
+        kind = document["kind"]
+        for mutation in mutations(document, schema_of(kind), "spec"):
+            if not any(kind == one for one, _, _ in unsaid):
+                break
+            refuses(kind, created(mutation.document))
+    assert unsaid == set()
 
 
 def _without_places(field: str) -> str:

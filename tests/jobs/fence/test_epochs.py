@@ -122,15 +122,6 @@ def test_an_old_run_that_was_held_within_its_commit_is_refused(lake: Lake) -> No
     assert lake.version() == version + 1
 
 
-def test_an_old_run_that_slept_between_its_check_and_its_commit_is_refused(lake: Lake) -> None:
-    lake.arrive("b.jsonl", record("m2"))
-    version = lake.version()
-    with observing(once("messages", lambda: lake.open_epoch(6))):
-        assert refused(lake.run(5))
-    assert lake.ids() == ["m1"]
-    assert lake.version() == version + 1
-
-
 def test_an_old_run_that_wakes_up_after_the_new_one_has_committed_is_refused(lake: Lake) -> None:
     lake.arrive("b.jsonl", record("m2"))
     assert lake.run(6).state == "Succeeded"
@@ -154,10 +145,15 @@ def test_an_old_purge_is_refused_wherever_it_slept(lake: Lake, name: str) -> Non
     assert lake.ids() == (["m1", "m2"] if name != "audit-purge" else ["m1"])
 
 
-def test_the_new_run_finishes_what_the_old_one_began(lake: Lake) -> None:
+def test_an_old_run_that_slept_between_its_check_and_its_commit_is_refused_and_the_new_one_ends_its_work(
+    lake: Lake,
+) -> None:
     lake.arrive("b.jsonl", record("m2"), b"more garbage")
+    version = lake.version()
     with observing(once("messages", lambda: lake.open_epoch(6))):
         assert refused(lake.run(5))
+    assert lake.ids() == ["m1"]
+    assert lake.version() == version + 1
     outcome = lake.run(6).outcome
     assert outcome.totals == IngestCounts(received=4, stored=2, dead_lettered=2)
     assert outcome.table.epoch == 6

@@ -92,7 +92,6 @@ def ranges(stream: Stream) -> list[tuple[int, int, int | None, int | None]]:
         [(shape, packed) for shape in SHAPES for packed in (False, True) if packed or shape.name != "lines"],
         (SHAPES[2], False),
         (SHAPES[7], True),
-        (SHAPES[10], True),
     ),
     ids=lambda value: getattr(value, "name", "packed" if value else "plain"),
 )
@@ -129,11 +128,7 @@ KILLS = [
 
 @pytest.mark.parametrize(
     ("shape", "name", "moment", "nth"),
-    few(
-        KILLS,
-        (SHAPES[6], "plan-anew", "after", 1),
-        (SHAPES[10], "messages", "after", 1),
-    ),
+    few(KILLS, (SHAPES[10], "messages", "after", 1)),
     ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_killed_while_a_file_is_read_in_batches(
