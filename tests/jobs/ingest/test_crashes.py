@@ -124,8 +124,7 @@ def test_killed_while_the_folder_is_made(
         assert stream.run().table.messages == 0
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("name", "moment"), BATCH_CRASHES)
+@pytest.mark.parametrize(("name", "moment"), few(BATCH_CRASHES, ("dead-letters", "after")))
 def test_killed_in_the_second_batch(
     spark: SparkSession, tmp_path: Path, name: str, moment: str, uninterrupted: tuple[Store, Counter[str]]
 ) -> None:
@@ -161,7 +160,7 @@ def test_killed_in_the_midst_of_writing_messages(
 ) -> None:
     stream = Stream(spark, tmp_path, SETTINGS)
     arrive(stream)
-    crash(stream, "messages", "within", 2)
+    crash(stream, "messages", "within", 1)
     assert ends_the_same(stream, uninterrupted)
 
 
