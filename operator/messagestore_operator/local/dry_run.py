@@ -2,7 +2,7 @@
 
 An ingest is carried out, by the code of any run, on a copy of its store; then its report and the copy's tables tell
 what would become of the source's records. Policies and replays select from the copies, and stop there: they see what
-the streams before them would store, and also what policies before them would remove.
+the streams before them would store. Nothing is removed: they also list what policies before them would remove.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ Problems between resources are missing references, two stores in one folder, and
 import base64
 import binascii
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
@@ -35,6 +35,9 @@ STANDARD_INPUT = "-"
 _SUFFIXES = (".yaml", ".yml", ".json")
 MAX_FILE_BYTES = 16 * 2**20
 
+Name: TypeAlias = tuple[str, str]
+"""A namespace, and the name of a resource in it."""
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -53,14 +56,21 @@ class Loaded:
         return [self.problem(refused.path, refused.message) for refused in refusals(self.resource)]
 
 
-def reference_problems(loaded: Sequence[Loaded]) -> list[Problem]:
-    """Problems between resources. In a cluster they may not be problems, as other resources may exist there."""
+def reference_problems(loaded: Sequence[Loaded], refused: Iterable[Name] = ()) -> list[Problem]:
+    """Problems between resources. In a cluster they may not be problems, as other resources may exist there.
+
+    Args:
+        loaded: the resources.
+        refused: MessageStreams that have problems of their own.
+    """
     streams = [(item, item.resource) for item in loaded if isinstance(item.resource, MessageStream)]
-    known = [stream for _, stream in streams]
+    known = {_name(stream) for _, stream in streams} | set(refused)
     problems = list(_shared_folders(streams))
     for item in loaded:
         if isinstance(item.resource, RetentionPolicy):
             problems += _of_policy(item, item.resource, known)
+            if not refused:
+                problems += _of_selector(item, item.resource, [stream for _, stream in streams])
         elif isinstance(item.resource, ReplayJob):
             problems += _of_replay(item, item.resource, known)
     return problems
@@ -92,10 +102,13 @@ def _shared_folders(streams: Sequence[tuple[Loaded, MessageStream]]) -> Iterator
             yield item.problem(("spec", "table", "uri"), f"is the folder of MessageStream {owner} too")
 
 
-def _of_policy(item: Loaded, policy: RetentionPolicy, streams: Sequence[MessageStream]) -> Iterator[Problem]:
+def _of_policy(item: Loaded, policy: RetentionPolicy, known: Set[Name]) -> Iterator[Problem]:
     for index, reference in enumerate(policy.spec.stream_refs):
-        if not _is_known(reference.name, policy, streams):
+        if (policy.metadata.namespace, reference.name) not in known:
             yield item.problem(("spec", "streamRefs", index, "name"), _missing(reference.name))
+
+
+def _of_selector(item: Loaded, policy: RetentionPolicy, streams: Iterable[MessageStream]) -> Iterator[Problem]:
     if policy.spec.stream_selector is not None and not any(
         stream.metadata.namespace == policy.metadata.namespace and policy.selects(stream.metadata.labels)
         for stream in streams
@@ -103,17 +116,17 @@ def _of_policy(item: Loaded, policy: RetentionPolicy, streams: Sequence[MessageS
         yield item.problem(("spec", "streamSelector"), "no MessageStream in the files has these labels")
 
 
-def _of_replay(item: Loaded, replay: ReplayJob, streams: Sequence[MessageStream]) -> Iterator[Problem]:
-    if not _is_known(replay.spec.stream_ref.name, replay, streams):
+def _of_replay(item: Loaded, replay: ReplayJob, known: Set[Name]) -> Iterator[Problem]:
+    namespace = replay.metadata.namespace
+    if (namespace, replay.spec.stream_ref.name) not in known:
         yield item.problem(("spec", "streamRef", "name"), _missing(replay.spec.stream_ref.name))
     for path, to in replay.spec.places:
-        if to.stream is not None and not _is_known(to.stream.name, replay, streams):
+        if to.stream is not None and (namespace, to.stream.name) not in known:
             yield item.problem((*path, "stream", "name"), _missing(to.stream.name))
 
 
-def _is_known(name: str, referrer: Resource, streams: Sequence[MessageStream]) -> bool:
-    namespace = referrer.metadata.namespace
-    return any(stream.metadata.name == name and stream.metadata.namespace == namespace for stream in streams)
+def _name(resource: Resource) -> Name:
+    return resource.metadata.namespace, resource.metadata.name
 
 
 def _missing(name: str) -> str:
@@ -206,6 +219,7 @@ class _Collector:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     locations: dict[tuple[str, ...], str] = field(default_factory=dict)
+    refused_streams: set[Name] = field(default_factory=set)
 
     def texts(self, path: str) -> Iterator[tuple[str, str]]:
         """The files of a path, with their contents."""
@@ -282,6 +296,9 @@ class _Collector:
         except ValidationError as error:
             for line in error.errors(include_url=False):
                 self.problems.append(document.problem((*prefix, *line["loc"]), message_of(line)))
+            metadata = data.get("metadata")
+            if data["kind"] == "MessageStream" and isinstance(metadata, Mapping):
+                self.refused_streams.add((str(metadata.get("namespace", "default")), str(metadata.get("name"))))
             return
         if self._is_first(document, prefix, resource.identity):
             self.loaded.append(Loaded(resource, document, prefix))
@@ -308,7 +325,7 @@ class _Collector:
 
     def result(self) -> LoadResult:
         """The result, with problems between documents."""
-        unresolved = tuple(reference_problems(self.loaded))
+        unresolved = tuple(reference_problems(self.loaded, self.refused_streams))
         self.problems += overlap_problems(self.loaded)
         if not (self.loaded or self.secrets or self.problems):
             self.problems.append(Problem(STANDARD_INPUT, 1, 1, "", "the files have no resource"))

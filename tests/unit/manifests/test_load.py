@@ -178,6 +178,17 @@ def test_a_reference_to_nothing_is_for_the_caller_to_judge(tmp_path: Path) -> No
     assert [problem.path for problem in result.unresolved] == ["spec.streamRefs[0].name", "spec.streamRef.name"]
 
 
+def test_a_stream_with_a_problem_of_its_own_is_not_missing_too(tmp_path: Path) -> None:
+    text = f"{_yaml(deleting_policy())}---\n{_yaml(replay_to_files())}"
+    name = replay_to_files()["spec"]["streamRef"]["name"]
+    wrong = STREAM.replace("name: small", f"name: {name}").replace(
+        "uri: s3a://landing/small", "url: s3a://landing/small"
+    )
+    result = load([_write(tmp_path, "a.yaml", f"{text}---\n{wrong}")])
+    assert result.problems
+    assert name not in " ".join(problem.message for problem in result.unresolved)
+
+
 def test_two_streams_in_one_folder_are_noticed(tmp_path: Path) -> None:
     other = STREAM.replace("name: small", "name: other")
     (problem,) = load([_write(tmp_path, "a.yaml", f"{STREAM}---\n{other}")]).unresolved
