@@ -2,8 +2,7 @@
 
 import json
 import shutil
-import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +27,13 @@ from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay import kafka, newest
+from messagestore_jobs.replay import kafka, newest, round_by_round
 from messagestore_jobs.replay.job import run_replay
 from support.external_writes import unheard
 from support.kafkabroker import Broker
 from support.kafkatopics import Topics
 from support.purges import break_off
-from support.replays import ROUND_CRASHES, Meanwhile, replay_document
+from support.replays import AT, ROUND_CRASHES, Meanwhile, replay_document
 from support.stores import add_messages, make_store, message
 
 BEGINNING = StartPoint(at="Beginning")
@@ -173,22 +172,23 @@ def test_a_run_that_goes_on_sends_each_member_once_though_it_is_killed(
 
 
 def test_a_run_that_goes_on_sends_what_falls_due_and_alone_what_comes_later(
-    spark: SparkSession, topics: Topics, broker: Broker, table: Table
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topic, decade = topics.make(), timedelta(days=3650)
+    topic, decade, clock = topics.make(), timedelta(days=3650), [AT]
+    monkeypatch.setattr(round_by_round, "now", lambda _: clock[0])
     or_overdue = Selection(sequences=Sequences(complete_only=True, or_overdue=True), sequence_timeout=decade)
     document = to_topic(table, broker, topic, subscription=ALL_THE_TIME, select=or_overdue)
     before = list[list[int]]()
 
     def soon_overdue() -> None:
-        arrive(table, part(8, "s", 1, 3, time=datetime.now(UTC) + timedelta(seconds=15) - decade))
+        arrive(table, part(8, "s", 1, 3, time=AT + timedelta(minutes=1) - decade))
 
-    def wait() -> None:
+    def time_passes() -> None:
         before.append(positions(topics, topic))
-        time.sleep(15)
+        clock[0] += timedelta(minutes=2)
 
-    control = Meanwhile(soon_overdue, wait, lambda: arrive(table, part(9, "s", 2)))
-    outcome = send(spark, document.model_copy(update={"at": None}), control)
+    control = Meanwhile(soon_overdue, time_passes, lambda: arrive(table, part(9, "s", 2)))
+    outcome = send(spark, document, control)
     assert before == [OF_Q]
     assert (reached(outcome), positions(topics, topic)) == ((9, 7, 2), [*OF_Q, 8, 9])
     assert audited(table) == [7]
