@@ -10,9 +10,10 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 PYTEST := $(PYTHON) -m pytest
 # Each worker has its own Spark session. A file's tests stay together, as they share their setup, and so do all
-# of tests/e2e (tests/conftest.py). One worker begins with those, which wait much. Files run in order: the many short
+# of tests/e2e (tests/conftest.py). One worker begins with those, which wait much, so there
+# is one more than cores. Files run in order: the many short
 # ones of tests/unit come last, so that no worker ends with a long one.
-TWO_AT_ONCE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
+SIDE_BY_SIDE := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 export MESSAGESTORE_CACHE := $(CACHE)
 # Also on machines that say otherwise, Python keeps what it has compiled: else each process compiles all packages again.
 export PYTHONDONTWRITEBYTECODE :=
@@ -61,31 +62,31 @@ demo: jars ## Ingest, purge and replay real webhooks on this machine
 	@test -e $(VENV)/share/messagestore/classes.jsa || echo "After \`make install\` Spark starts in two thirds of the time."
 
 test: install tools ## A test of everything that is promised; deletes the cluster that they create
-	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) --take-down tests/e2e tests/jobs tests/operator tests/chart tests/unit
+	UV=$(UV) $(PYTEST) $(SIDE_BY_SIDE) --take-down tests/e2e tests/jobs tests/operator tests/chart tests/unit
 
 # Histories, hostile files and the pages' commands that are marked long run with their own targets.
 test-all: test test-histories test-hostile test-documents test-faults fuzz fuzz-records ## `make test`, then all that it only samples; some hours
-	UV=$(UV) $(PYTEST) $(TWO_AT_ONCE) --take-down -m long tests/e2e tests/jobs tests/operator tests/unit \
+	UV=$(UV) $(PYTEST) $(SIDE_BY_SIDE) --take-down -m long tests/e2e tests/jobs tests/operator tests/unit \
 		--ignore tests/jobs/histories --ignore tests/jobs/hostile --ignore tests/jobs/documents
 
 test-unit: install ## Tests of pure parts, in milliseconds
-	$(PYTEST) $(TWO_AT_ONCE) tests/unit
+	$(PYTEST) $(SIDE_BY_SIDE) tests/unit
 
 # For each kind of job, the tests that most changes break.
 QUICK := tests/jobs/extension tests/jobs/library tests/jobs/predicate tests/jobs/ingest/test_bad_input.py \
 	tests/jobs/ingest/test_expected_version.py tests/jobs/purge/test_purge.py tests/jobs/replay/test_records.py
 
 test-quick: install ## Tests of pure parts, and the most important ones of each kind of job
-	$(PYTEST) $(TWO_AT_ONCE) $(QUICK) tests/unit
+	$(PYTEST) $(SIDE_BY_SIDE) $(QUICK) tests/unit
 
 test-jobs: install tools ## Tests of the jobs on local Spark
 	$(PYTEST) tests/jobs
 
 test-hostile: install ## All replacements of each kind of file of a store; some 40 minutes
-	MESSAGESTORE_HOSTILE=all $(PYTEST) $(TWO_AT_ONCE) --timeout 0 -m '' tests/jobs/hostile
+	MESSAGESTORE_HOSTILE=all $(PYTEST) $(SIDE_BY_SIDE) --timeout 0 -m '' tests/jobs/hostile
 
 test-documents: install ## The commands of all pages that start Spark
-	MESSAGESTORE_DOCUMENTS=all $(PYTEST) $(TWO_AT_ONCE) -m '' tests/jobs/documents
+	MESSAGESTORE_DOCUMENTS=all $(PYTEST) $(SIDE_BY_SIDE) -m '' tests/jobs/documents
 
 test-operator: install tools ## Tests of the operator and its chart against a real kube-apiserver
 	$(PYTEST) tests/operator tests/chart
@@ -116,7 +117,7 @@ HISTORIES ?= 200
 
 test-histories: install ## Compare random histories of a store with a model; HISTORIES is their number, SEED the seed
 	@echo "test-histories: $(HISTORIES) histories of seed $(SEED)"
-	MESSAGESTORE_HISTORIES=$(HISTORIES) MESSAGESTORE_HISTORIES_SEED=$(SEED) $(PYTEST) $(TWO_AT_ONCE) --timeout 0 -m '' \
+	MESSAGESTORE_HISTORIES=$(HISTORIES) MESSAGESTORE_HISTORIES_SEED=$(SEED) $(PYTEST) $(SIDE_BY_SIDE) --timeout 0 -m '' \
 		tests/jobs/histories
 
 test-faults: install tools ## A hundred streams while operators are killed, API servers restarted and leaders doubled; SEED is the seed

@@ -104,5 +104,4 @@ def _download(module: str, version: str) -> dict[str, str]:
 
 
 def _go(folder: Path, *arguments: str) -> str:
-    # Niced: the build uses all cores for minutes, and other work on the machine comes first.
-    return run(["nice", "-n", "10", "go", *arguments], folder=folder, environment=ENVIRONMENT)
+    return run(["go", *arguments], folder=folder, environment=ENVIRONMENT)
