@@ -6,7 +6,6 @@ second for the next entry of the table's log.
 """
 
 from dataclasses import replace
-from datetime import timedelta
 
 from messagestore_core.clock import now
 from messagestore_core.contract.run_report import ReplayOutcome
@@ -15,13 +14,13 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import nothing, task_of
 from messagestore_jobs.replay.leaves import together
 from messagestore_jobs.replay.newest import LOOK_AGAIN, Newest
-from messagestore_jobs.replay.sending import ReplayControl
+from messagestore_jobs.replay.sending import ReplayControl, WithinLimits
 from messagestore_jobs.replay.subscription import SubscriptionRun
 from messagestore_jobs.replay.unnoted import is_due, note_unnoted
 from messagestore_jobs.replay.unsent import is_stopped_by
 
 
-class RoundByRound:
+class RoundByRound(WithinLimits):
     """One run; of each round it is the control, as the whole run is controlled.
 
     Args:
@@ -33,6 +32,7 @@ class RoundByRound:
     def __init__(
         self, run: Run, control: ReplayControl, subscription: SubscriptionRun, cursor: Cursor, *, taken_up: bool
     ) -> None:
+        super().__init__(control)
         self._run, self._control, self._taken_up = run, control, taken_up
         self._subscription, self._cursor = subscription, cursor
         subscription.control = self
@@ -70,18 +70,6 @@ class RoundByRound:
         if self._cursor.unnoted is not None:
             self._cursor = note_unnoted(self._run, self._cursor)
             self._subscription.write(self._cursor)
-
-    def suspended(self) -> bool:
-        """Whether to stop after the chunk under way."""
-        return self._control.suspended()
-
-    def stopped(self, wait: timedelta) -> bool:
-        """Whether to stop; waits up to ``wait`` for that."""
-        return self._control.stopped(wait)
-
-    def messages_per_second(self) -> float | None:
-        """The rate limit."""
-        return self._control.messages_per_second()
 
     def reached(self, outcome: ReplayOutcome) -> None:
         """Tell the outcome of all rounds, the one under way included."""

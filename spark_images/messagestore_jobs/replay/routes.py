@@ -23,7 +23,7 @@ from messagestore_jobs.replay.leaves import (
     together,
 )
 from messagestore_jobs.replay.removed import forget_removed
-from messagestore_jobs.replay.sending import ReplayControl
+from messagestore_jobs.replay.sending import ReplayControl, WithinLimits
 from messagestore_jobs.replay.side_by_side import send_side_by_side
 from messagestore_jobs.replay.subscription import SubscriptionRun
 from messagestore_jobs.replay.unsent import refuse_unsent
@@ -87,10 +87,11 @@ def refuse_all_failed(outcome: ReplayOutcome) -> ReplayOutcome:
     return outcome
 
 
-class _Sent:
+class _Sent(WithinLimits):
     """What has been sent to the destinations so far; controls the one under way as the run is controlled."""
 
     def __init__(self, control: ReplayControl) -> None:
+        super().__init__(control)
         self._control = control
         self._outcomes: list[ReplayOutcome] = []
         self._states: list[DestinationState] = []
@@ -104,18 +105,6 @@ class _Sent:
         """The sums, and each destination that was tried; complete if so many were, and none failed."""
         ends = len(self._states) == of and all(state.error is None for state in self._states)
         return together(self._outcomes, self._states, complete=ends)
-
-    def suspended(self) -> bool:
-        """Whether to stop after the chunk under way."""
-        return self._control.suspended()
-
-    def stopped(self, wait: timedelta) -> bool:
-        """Whether to stop, where a run goes on for ever."""
-        return self._control.stopped(wait)
-
-    def messages_per_second(self) -> float | None:
-        """The rate limit, which is that of one destination at a time."""
-        return self._control.messages_per_second()
 
     def reached(self, outcome: ReplayOutcome) -> None:
         """Tell the outcome so far."""

@@ -31,8 +31,8 @@ from messagestore_jobs.rows.messages import positions_in
 _LOOK_AGAIN_SECONDS = 0.25
 
 
-class ReplayControl(Protocol):
-    """Controls one run; called between chunks, and while the run waits for its rate limit."""
+class RunLimits(Protocol):
+    """When a run stops, and how fast it sends; asked between chunks, and while the run waits for its rate limit."""
 
     def suspended(self) -> bool:
         """Whether to stop after the chunk under way."""
@@ -43,8 +43,31 @@ class ReplayControl(Protocol):
     def messages_per_second(self) -> float | None:
         """The rate limit at this moment; None: no limit."""
 
+
+class ReplayControl(RunLimits, Protocol):
+    """Controls one run."""
+
     def reached(self, outcome: ReplayOutcome) -> None:
         """Called with the outcome so far, after each chunk."""
+
+
+class WithinLimits:
+    """A part of a run, within the limits of the whole; as its control, it says what becomes of what is reached."""
+
+    def __init__(self, whole: RunLimits) -> None:
+        self._whole = whole
+
+    def suspended(self) -> bool:
+        """Whether the whole run is to stop after the chunk under way."""
+        return self._whole.suspended()
+
+    def stopped(self, wait: timedelta) -> bool:
+        """Whether the whole run is to stop; waits up to ``wait`` for that."""
+        return self._whole.stopped(wait)
+
+    def messages_per_second(self) -> float | None:
+        """The rate limit of the whole run."""
+        return self._whole.messages_per_second()
 
 
 class ReplayToEnd:

@@ -21,7 +21,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import task_of
 from messagestore_jobs.replay.continuous import send_on
 from messagestore_jobs.replay.leaves import ErrorOf, check_destination, cursor_of, name_of, together
-from messagestore_jobs.replay.sending import ReplayControl
+from messagestore_jobs.replay.sending import ReplayControl, WithinLimits
 from messagestore_jobs.replay.unsent import refuse_unsent
 
 _FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=10), timedelta(minutes=10)
@@ -133,10 +133,11 @@ class Board:
         return min(judged) if judged else self._run.store.table("tombstones").version()
 
 
-class _Destination:
+class _Destination(WithinLimits):
     """One destination, in its thread."""
 
     def __init__(self, leaf: Run, board: Board, error_of: ErrorOf) -> None:
+        super().__init__(board)
         # What a store has open is one thread's.
         store = HeldStore.of(leaf.document.table, leaf.store.storage)
         check_folder(store)
@@ -144,18 +145,6 @@ class _Destination:
         self.name = name_of(leaf)
         self._tries, self._reason = 0, ""
         self._since: datetime | None = None
-
-    def suspended(self) -> bool:
-        """Whether to end."""
-        return self._board.suspended()
-
-    def stopped(self, wait: timedelta) -> bool:
-        """Whether to end; waits up to ``wait`` for that."""
-        return self._board.stopped(wait)
-
-    def messages_per_second(self) -> float | None:
-        """The rate limit."""
-        return self._board.messages_per_second()
 
     def reached(self, outcome: ReplayOutcome) -> None:
         """It takes what is sent."""
