@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from messagestore_core.store.delta_log import files_of, of_day
 from messagestore_core.store.errors import RunFailedError
@@ -25,10 +26,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.messages import read_messages
 
-_FROZEN_TYPES = (
-    "global_position bigint, stream_name string, position bigint, status string, inserted_date date, "
-    "payload_size bigint, payload_uri string, erase boolean, rules array<string>"
-)
+_FROZEN_TYPES = from_arrow_schema(FROZEN)
 
 
 def write_rows(context: Run, plan: Plan, rows: DataFrame) -> None:
