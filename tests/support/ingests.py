@@ -220,6 +220,14 @@ def adds_up(counts: IngestCounts) -> bool:
     return counts.received == parts
 
 
+def final_totals(stream: Stream) -> IngestCounts:
+    """The totals of a stream after one more run; checks that they add up, and are what its tables hold."""
+    totals = stream.run().totals
+    assert adds_up(totals)
+    assert (totals.stored, totals.dead_lettered) == (len(stream.messages()), len(stream.dead_letters()))
+    return totals
+
+
 def packed(*records: bytes) -> bytes:
     return gzip.compress(lines(*records), mtime=0)
 
