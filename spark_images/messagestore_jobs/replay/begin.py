@@ -119,8 +119,8 @@ def _frozen(source: Source, run: Run, delivery: Delivery, destination_id: str | 
         )
     if source.listed:
         source.list_selected(delivery.state)
-    found = {"destination_id": destination_id, "withheld": source.withheld()}
-    frozen = delivery.fit(source, freeze(source, run.run, task_digest).model_copy(update=found))
+    details = {"destination_id": destination_id, "withheld": source.withheld()}
+    frozen = delivery.fit(source, freeze(source, run.run, task_digest).model_copy(update=details))
     if frozen.restores and source.task.select == Selection():
         erased = _erased(source, source.frozen_table(), erased_positions(source.store))
         frozen = frozen.model_copy(update={"erased": erased})

@@ -72,7 +72,7 @@ class Behind:
     rows: DataFrame
     after: int
     until: int
-    found: pa.Table
+    messages: pa.Table
     gone: Positions
     """Those of the range that were erased, in the store or not."""
     undecided: int | None = None
@@ -80,8 +80,8 @@ class Behind:
 
     def up_to(self, until: int) -> "Behind":
         """The part of the range up to a position."""
-        found = self._within(self.found, self.after, until)
-        return replace(self, until=until, found=found, gone=self.gone[self.gone <= until], undecided=None)
+        messages = self._within(self.messages, self.after, until)
+        return replace(self, until=until, messages=messages, gone=self.gone[self.gone <= until], undecided=None)
 
     def portions(self, most_bytes: int, most_messages: float) -> Iterator[Portion]:
         """Cut the range, so that what is sent at once fits into memory; at least one message each."""
@@ -115,20 +115,20 @@ class Behind:
 
     def counted(self, records: Records, after: int, until: int) -> Counted:
         """What became of the range behind ``after``, up to ``until``, of which these records were sent."""
-        chosen, there = (self._within(rows, after, until) for rows in (self._selected, self.found))
+        chosen, messages = (self._within(rows, after, until) for rows in (self._selected, self.messages))
         gone = self.gone[(self.gone > after) & (self.gone <= until)]
         within = (records.positions > after) & (records.positions <= until)
         has_value = records.values.is_valid().to_numpy()
         expired = int((within & records.expired).sum())
-        present = there["global_position"].to_numpy()
-        erased_here = int(np.isin(present, gone).sum())
+        present = messages["global_position"].to_numpy()
+        erased_stored = int(np.isin(present, gone).sum())
         return Counted(
             selected=chosen.num_rows,
             bytes=pc.sum(chosen["size"]).as_py() or 0,
             replayed=int((within & has_value).sum()),
             failed=int((within & ~has_value).sum()) - expired,
-            erased=int(np.isin(chosen["global_position"].to_numpy(), gone).sum()) + len(gone) - erased_here,
-            missed=until - after - len(present) - (len(gone) - erased_here),
+            erased=int(np.isin(chosen["global_position"].to_numpy(), gone).sum()) + len(gone) - erased_stored,
+            missed=until - after - len(present) - (len(gone) - erased_stored),
             expired=expired,
         )
 
@@ -141,7 +141,7 @@ class Behind:
 
     @cached_property
     def _selected(self) -> pa.Table:
-        return self.found.filter(self.found["selected"])
+        return self.messages.filter(self.messages["selected"])
 
     @cached_property
     def _chosen(self) -> pa.Table:
@@ -165,7 +165,7 @@ def look_behind(source: Source, after: int, until: int, erased: Erased) -> Behin
     """Look at the messages behind ``after``, up to ``until``, in the newest version; reads only small columns."""
     rows = source.current().where(F.col("global_position").between(after + 1, until))
     rows = source.with_refused(rows, (after, until))
-    found = rows.select(
+    messages = rows.select(
         "global_position",
         F.coalesce(F.col("payload_size").cast("bigint"), F.lit(0)).alias("size"),
         F.col("payload_uri").isNotNull().cast("int").alias("claim"),
@@ -173,12 +173,12 @@ def look_behind(source: Source, after: int, until: int, erased: Erased) -> Behin
         F.coalesce(is_undecided(source.task), F.lit(False)).alias("undecided"),
         *(["message_id"] if erased.any() else []),
     ).toArrow()
-    found = found.sort_by("global_position")
+    messages = messages.sort_by("global_position")
     gone = np.array([], np.int64)
     if erased.any():
-        known, places = erased_positions(source.store), found["global_position"]
-        here = places.to_numpy()[erased.contains_messages(found["message_id"], places)]
-        gone = np.union1d(known[(known > after) & (known <= until)], here)
-    left = found.filter(found["undecided"])["global_position"].to_numpy()
+        known, places = erased_positions(source.store), messages["global_position"]
+        erased_stored = places.to_numpy()[erased.contains_messages(messages["message_id"], places)]
+        gone = np.union1d(known[(known > after) & (known <= until)], erased_stored)
+    left = messages.filter(messages["undecided"])["global_position"].to_numpy()
     left = left[~np.isin(left, gone)]
-    return Behind(source, rows, after, until, found, gone, int(left[0]) if len(left) else None)
+    return Behind(source, rows, after, until, messages, gone, int(left[0]) if len(left) else None)

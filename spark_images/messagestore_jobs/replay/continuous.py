@@ -90,11 +90,11 @@ class Continuous:
         self._newest = Newest(self._store)
         self._first = 0
         self._sent, self._first_failed = Counted(), tuple[int, ...]()
-        self._anchored_at = self._told_at = self._counted_at = -_ANCHORED_SECONDS
-        self._told_cursor: Cursor | None = None
+        self._anchored_at = self._reported_at = self._counted_at = -_ANCHORED_SECONDS
+        self._reported_cursor: Cursor | None = None
         self._lag: Lag | None = None
         self._gone_at: int | None = None
-        self._judged_by: int | None = None
+        self._tombstones_version: int | None = None
 
     def send(self) -> ReplayOutcome:
         """Send until told to stop."""
@@ -113,7 +113,7 @@ class Continuous:
             else:
                 if is_due(self._run, self._cursor):
                     self._note()
-                self._tell(_TELL_SECONDS if self._cursor != self._told_cursor else _TELL_IDLE_SECONDS)
+                self._tell(_TELL_SECONDS if self._cursor != self._reported_cursor else _TELL_IDLE_SECONDS)
                 if self._control.stopped(LOOK_AGAIN):
                     break
             self._look()
@@ -155,8 +155,8 @@ class Continuous:
     def _look_at_tombstones(self) -> None:
         """Note by which tombstones all is judged from now on, as no round is under way; an erasure waits for that."""
         version = self._store.table("tombstones").version()
-        if version != self._judged_by:
-            self._judged_by, self._told_at = version, -_ANCHORED_SECONDS
+        if version != self._tombstones_version:
+            self._tombstones_version, self._reported_at = version, -_ANCHORED_SECONDS
 
     def _send_round(self, until: int) -> None:
         """Send what is behind the cursor, up to a position, or a part of it; all anew once something of it was erased.
@@ -254,9 +254,9 @@ class Continuous:
 
     def _tell(self, every_seconds: float) -> None:
         """Keep the outcome for reports, unless the last one is recent."""
-        if time.monotonic() - self._told_at >= every_seconds:
+        if time.monotonic() - self._reported_at >= every_seconds:
             self._control.reached(self._outcome())
-            self._told_at, self._told_cursor = time.monotonic(), self._cursor
+            self._reported_at, self._reported_cursor = time.monotonic(), self._cursor
 
     def _outcome(self) -> ReplayOutcome:
         sent, at = self._sent, self._cursor.global_position
@@ -274,7 +274,9 @@ class Continuous:
             last_global_position=at or None,
         )
         selection = FrozenSelection(table_version=self._newest.version, messages=sent.selected, bytes=sent.bytes)
-        outcome = ReplayOutcome(selection=selection, progress=progress, complete=True, tombstones=self._judged_by)
+        outcome = ReplayOutcome(
+            selection=selection, progress=progress, complete=True, tombstones=self._tombstones_version
+        )
         return with_state(outcome, self._cursor, self._known_lag(), taken_up=self._taken_up)
 
     def _known_lag(self) -> Lag:

@@ -204,8 +204,8 @@ def _preview(run: Run) -> ReplayOutcome:
     frozen = freeze(source, run.run, "")
     _note_preview(run, frozen.selection.messages)
     progress, to = ReplayProgress(withheld=source.withheld()), task_of(run).destination
-    found = findings(source, to, progress.withheld) if source.sends_records and isinstance(to, KafkaDestination) else ()
-    return ReplayOutcome(selection=frozen.selection, progress=progress, complete=True, findings=found)
+    risks = findings(source, to, progress.withheld) if source.sends_records and isinstance(to, KafkaDestination) else ()
+    return ReplayOutcome(selection=frozen.selection, progress=progress, complete=True, findings=risks)
 
 
 def _note_preview(run: Run, selection_messages: int) -> None:

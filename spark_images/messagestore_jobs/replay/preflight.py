@@ -65,12 +65,12 @@ def _of_topic(source: Source, to: KafkaDestination, origin: Origin | None) -> It
             f"topic {to.topic} has records, or had some: they stay, and a stream of this store that reads the topic "
             "stores what is sent once more"
         )
-    told = allowed(source.spark, to.cluster, to.topic)
-    if told.operations is not None:
+    access = allowed(source.spark, to.cluster, to.topic)
+    if access.operations is not None:
         for acl in ("Write", "Read"):
-            if acl.upper() not in told.operations:
+            if acl.upper() not in access.operations:
                 yield f"the user may not send to topic {to.topic}: it needs the ACL {acl}"
-    yield from _of_settings(source, to.topic, told.settings)
+    yield from _of_settings(source, to.topic, access.settings)
 
 
 def _of_missing_topic(
@@ -184,8 +184,8 @@ def _causes(source: Source, origin: Origin, missing: int) -> str:
     }
     parts = [f"{dead_letters} dead letters"] if dead_letters else []
     if any(of_store.values()):
-        told = ", ".join(f"{number} {words}" for words, number in of_store.items() if number)
-        parts.append(f"{told} (in the whole store)")
+        counts = ", ".join(f"{number} {words}" for words, number in of_store.items() if number)
+        parts.append(f"{counts} (in the whole store)")
     if (rest := missing - dead_letters - sum(of_store.values())) > 0:
         parts.append(f"at least {rest} more purged, lost, or no records but markers of transactions")
     return ", ".join(parts)

@@ -15,9 +15,9 @@ def forget_removed(run: Run, store_id: str, kept: Collection[str]) -> None:
     store, or beside files, a round's stays.
     """
     resource, store = run.document.resource, run.store
-    found = read_cursors(store).get((resource.namespace, resource.name), {})
-    for destination in sorted(found.keys() - set(kept)):
-        cursor = found[destination]
+    cursors = read_cursors(store).get((resource.namespace, resource.name), {})
+    for destination in sorted(cursors.keys() - set(kept)):
+        cursor = cursors[destination]
         if cursor.round is not None:
             own = f"{resource.namespace}.{own_name(resource.name, destination)}_{cursor.round.number}"
             with store.step("replay-forgotten"):

@@ -37,7 +37,7 @@ class RoundByRound(WithinLimits):
         self._subscription, self._cursor = subscription, cursor
         subscription.control = self
         self._newest = Newest(run.store)
-        self._ended = self._told = nothing()
+        self._ended = self._outcome = nothing()
 
     def send(self) -> ReplayOutcome:
         """Send until told to stop, or until a message can't be sent.
@@ -58,12 +58,12 @@ class RoundByRound(WithinLimits):
                     break
             self._newest.look()
         self._note()
-        return self._told.model_copy(update={"complete": complete})
+        return self._outcome.model_copy(update={"complete": complete})
 
     def _send_round(self) -> bool:
         outcome, self._cursor = self._subscription.send_behind(self._cursor, taken_up=self._taken_up)
         self.reached(outcome)
-        self._ended = self._told
+        self._ended = self._outcome
         return outcome.complete
 
     def _note(self) -> None:
@@ -73,8 +73,8 @@ class RoundByRound(WithinLimits):
 
     def reached(self, outcome: ReplayOutcome) -> None:
         """Tell the outcome of all rounds, the one under way included."""
-        known = outcome if outcome.cursor is not None else self._told
+        known = outcome if outcome.cursor is not None else self._outcome
         both = together([self._ended, outcome], [], complete=outcome.complete)
         place = {"cursor": known.cursor, "round": known.round, "redelivered": known.redelivered}
-        self._told = both.model_copy(update=place)
-        self._control.reached(self._told)
+        self._outcome = both.model_copy(update=place)
+        self._control.reached(self._outcome)

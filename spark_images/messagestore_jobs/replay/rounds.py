@@ -77,7 +77,7 @@ class FilesRound(FilesDelivery):
     def reached(self) -> Reached:
         """The newest manifest, and the next number of an object."""
         names = self.objects.names()
-        parts = [int(found[1]) + 1 for found in map(_PART.fullmatch, names) if found]
+        parts = [int(match[1]) + 1 for match in map(_PART.fullmatch, names) if match]
         rounds = _rounds(names) if self._is_ours(names) else {}
         return Reached(rounds=max(rounds, default=0), parts=max(parts, default=0))
 
@@ -97,7 +97,7 @@ class FilesRound(FilesDelivery):
 
 def _rounds(names: list[str]) -> dict[int, str]:
     """The names of manifests by the number of their round."""
-    return {int(found[1]): name for name in names if (found := _MANIFEST.fullmatch(name))}
+    return {int(match[1]): name for name in names if (match := _MANIFEST.fullmatch(name))}
 
 
 def _is_of_rounds(name: str) -> bool:

@@ -73,7 +73,7 @@ class Board:
         self._run, self._control, self._lock = run, control, threading.Lock()
         self._states = {name: DestinationState(name=name, going_on=GoingOn()) for name in names}
         self._outcomes: dict[str, ReplayOutcome] = {}
-        self._judged: dict[str, int] = {}
+        self._tombstone_versions: dict[str, int] = {}
         self._begun: set[str] = set()
         self.fatal: RunError | None = None
 
@@ -100,7 +100,7 @@ class Board:
             self._states[name] = DestinationState(name=name, cursor=outcome.cursor, going_on=GoingOn())
             self._outcomes[name] = outcome
             if outcome.tombstones is not None:
-                self._judged[name] = outcome.tombstones
+                self._tombstone_versions[name] = outcome.tombstones
             self._tell()
 
     def failed(self, state: DestinationState) -> None:
@@ -109,7 +109,7 @@ class Board:
             known = self._states[state.name].cursor
             self._states[state.name] = state if state.cursor else state.model_copy(update={"cursor": known})
             self._begun.discard(state.name)
-            self._judged.pop(state.name, None)
+            self._tombstone_versions.pop(state.name, None)
             self._tell()
 
     def outcome(self, *, complete: bool = False) -> ReplayOutcome:
@@ -127,10 +127,10 @@ class Board:
 
     def _tombstones(self) -> int | None:
         """Those by which all that is under way is judged; None if that is not known of one that has begun."""
-        if self._begun - self._judged.keys():
+        if self._begun - self._tombstone_versions.keys():
             return None
-        judged = [self._judged[name] for name in self._begun]
-        return min(judged) if judged else self._run.store.table("tombstones").version()
+        versions = [self._tombstone_versions[name] for name in self._begun]
+        return min(versions) if versions else self._run.store.table("tombstones").version()
 
 
 class _Destination(WithinLimits):

@@ -99,8 +99,8 @@ class Source:
         if self._range is not None:
             return self._range
         place = F.col("global_position")
-        found = self.rows().agg(F.min(place), F.max(place)).first()
-        return None if found is None or found[0] is None else (found[0], found[1])
+        row = self.rows().agg(F.min(place), F.max(place)).first()
+        return None if row is None or row[0] is None else (row[0], row[1])
 
     def rows(self) -> DataFrame:
         """All selected rows, with their key."""

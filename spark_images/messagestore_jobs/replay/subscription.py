@@ -71,8 +71,8 @@ class SubscriptionRun:
         resource = self.run.document.resource
         self._task, self._store = task_of(self.run), self.run.store
         assert self._task.subscription is not None
-        self._asked = self._task.subscription
-        self._name, self._destination = f"{resource.namespace}/{resource.name}", self._asked.destination
+        self._subscription = self._task.subscription
+        self._name, self._destination = f"{resource.namespace}/{resource.name}", self._subscription.destination
         self._id = store_id(self._store)
         self._object = CursorObject(self._store, resource.namespace, resource.name, self._id, self._destination)
 
@@ -106,18 +106,18 @@ class SubscriptionRun:
     def open(self) -> tuple[Cursor, bool] | None:
         """The cursor, and whether another resource of the name left it; None if its start has no position yet."""
         check_subscription(self._task.select)
-        found = self._object.read()
-        if found is None and not self._destination:
+        stored = self._object.read()
+        if stored is None and not self._destination:
             # They would hold back what waits for a subscription of this name.
             forget_removed(self.run, self._id, {""})
-        cursor = found if found is not None and not found.removed else self._new(found)
+        cursor = stored if stored is not None and not stored.removed else self._new(stored)
         if cursor is None:
             return None
-        taken_up = found is not None and not found.removed and found.job != self._task.job_id
-        cursor = self._reset(cursor).model_copy(update={"job": self._task.job_id, "beside": self._asked.beside})
+        taken_up = stored is not None and not stored.removed and stored.job != self._task.job_id
+        cursor = self._reset(cursor).model_copy(update={"job": self._task.job_id, "beside": self._subscription.beside})
         if (cursor.sequences.order if cursor.sequences else None) != self._waits_in():
             raise of_another_kind(cursor)
-        if cursor != found:
+        if cursor != stored:
             self.write(cursor)
         return cursor, taken_up
 
@@ -193,7 +193,7 @@ class SubscriptionRun:
         Args:
             removed: what an earlier destination of the name has left.
         """
-        head, start = self.head(), self._asked.start
+        head, start = self.head(), self._subscription.start
         position = self._before(start, head)
         if position is None or position > head:
             return None
@@ -207,7 +207,7 @@ class SubscriptionRun:
         return cursor.model_copy(update={"global_position": known.position, "resets": known.resets})
 
     def _cursor_at(self, position: int) -> Cursor:
-        reset = self._asked.reset.value if self._asked.reset and self._destination else None
+        reset = self._subscription.reset.value if self._subscription.reset and self._destination else None
         return Cursor(
             store=self._id,
             subscription=self._name,
@@ -253,17 +253,17 @@ class SubscriptionRun:
         Raises:
             RunFailedError: it asks for a position or time that the store has not reached.
         """
-        asked = self._asked.reset
-        if asked is None or asked.value == cursor.reset:
+        request = self._subscription.reset
+        if request is None or request.value == cursor.reset:
             # The same value may be asked for again once it was taken away.
-            return cursor if asked is not None else cursor.model_copy(update={"reset": None})
+            return cursor if request is not None else cursor.model_copy(update={"reset": None})
         head = self.head()
-        position = self._before(asked.to, head)
+        position = self._before(request.to, head)
         if position is None or position > head:
-            raise ahead(f"reset-to {asked.value} is behind the store's last global position {head}")
-        news = {"global_position": position, "reset": asked.value, "sequences": self._sequences_from(position)}
+            raise ahead(f"reset-to {request.value} is behind the store's last global position {head}")
+        news = {"global_position": position, "reset": request.value, "sequences": self._sequences_from(position)}
         moved = self._behind(cursor, cursor.model_copy(update=news))
-        self._note_reset(asked.value, moved.resets, cursor.global_position, position)
+        self._note_reset(request.value, moved.resets, cursor.global_position, position)
         if (number := cursor.round.number if cursor.round else None) is not None:
             self._forget(round_delivery(self.round_run(cursor, number), cursor), number)
         return moved
@@ -279,7 +279,7 @@ class SubscriptionRun:
         None if there is none, or such messages go to another destination.
         """
         routing, head = self._task.select.routing, self.head()
-        if routing is None or routing.where is None or self._asked.otherwise or head < cursor.global_position:
+        if routing is None or routing.where is None or self._subscription.otherwise or head < cursor.global_position:
             return None
         behind = self.round_run(_until(cursor, head), 0)
         rows = source_of(behind, None).current().where(is_undecided(task_of(behind)))
@@ -336,10 +336,10 @@ class SubscriptionRun:
         if ended is not None:
             return self._noted(this, ended)
         task, begun = task_of(this), delivery.state.begun()
-        if begun is not None and begun.task != (asked := digest(task, self._store.uri)):
+        if begun is not None and begun.task != (task_digest := digest(task, self._store.uri)):
             if cursor.sequences is not None:
                 # What goes is listed, and no position parts what went from the rest.
-                delivery.state.freeze(begun.model_copy(update={"task": asked}))
+                delivery.state.freeze(begun.model_copy(update={"task": task_digest}))
             elif (chunks := delivery.state.chunks()) and (last := chunks[-1].last_global_position) is not None:
                 source = source_of(self.round_run(_until(cursor, last), cursor.round.number), begun)
                 sending = Sending(source, with_missed(source, begun), delivery, self.run.progress, self.control)
@@ -358,7 +358,7 @@ class SubscriptionRun:
 
     def _notes_later(self) -> bool:
         """Whether the run goes on, and notes many rounds at once."""
-        return self._asked.continuous and self._waits_in() is not None
+        return self._subscription.continuous and self._waits_in() is not None
 
     def _unnoted(self, cursor: Cursor, outcome: ReplayOutcome) -> Cursor:
         sent, selected = outcome.progress, outcome.selection
@@ -433,10 +433,10 @@ class SubscriptionRun:
         if head <= cursor.global_position:
             return Lag(as_of=as_of, records=0)
         rows = source_of(self.round_run(_until(cursor, head), 0), None).rows()
-        found = rows.agg(F.count("*").alias("records"), F.min("inserted_at").alias("oldest")).toArrow()
-        oldest = found["oldest"][0].as_py()
+        totals = rows.agg(F.count("*").alias("records"), F.min("inserted_at").alias("oldest")).toArrow()
+        oldest = totals["oldest"][0].as_py()
         return Lag(
-            as_of=as_of, records=found["records"][0].as_py(), oldest_pending_time=in_utc(oldest) if oldest else None
+            as_of=as_of, records=totals["records"][0].as_py(), oldest_pending_time=in_utc(oldest) if oldest else None
         )
 
 

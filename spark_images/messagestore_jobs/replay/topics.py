@@ -109,11 +109,11 @@ def moved_groups(note: RestoredNote, places: dict[str, Any]) -> dict[str, dict[i
     wanted = wanted_places(note)
 
     def moved(partition: int, place: Place) -> int:
-        there = places.get(str(partition), {"next": 0, "found": []})
+        offsets = places.get(str(partition), {"next": 0, "found": []})
         index = bisect_right(wanted[partition], place) - 1
         if index < 0:
             return 0
-        return int(there["found"][index] if index < len(there["found"]) else there["next"])
+        return int(offsets["found"][index] if index < len(offsets["found"]) else offsets["next"])
 
     return {group: {n: moved(n, place) for n, place in at.items()} for group, at in note.groups.items()}
 

@@ -75,12 +75,12 @@ def as_kept(rows: DataFrame) -> Waiting:
         RunFailedError: too many wait.
     """
     micros = F.unix_micros("first_time").alias("first_time")
-    found = rows.select("global_position", micros).limit(MOST_WAITING + 1).toArrow().sort_by("global_position")
-    if found.num_rows > MOST_WAITING:
+    waiting = rows.select("global_position", micros).limit(MOST_WAITING + 1).toArrow().sort_by("global_position")
+    if waiting.num_rows > MOST_WAITING:
         raise too_many_wait()
-    oldest = min((time for time in found["first_time"].to_pylist() if time is not None), default=None)
+    oldest = min((time for time in waiting["first_time"].to_pylist() if time is not None), default=None)
     return Waiting(
-        positions=tuple(found["global_position"].to_pylist()),
+        positions=tuple(waiting["global_position"].to_pylist()),
         oldest_time=None if oldest is None else clock.from_microseconds(oldest),
     )
 
@@ -104,11 +104,11 @@ def are_of_round(positions: Positions, selection: Selection) -> npt.NDArray[np.b
     """Which positions are those of a round."""
     within = selection.global_positions
     assert within is not None
-    found: npt.NDArray[np.bool_] = (positions >= (within.from_ or 0)) & (positions <= (within.to or 0))
+    belongs: npt.NDArray[np.bool_] = (positions >= (within.from_ or 0)) & (positions <= (within.to or 0))
     if selection.waiting is not None:
-        found |= np.isin(positions, selection.waiting.before)
-        found &= ~np.isin(positions, selection.waiting.after)
-    return found
+        belongs |= np.isin(positions, selection.waiting.before)
+        belongs &= ~np.isin(positions, selection.waiting.after)
+    return belongs
 
 
 def count_of_round(selection: Selection) -> int:
@@ -120,8 +120,8 @@ def count_of_round(selection: Selection) -> int:
 
 
 def _sends_overdue(selection: Selection) -> bool:
-    asked = selection.sequences
-    return asked is not None and asked.or_overdue and selection.sequence_timeout is not None
+    sequences = selection.sequences
+    return sequences is not None and sequences.or_overdue and selection.sequence_timeout is not None
 
 
 def _flagged(spark: SparkSession, flags: dict[int, bool], name: str) -> DataFrame:

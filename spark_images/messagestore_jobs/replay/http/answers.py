@@ -32,20 +32,20 @@ def action_of(status: int | None) -> Action:
     return Action.STALL if status in _STALLING or status < 400 else Action.SET_ASIDE
 
 
-def wait_before(retry: int, asked: str | None, retries: HttpRetries, now: datetime) -> timedelta:
+def wait_before(retry: int, retry_after: str | None, retries: HttpRetries, now: datetime) -> timedelta:
     """How long to wait before a retry.
 
     Args:
         retry: its number, from 1.
-        asked: the answer's field ``Retry-After``, if it has one.
+        retry_after: the answer's field ``Retry-After``, if it has one.
         now: the time, for an answer that names one.
     """
     doublings: int = min(retry - 1, _MOST_DOUBLINGS)
     wait = min(retries.backoff_delay * (1 << doublings), retries.backoff_max)
-    return max(wait, min(_asked(asked, now), retries.retry_after_max))
+    return max(wait, min(_retry_after(retry_after, now), retries.retry_after_max))
 
 
-def _asked(text: str | None, now: datetime) -> timedelta:
+def _retry_after(text: str | None, now: datetime) -> timedelta:
     """The wait that an endpoint asks for: seconds, or a time; what is neither counts as none."""
     said = (text or "").strip()
     if said.isascii() and said.isdecimal():

@@ -47,10 +47,10 @@ class _Checked:
 
     def _new_conn(self) -> socket.socket:
         try:
-            found = socket.getaddrinfo(self._dns_host, self.port, type=socket.SOCK_STREAM)
+            resolved = socket.getaddrinfo(self._dns_host, self.port, type=socket.SOCK_STREAM)
         except (socket.gaierror, UnicodeError) as error:
             raise NameResolutionError(self.host, self, error) from error  # type: ignore[arg-type]
-        allowed = [one for one in found if is_allowed(_ip(one[4][0]), self.addresses)]
+        allowed = [one for one in resolved if is_allowed(_ip(one[4][0]), self.addresses)]
         if not allowed:
             raise _AddressForbiddenError
         problem: OSError | None = None
@@ -127,7 +127,7 @@ class Endpoint:
         """
         retry, delivery = 0, self._to.delivery
         while True:
-            status, asked, words = self._once(event)
+            status, retry_after, words = self._once(event)
             action = action_of(status)
             if action is Action.TAKEN:
                 return Taken(event)
@@ -139,7 +139,7 @@ class Endpoint:
                 tries = f"{retry + 1} tries" if retry else "one try"
                 raise RunFailedError(HTTP_UNREACHABLE, f"{self._place} did not take a message after {tries}: {words}")
             retry += 1
-            self._wait(wait_before(retry, asked, delivery, datetime.now(UTC)))
+            self._wait(wait_before(retry, retry_after, delivery, datetime.now(UTC)))
 
     def _once(self, event: Event) -> tuple[int | None, str | None, str]:
         """The status and the wait that an answer asks for; without an answer None, and why."""
