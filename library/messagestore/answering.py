@@ -23,7 +23,7 @@ from pydantic.alias_generators import to_camel
 from messagestore.conditions import narrowed, quoted
 from messagestore.documents import dead_letter_document, message_document
 from messagestore.errors import ArgumentError, BrokenMessageError, MessageStoreError
-from messagestore.figures import Asked, figures
+from messagestore.figures import PolicyRules, figures
 from messagestore.message import Message
 from messagestore.native import native_record, rfc3339
 from messagestore.reader import Reader
@@ -77,7 +77,7 @@ class Question(ContractModel):
     seal_keys: tuple[str, ...] = ()
     message_id: str = ""
     policy: str = ""
-    policies: tuple[Asked, ...] = ()
+    policies: tuple[PolicyRules, ...] = ()
     as_of: datetime | None = None
     wanted: Wanted = Wanted()
     payloads: bool = False
@@ -107,7 +107,7 @@ def answer(question: Question) -> Iterator[Line]:
             "figures": _figures,
         }
         for line in ask[question.ask](reader, question):
-            yield from _told(broken)
+            yield from _broken_lines(broken)
             yield line
 
 
@@ -116,7 +116,7 @@ def _messages(reader: Reader, question: Question) -> Iterator[Line]:
     more = [] if wanted.error is None else [f"contains(error, {quoted(wanted.error)})"]
     if wanted.name is not None:
         more.append(f"{'stream_name' if '-' in wanted.name else 'category'} = {quoted(wanted.name)}")
-    found = reader.find(
+    messages = reader.find(
         wanted.statuses,
         wanted.types,
         wanted.correlation_id,
@@ -129,7 +129,7 @@ def _messages(reader: Reader, question: Question) -> Iterator[Line]:
         payloads=question.payloads,
     )
     count = last = 0
-    for message in found:
+    for message in messages:
         count, last = count + 1, message.global_position
         yield "message", _shown(message, question)
     following = last + (1 if wanted.oldest_first else -1)
@@ -172,8 +172,8 @@ def _preview(reader: Reader, question: Question) -> Iterator[Line]:
 
 
 def _figures(reader: Reader, question: Question) -> Iterator[Line]:
-    found = figures(reader, question.policies, question.as_of or datetime.now(UTC), payloads=question.payloads)
-    yield "figures", found.model_dump_json().encode()
+    answer = figures(reader, question.policies, question.as_of or datetime.now(UTC), payloads=question.payloads)
+    yield "figures", answer.model_dump_json().encode()
     yield "end", {}
 
 
@@ -188,7 +188,7 @@ def _shown(message: Message, question: Question) -> Any:
     return native_record(shown) if question.native else message_document(shown)
 
 
-def _told(broken: list[BrokenMessageError]) -> Iterator[Line]:
+def _broken_lines(broken: list[BrokenMessageError]) -> Iterator[Line]:
     while broken:
         yield "broken", {"message": str(broken.pop(0))}
 

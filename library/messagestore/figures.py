@@ -23,7 +23,7 @@ _AUDIT = 500
 """How many rows of the audit are read, the newest."""
 
 
-class Asked(ContractModel):
+class PolicyRules(ContractModel):
     """A policy's rules, and the holds of its stream, of which a page tells what they would remove."""
 
     rules: tuple[Rule, ...]
@@ -42,7 +42,7 @@ class Figures(ContractModel):
     audit: tuple[AuditRow, ...]
 
 
-def figures(reader: Reader, policies: Sequence[Asked], as_of: datetime, *, payloads: bool) -> Figures:
+def figures(reader: Reader, policies: Sequence[PolicyRules], as_of: datetime, *, payloads: bool) -> Figures:
     """Read them; of all messages a few narrow columns are read.
 
     Args:

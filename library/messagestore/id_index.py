@@ -127,8 +127,8 @@ class _Run:
         content = self._read(first * BLOCK * ENTRY_BYTES, min((last + 1) * BLOCK, self._info.count) * ENTRY_BYTES)
         sums = self._read(self._info.sums_at + 4 * first, self._info.sums_at + 4 * (last + 1))
         size = BLOCK * ENTRY_BYTES
-        found = [zlib.crc32(content[at : at + size]) for at in range(0, len(content), size)]
-        if found != list(struct.unpack(f"<{last + 1 - first}I", sums)):
+        computed = [zlib.crc32(content[at : at + size]) for at in range(0, len(content), size)]
+        if computed != list(struct.unpack(f"<{last + 1 - first}I", sums)):
             raise OSError(f"{self._info.name} is not what was written")
         return content
 

@@ -41,10 +41,10 @@ def commit(settings: Mapping[str, str], group: str, moved: Sequence[Moved]) -> N
         admin = AdminClient({"log_level": 0, **settings})
         _refuse_others(admin, group, moved)
         places = [TopicPartition(one.topic, one.partition, one.offset) for one in moved]
-        asked = admin.alter_consumer_group_offsets(
+        committed = admin.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group, places)], request_timeout=_SECONDS
         )
-        refused = next((one for one in asked[group].result().topic_partitions if one.error is not None), None)
+        refused = next((one for one in committed[group].result().topic_partitions if one.error is not None), None)
     except KafkaException as error:
         raise MessageStoreError(f"the offsets of group {group} can't be committed: {error.args[0].str()}") from None
     if refused is not None:
@@ -67,7 +67,7 @@ def _refuse_others(admin: AdminClient, group: str, moved: Sequence[Moved]) -> No
             f"group {group} has {members} members, which would commit over it: stop its consumers first"
         )
     ids = {one.topic: one.topic_id for one in moved}
-    for topic, asked in admin.describe_topics(TopicCollection(list(ids)), request_timeout=_SECONDS).items():
+    for topic, described in admin.describe_topics(TopicCollection(list(ids)), request_timeout=_SECONDS).items():
         # librdkafka writes ids in the alphabet of base64, Kafka in that of URLs.
-        if str(asked.result().topic_id).translate(_ALPHABET) != ids[topic]:
+        if str(described.result().topic_id).translate(_ALPHABET) != ids[topic]:
             raise MessageStoreError(f"topic {topic} is another one than the one that was put back")

@@ -81,11 +81,11 @@ class Transactions:
 
     def _find(self, topic: str, until: float) -> None:
         """Wait until the brokers know the topic; raise at once where they refuse the credentials."""
-        until_found, patience = min(until, time.monotonic() + TOPIC_SECONDS), 1.0
+        until_known, patience = min(until, time.monotonic() + TOPIC_SECONDS), 1.0
         while True:
             try:
                 error = self._producer.list_topics(topic, min(patience, _left(until))).topics[topic].error
-                last = time.monotonic() > until_found
+                last = time.monotonic() > until_known
             except KafkaException as failure:
                 error, last = failure.args[0], time.monotonic() > until
                 self._producer.poll(0)

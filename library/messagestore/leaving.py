@@ -49,32 +49,32 @@ class Leaving:
 def leaving(versions: Versions, rules: Sequence[Rule], holds: Sequence[Hold], as_of: datetime, days: int) -> Leaving:
     """What rules would remove within ``days`` days from ``as_of``, a time with a zone."""
     untold = {rule.name: fields for rule in rules if (fields := _only_a_run_tells(rule))}
-    judged = [rule for rule in rules if rule.name not in untold and _conditions(rule, 0, 0)]
+    counted = [rule for rule in rules if rule.name not in untold and _conditions(rule, 0, 0)]
     known = [hold for hold in holds if not _wide(hold.match)]
     unjudged = tuple(hold.name for hold in holds if _wide(hold.match))
     now = microseconds(as_of)
-    found: dict[int, LeavingDay] = {}
+    by_day: dict[int, LeavingDay] = {}
     held = 0
-    for row in versions.snapshot().query(_query(judged, known, now, days)).to_pylist() if judged else ():
-        ruled = min(_reached(rule, row, f"rule_{number}", now) for number, rule in enumerate(judged))
+    for row in versions.snapshot().query(_query(counted, known, now, days)).to_pylist() if counted else ():
+        ruled = min(_reached(rule, row, f"rule_{number}", now) for number, rule in enumerate(counted))
         keeping = [_until(hold, now) for number, hold in enumerate(known) if row.get(f"hold_{number}", True)]
         day = max(ruled, *keeping, 0)
         if day <= days:
-            sums = found.get(day, LeavingDay(day, 0, 0))
-            found[day] = LeavingDay(day, sums.messages + row["messages"], sums.payload_bytes + row["payload_bytes"])
+            sums = by_day.get(day, LeavingDay(day, 0, 0))
+            by_day[day] = LeavingDay(day, sums.messages + row["messages"], sums.payload_bytes + row["payload_bytes"])
         elif ruled <= days:
             held += row["messages"]
-    return Leaving(tuple(found[day] for day in sorted(found)), held, untold, unjudged)
+    return Leaving(tuple(by_day[day] for day in sorted(by_day)), held, untold, unjudged)
 
 
 def _only_a_run_tells(rule: Rule) -> tuple[str, ...]:
-    asked = {
+    limits = {
         "maxMessagesPerStream": rule.max_messages_per_stream,
         "maxBytes": rule.max_bytes,
         "consumedBy": rule.consumed_by,
     }
     return (
-        *(name for name, value in asked.items() if value is not None),
+        *(name for name, value in limits.items() if value is not None),
         *(_wide(rule.match) if rule.match is not None else ()),
     )
 

@@ -70,13 +70,13 @@ def outcomes(
     Args:
         position: only messages from this global position on are looked for.
     """
-    found: list[Outcome] = list(_stored(versions, message_id, position))
-    found += _set_aside(versions, message_id)
+    known: list[Outcome] = list(_stored(versions, message_id, position))
+    known += _set_aside(versions, message_id)
     key = location.objects().read(TOMBSTONE_KEY, LARGEST_DOCUMENT)
     if key is not None:
         hashed = message_key(key, message_id)
-        found += [*_erased(versions, hashed), *_purged(versions, hashed)]
-    return found or [NotSeen()]
+        known += [*_erased(versions, hashed), *_purged(versions, hashed)]
+    return known or [NotSeen()]
 
 
 def waited(location: Location, versions: Versions, message_id: str, timeout: timedelta) -> list[Outcome]:
@@ -85,9 +85,9 @@ def waited(location: Location, versions: Versions, message_id: str, timeout: tim
     while True:
         snapshot = versions.snapshot()
         if snapshot.version != seen:
-            found = outcomes(location, versions, message_id, position)
-            if found != [NotSeen()]:
-                return found
+            known = outcomes(location, versions, message_id, position)
+            if known != [NotSeen()]:
+                return known
             position, seen = snapshot.last_position + 1, snapshot.version
         left = until - monotonic()
         if left <= 0:
@@ -102,11 +102,11 @@ def _stored(versions: Versions, message_id: str, position: int) -> Iterator[Stor
 
 
 def _set_aside(versions: Versions, message_id: str) -> Iterator[SetAside]:
-    letters = versions.other("dead_letters", DEAD_LETTERS)
-    if not letters.has("message_id"):
+    dead_letters = versions.other("dead_letters", DEAD_LETTERS)
+    if not dead_letters.has("message_id"):
         return iter(())
     where = (sql.equals("message_id", message_id), "redriven_at is null")
-    rows = letters.rows(where, ("failed_at",), columns=("reason", "detail", "failed_at"))
+    rows = dead_letters.rows(where, ("failed_at",), columns=("reason", "detail", "failed_at"))
     return (SetAside(**row) for row in rows.to_pylist())
 
 

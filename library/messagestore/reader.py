@@ -212,7 +212,7 @@ class _Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters, _Audit
         """
         causes = () if causation_id is None else (causation_id,)
         wanted = reads.Wanted(statuses, types, correlation_id, causes, since, where)
-        read = reads.found(wanted, position, batch_size, newest_first=newest_first, payloads=payloads)
+        read = reads.matching(wanted, position, batch_size, newest_first=newest_first, payloads=payloads)
         return self._messages(self._rows.parts(read))
 
     def caused_by(self, message_id: str, *, payloads: bool = False) -> _Messages:

@@ -155,7 +155,7 @@ class Wanted:
     where: str | None = None
 
 
-def found(wanted: Wanted, position: int | None, batch_size: int | None, newest_first: bool, payloads: bool) -> Read:
+def matching(wanted: Wanted, position: int | None, batch_size: int | None, newest_first: bool, payloads: bool) -> Read:
     """The messages that are looked for, from a global position on, forwards or backwards."""
     parts = [
         *([_statuses(wanted.statuses)] if wanted.statuses else []),

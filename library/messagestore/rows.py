@@ -46,7 +46,7 @@ class Rows:
         snapshot, known, causes = self.versions.snapshot(), {message_id}, [message_id]
         while causes:
             some, causes = causes[:_CAUSES], causes[_CAUSES:]
-            read = reads.found(reads.Wanted(causation_ids=some), None, UNLIMITED, False, payloads)
+            read = reads.matching(reads.Wanted(causation_ids=some), None, UNLIMITED, False, payloads)
             for rows in self._checked(snapshot.pages(read), payloads=payloads):
                 new = [one not in known for one in rows["message_id"].to_pylist()]
                 rows = rows.filter(pa.array(new, pa.bool_()))

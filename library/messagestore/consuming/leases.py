@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 from messagestore.consuming.cursors import Change
-from messagestore.consuming.state import Found, State
+from messagestore.consuming.state import KeptSlot, State
 from messagestore.errors import ConsumerStateError, StorageError
 from messagestore_core.store.consumers import Group, Slot
 
@@ -50,7 +50,7 @@ class Leases:
     def __init__(self, state: State, group: Group, lease: timedelta, clock: Callable[[], datetime]) -> None:
         self._state, self.group, self._lease, self._clock = state, group, lease, clock
         self.owner = uuid4().hex
-        self.held: dict[int, Found] = {}
+        self.held: dict[int, KeptSlot] = {}
         self.looks_at = self.renews_at = clock()
 
     def look(self, cursors: Mapping[int, int]) -> None:
@@ -111,12 +111,12 @@ class Leases:
 
     def _moved(
         self, numbers: Collection[int], cursors: Mapping[int, int], owner: str | None, until: datetime | None
-    ) -> dict[int, Found]:
+    ) -> dict[int, KeptSlot]:
         changes = {}
         for number in numbers:
             slot, mark = self.held[number]
             moved = {"owner": owner, "until": until, "global_position": cursors.get(number, slot.global_position)}
-            changes[number] = Found(slot.model_copy(update=moved), mark)
+            changes[number] = KeptSlot(slot.model_copy(update=moved), mark)
         return changes
 
     def _give_back(self, numbers: Collection[int], cursors: Mapping[int, int]) -> None:
@@ -129,7 +129,7 @@ class Leases:
         others = self._state.slots(self.group, [one for one in range(self.group.slots) if one not in self.held])
         free = [(number, kept) for number, kept in others.items() if is_free(kept.slot, self.owner, now)][:count]
         taken = {
-            number: Found(
+            number: KeptSlot(
                 kept.slot.model_copy(
                     update={"owner": self.owner, "until": now + self._lease, "epoch": kept.slot.epoch + 1}
                 ),
@@ -139,12 +139,12 @@ class Leases:
         }
         self._write(taken)
 
-    def _write(self, changes: Mapping[int, Found]) -> None:
+    def _write(self, changes: Mapping[int, KeptSlot]) -> None:
         """Write slots; those that others have are lost."""
         done = self._state.write(changes) if changes else {}
         for number in changes:
             answer = done.get(number)
-            if isinstance(answer, Found):
+            if isinstance(answer, KeptSlot):
                 self.held[number] = answer
             elif answer is None:
                 self.held.pop(number, None)

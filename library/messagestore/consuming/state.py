@@ -15,7 +15,7 @@ from messagestore_core.store.layout import GROUP, MEMBER, member_name, slot_name
 _Document = TypeVar("_Document", bound=BaseModel)
 
 
-class Found(NamedTuple):
+class KeptSlot(NamedTuple):
     """A slot as it is kept; without a document of this generation it is as its group began."""
 
     slot: Slot
@@ -50,45 +50,47 @@ class State:
             raise answer if isinstance(answer, StorageError) else self._gone()
         return kept
 
-    def slots(self, group: Group, numbers: Iterable[int]) -> dict[int, Found]:
+    def slots(self, group: Group, numbers: Iterable[int]) -> dict[int, KeptSlot]:
         """Slots as they are now."""
         by_name = {slot_name(number): number for number in numbers}
         kept = self._cursors.read([*by_name])
-        found = {}
+        slots = {}
         for name, number in by_name.items():
             slot, mark = None, None
             if name in kept:
                 slot, mark = self._parsed(Slot, name, kept[name].content), kept[name].mark
             if slot is None or slot.generation != group.generation:
                 slot = Slot(generation=group.generation, global_position=group.start)
-            found[number] = Found(slot, mark)
-        return found
+            slots[number] = KeptSlot(slot, mark)
+        return slots
 
-    def write(self, changes: Mapping[int, Found]) -> dict[int, Found | StorageError]:
+    def write(self, changes: Mapping[int, KeptSlot]) -> dict[int, KeptSlot | StorageError]:
         """Write slots that have these marks, by one swap each.
 
         Returns:
             Each slot that was written, with its new mark, or why it could not be; without those that others have
             written meanwhile. Where an answer was lost, what is there decides.
         """
-        documents = {slot_name(number): found.slot for number, found in changes.items()}
+        documents = {slot_name(number): new.slot for number, new in changes.items()}
         numbers = {slot_name(number): number for number in changes}
-        asked = [self.change(number, found) for number, found in sorted(changes.items())]
-        answers = self._cursors.swap(asked)
-        unsure = [change for change in asked if not isinstance(answers.get(change.name), str)]
+        requested = [self.change(number, new) for number, new in sorted(changes.items())]
+        answers = self._cursors.swap(requested)
+        unsure = [change for change in requested if not isinstance(answers.get(change.name), str)]
         kept = self._cursors.read([change.name for change in unsure]) if unsure else {}
-        done: dict[int, Found | StorageError] = {
-            numbers[name]: Found(documents[name], answer) for name, answer in answers.items() if isinstance(answer, str)
+        done: dict[int, KeptSlot | StorageError] = {
+            numbers[name]: KeptSlot(documents[name], answer)
+            for name, answer in answers.items()
+            if isinstance(answer, str)
         }
         for change in unsure:
-            number, there, answer = numbers[change.name], kept.get(change.name), answers.get(change.name)
-            if there is not None and there.content == change.content:
-                done[number] = Found(documents[change.name], there.mark)
-            elif isinstance(answer, StorageError) and (there.mark if there else None) == change.mark:
+            number, current, answer = numbers[change.name], kept.get(change.name), answers.get(change.name)
+            if current is not None and current.content == change.content:
+                done[number] = KeptSlot(documents[change.name], current.mark)
+            elif isinstance(answer, StorageError) and (current.mark if current else None) == change.mark:
                 done[number] = answer
         return done
 
-    def change(self, number: int, kept: Found) -> Change:
+    def change(self, number: int, kept: KeptSlot) -> Change:
         """What writes a slot that has this mark."""
         return Change(slot_name(number), _written(kept.slot), kept.mark)
 

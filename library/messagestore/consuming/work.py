@@ -162,7 +162,7 @@ class Work:
         self._slots_done.clear()
         self._feed.start = self._leases.group.start
         kept, before = self._kept(), self._epochs
-        self._epochs = {number: found.slot.epoch for number, found in self._leases.held.items()}
+        self._epochs = {number: held.slot.epoch for number, held in self._leases.held.items()}
         same = {number: cursor for number, cursor in kept.items() if before.get(number) == self._epochs[number]}
         if len(same) < len(before) or len(same) < len(kept):
             self._feed.follow(same)

@@ -28,12 +28,12 @@ def outcome(
     are remembered), and 6 if nothing is known of it. Exits 1 if the store can't be read, 2 if arguments are wrong.
     """
     with opened(store) as reader:
-        found = reader.wait(message_id, timedelta(seconds=wait)) if wait else reader.outcome(message_id)
-    documents = [{"outcome": type(one).__name__, **document_of(one)} for one in found]
+        outcomes = reader.wait(message_id, timedelta(seconds=wait)) if wait else reader.outcome(message_id)
+    documents = [{"outcome": type(one).__name__, **document_of(one)} for one in outcomes]
     if not printed(output, documents, "outcomes"):
         rows = [(name, _details(one)) for one in documents for name in (one.pop("outcome"),)]
         print_table((Column("OUTCOME"), Column("DETAILS")), rows)
-    raise typer.Exit(EXIT_CODES[type(found[0]).__name__])
+    raise typer.Exit(EXIT_CODES[type(outcomes[0]).__name__])
 
 
 def _details(document: dict[str, Any]) -> str:

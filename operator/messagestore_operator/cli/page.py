@@ -62,9 +62,9 @@ def page(
         pages = []
         for store in stores:
             with opened(store) as reader:
-                told = applied(resources, reader.owner)
-                found = figures(reader, [one.asked for one in told], now, payloads=payloads)
-                pages.append(store_page(store, found, told, now, payloads=payloads))
+                applying = applied(resources, reader.owner)
+                read = figures(reader, [one.rules_and_holds for one in applying], now, payloads=payloads)
+                pages.append(store_page(store, read, applying, now, payloads=payloads))
         text = html(pages, now, version("message-store-operator"))
     write_page(output, text)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from messagestore.figures import DAYS, Asked
+from messagestore.figures import DAYS, PolicyRules
 from messagestore.leaving import Leaving
 from messagestore_core.contract.run_document import Rule
 from messagestore_operator.api import MessageStream, Resource, RetentionPolicy
@@ -21,10 +21,10 @@ class Applied:
     stream: MessageStream | None
 
     @property
-    def asked(self) -> Asked:
+    def rules_and_holds(self) -> PolicyRules:
         """Its rules and the stream's holds, as a run gets them."""
         rules = tuple(as_document(Rule, rule) for rule in self.policy.spec.rules)
-        return Asked(rules=rules, holds=holds_of(self.stream) if self.stream else ())
+        return PolicyRules(rules=rules, holds=holds_of(self.stream) if self.stream else ())
 
 
 def applied(resources: Sequence[Resource], owner: tuple[str, str] | None) -> list[Applied]:
@@ -43,13 +43,13 @@ def _names(policy: RetentionPolicy, owner: tuple[str, str] | None, stream: Messa
     return stream is not None and policy.selects(stream.metadata.labels)
 
 
-def forecast(found: Sequence[tuple[Applied, Leaving]], as_of: datetime) -> Section:
+def forecast(leaving_by_policy: Sequence[tuple[Applied, Leaving]], as_of: datetime) -> Section:
     """A picture for each policy."""
     heading = f"What policies would remove in {DAYS} days"
-    if not found:
+    if not leaving_by_policy:
         return Section(heading, nothing="No policy for this store was given by --policies.")
-    shown = [_picture(one, leaving, as_of) for one, leaving in found]
-    return Section(heading, shown, notes=[note for one, leaving in found for note in _notes(one, leaving)])
+    shown = [_picture(one, leaving, as_of) for one, leaving in leaving_by_policy]
+    return Section(heading, shown, notes=[note for one, leaving in leaving_by_policy for note in _notes(one, leaving)])
 
 
 def _picture(one: Applied, leaving: Leaving, as_of: datetime) -> Picture:

@@ -127,14 +127,14 @@ def batches(overview: Overview) -> Section:
     return Section("Batches", [Picture(title, said, table, *_waits(title, overview.batches))])
 
 
-def _waits(title: str, found: Sequence[Batch]) -> tuple[Markup | None, tuple[str, ...]]:
-    lag = [one.lag.total_seconds() if one.lag is not None else None for one in found]
-    visible = [one.visible_after.total_seconds() if one.visible_after is not None else None for one in found]
+def _waits(title: str, batches: Sequence[Batch]) -> tuple[Markup | None, tuple[str, ...]]:
+    lag = [one.lag.total_seconds() if one.lag is not None else None for one in batches]
+    visible = [one.visible_after.total_seconds() if one.visible_after is not None else None for one in batches]
     chosen = [pictures.Line("Lag", lag), pictures.Line("Time to visible", visible)]
     known = [line for line in chosen if any(value is not None for value in line.values)]
     if not known:
         return None, ()
-    drawn = pictures.lines(title, [one.committed_at for one in found], known, unit="seconds")
+    drawn = pictures.lines(title, [one.committed_at for one in batches], known, unit="seconds")
     return drawn, tuple(line.name for line in known)
 
 

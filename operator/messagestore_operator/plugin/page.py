@@ -52,7 +52,7 @@ def page(
     policies = applied(resources, (namespace_of(document), name_of(document)))
     question = {
         "ask": "figures",
-        "policies": [one.asked.model_dump(mode="json", by_alias=True) for one in policies],
+        "policies": [one.rules_and_holds.model_dump(mode="json", by_alias=True) for one in policies],
         "asOf": now.isoformat(),
         "payloads": payloads,
     }

@@ -160,11 +160,11 @@ def test_a_policy_that_scrubs_removes_nothing() -> None:
     assert applied([policy(action="Scrub", scrub={"error": True})], ("shop", "orders")) == []
 
 
-def test_a_policy_asks_for_what_its_runs_are_asked_for() -> None:
+def test_a_page_gets_the_rules_and_holds_that_a_run_of_the_policy_gets() -> None:
     (one,) = applied([policy(), stream()], ("shop", "orders"))
 
-    assert [(rule.name, rule.max_age) for rule in one.asked.rules] == [("r", 9 * DAY)]
-    assert [(hold.name, hold.match.categories) for hold in one.asked.holds] == [("h", ("order",))]
+    assert [(rule.name, rule.max_age) for rule in one.rules_and_holds.rules] == [("r", 9 * DAY)]
+    assert [(hold.name, hold.match.categories) for hold in one.rules_and_holds.holds] == [("h", ("order",))]
 
 
 @pytest.mark.parametrize(
