@@ -51,8 +51,8 @@ def _read(content: bytes, path: Path) -> tuple[bool, bytes | None]:
             value = _at(json.loads(text, **_EXACT), path)
             if path and not isinstance(value, dict | list):
                 return True, _written(value)
-        found = _Scan(text, path).found()
-        return True, None if found is None else _written_at(text[slice(*found)])
+        span = _Scan(text, path).span()
+        return True, None if span is None else _written_at(text[slice(*span)])
     except ValueError:
         return False, None
 
@@ -142,9 +142,9 @@ class _Scan:
         self._text, self._path = text, path
         self._opened = list[_Open]()
         self._held, self._expected = 0, "value"
-        self._found: tuple[int, int] | None = None
+        self._span: tuple[int, int] | None = None
 
-    def found(self) -> tuple[int, int] | None:
+    def span(self) -> tuple[int, int] | None:
         """Where the value is; None without one.
 
         Raises:
@@ -156,8 +156,8 @@ class _Scan:
         if self._text[at:].strip(_BLANK):
             raise ValueError("more follows")
         # As in Spark, a blank right behind a number that is all of the document counts as a part of it.
-        is_number = self._found and self._text[begin] in _NUMERIC
-        return (begin, at + 1) if is_number and self._text[at : at + 1] in (" ", "\t", "\n") else self._found
+        is_number = self._span and self._text[begin] in _NUMERIC
+        return (begin, at + 1) if is_number and self._text[at : at + 1] in (" ", "\t", "\n") else self._span
 
     def _take(self, begin: int, end: int) -> bool:
         """Take a token; False if it is the last one."""
@@ -191,7 +191,7 @@ class _Scan:
     def _end(self, begin: int, end: int) -> None:
         steps = [one.step for one in self._opened] if len(self._opened) == len(self._path) else None
         if steps == list(self._path):
-            self._found = begin, end
+            self._span = begin, end
         self._expected = "more"
 
 

@@ -14,8 +14,8 @@ LIMITS = {"ada": 500, "bob": 50}
 requests, landing, status = sys.argv[1:]
 with Reader(requests) as store, Writer(landing, lifecycle=status) as writer:
     for request in store.unfinished():
-        asked = request.json()
-        if asked["customer"] not in LIMITS:
+        check = request.json()
+        if check["customer"] not in LIMITS:
             continue
         writer.write(
             NewMessage(
@@ -25,7 +25,7 @@ with Reader(requests) as store, Writer(landing, lifecycle=status) as writer:
                 correlation_id=request.correlation_id,
                 causation_id=request.message_id,
                 metadata=request.metadata.encode(),
-                payload={"granted": asked["amount"] <= LIMITS[asked["customer"]]},
+                payload={"granted": check["amount"] <= LIMITS[check["customer"]]},
             )
         )
         writer.mark_completed(request.message_id)

@@ -64,13 +64,13 @@ class Source(NamedTuple):
     def series(self, query: str, legend: str) -> list[Series]:
         """What a panel gets for a query."""
         step = (self.end - self.start) / _POINTS
-        asked = {
+        parameters = {
             "query": chosen(query, __rate_interval="1m", namespace=".*", stream=".*"),
             "start": self.start,
             "end": self.end,
             "step": step,
         }
-        with urllib.request.urlopen(f"{self.url}/api/v1/query_range?{urllib.parse.urlencode(asked)}") as answer:
+        with urllib.request.urlopen(f"{self.url}/api/v1/query_range?{urllib.parse.urlencode(parameters)}") as answer:
             results = json.load(answer)["data"]["result"]
         series = [_series(one, legend) for one in results]
         return [one for one in series if one.values]
@@ -136,7 +136,7 @@ def _draw(axes: Axes, panel: Panel, source: Source) -> None:
         case "bars":
             _bars(axes, panel, now[:_MOST])
         case "stat":
-            _texts(axes, [f"{_told(one.values[-1], panel.unit)}   {one.name}" for one in now[:_MOST]], size=9)
+            _texts(axes, [f"{_shown(one.values[-1], panel.unit)}   {one.name}" for one in now[:_MOST]], size=9)
         case "table":
             _texts(axes, ["   ".join(one.labels.values()) for one in now[:_MOST]], size=6.5)
 
@@ -154,7 +154,7 @@ def _plot(axes: Axes, panel: Panel, series: list[Series], source: Source) -> Non
     axes.xaxis.set_major_locator(MaxNLocator(4))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: f"{datetime.fromtimestamp(at, UTC):%H:%M:%S}"))
     axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 1.2, 3, 6, 10] if panel.unit == "s" else None))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _told(value, panel.unit)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _shown(value, panel.unit)))
     lowest = min(value for one in series for value in one.values)
     axes.set_ylim(min(0, lowest), axes.get_ylim()[1] * 1.1)
     axes.grid(color="#dddddd", linewidth=0.5)
@@ -166,7 +166,7 @@ def _plot(axes: Axes, panel: Panel, series: list[Series], source: Source) -> Non
 def _bars(axes: Axes, panel: Panel, series: list[Series]) -> None:
     for y, one in enumerate(series):
         axes.barh(y, one.values[-1], height=0.8, color=f"C{y}", alpha=0.35)
-        words = f" {one.name}   {_told(one.values[-1], panel.unit)}"
+        words = f" {one.name}   {_shown(one.values[-1], panel.unit)}"
         axes.text(0, y, words, va="center", fontsize=6.5)
     axes.set_ylim(max(len(series), 3) - 0.5, -0.5)
     axes.axis("off")
@@ -179,7 +179,7 @@ def _texts(axes: Axes, lines: list[str], size: float) -> None:
     axes.axis("off")
 
 
-def _told(value: float, unit: str) -> str:
+def _shown(value: float, unit: str) -> str:
     if value == 0:
         return "0"
     for factor, name in _UNITS[unit]:

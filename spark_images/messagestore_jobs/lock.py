@@ -152,9 +152,9 @@ class _Wait:
 def _locked(file: TextIOWrapper, spark: "SparkSession | None", wait: _Wait, *, shared: bool = False) -> Iterator[None]:
     """Hold both locks on an open file."""
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    wait.take(lambda: _lock_here(fcntl.flock, file.fileno(), kind))
+    wait.take(lambda: _try_lock(fcntl.flock, file.fileno(), kind))
     if spark is None:
-        wait.take(lambda: _lock_here(fcntl.lockf, file.fileno(), kind))
+        wait.take(lambda: _try_lock(fcntl.lockf, file.fileno(), kind))
         yield
         return
     java = spark._jvm.java  # type: ignore[union-attr]
@@ -166,7 +166,7 @@ def _locked(file: TextIOWrapper, spark: "SparkSession | None", wait: _Wait, *, s
         channel.close()
 
 
-def _lock_here(lock: Callable[[int, int], None], descriptor: int, kind: int) -> bool:
+def _try_lock(lock: Callable[[int, int], None], descriptor: int, kind: int) -> bool:
     try:
         lock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -60,7 +60,7 @@ def maintaining(run: Run) -> Generator[None, None, MaintainOutcome]:
             days += 1
             yield
     compacted = [days > 0]
-    tables = context.store.tables_there()
+    tables = context.store.existing_tables()
     if REMEMBERED in tables:
         forget_purged(context.store, context.as_of)
     for name in tables:
@@ -228,7 +228,7 @@ def clean(context: MaintenanceRun) -> tuple[int, str | None]:
     keeps_log = _outlasts(frozen, context.as_of, task.log_retention)
     keeps_files = _outlasts(frozen, context.as_of, task.deleted_file_retention)
     removed = 0
-    tables = context.store.tables_there()
+    tables = context.store.existing_tables()
     context.progress.step("clean", len(tables))
     for name in tables:
         _set_retention(context, name)

@@ -43,7 +43,7 @@ FEW_TASKS = dict.fromkeys(("spark.sql.shuffle.partitions", "spark.default.parall
 """A driver without executors works on so many tasks at once."""
 _LOOPBACK = "--conf spark.driver.host=127.0.0.1 --conf spark.driver.bindAddress=127.0.0.1"
 
-_FOUND_BY_PACKAGE = ("org.apache.spark.api.python.PythonUtils", "org.apache.spark.sql.api.python.PythonSQLUtils")
+_IMPORTED_BY_PACKAGE = ("org.apache.spark.api.python.PythonUtils", "org.apache.spark.sql.api.python.PythonSQLUtils")
 _function = cache(builtin._get_jvm_function)
 
 PARSING = {
@@ -233,7 +233,7 @@ def _ready(session: SparkSession) -> SparkSession:
     session.sparkContext.setLogLevel("ERROR")
     gateway = session.sparkContext._gateway
     assert gateway is not None
-    for name in _FOUND_BY_PACKAGE:
+    for name in _IMPORTED_BY_PACKAGE:
         java_import(gateway.jvm, name)
     builtin._get_jvm_function = _function
     return session

@@ -353,7 +353,7 @@ class ReplayOutcome(ContractModel):
     selection: FrozenSelection
     progress: ReplayProgress
     complete: bool = False
-    findings: tuple[str, ...] = Field(default=(), exclude_if=lambda found: not found)
+    findings: tuple[str, ...] = Field(default=(), exclude_if=lambda findings: not findings)
     """Of a dry run of records as they came: what would differ or fail, in words."""
     round: int | None = None
     """Of a replay in rounds: the number of this round, from 1; 0 before the first."""

@@ -34,7 +34,7 @@ _WHERE_AND_WHY = {
     **{name: f"source['{name}']" for name in ("uri", "partition", "offset")},
     **{name: name for name in ("reason", "detail", "batch")},
 }
-_LETTERS_AT_ONCE = 64
+_DEAD_LETTERS_AT_ONCE = 64
 _SAME = " AND ".join(
     f"({given.format('d')} IS NOT DISTINCT FROM {given.format('s')})"
     for given in ("{}.raw", *(f"{{}}.source['{name}']" for name in SOURCE.names))
@@ -121,7 +121,7 @@ def _from(
         "dead_letters",
         ["source", "raw", *columns],
         wanted if condition is None else wanted & condition,
-        batch_size=_LETTERS_AT_ONCE,
+        batch_size=_DEAD_LETTERS_AT_ONCE,
         batch_readahead=1,
         fragment_readahead=1,
     )

@@ -64,8 +64,8 @@ class Ended(ContractModel):
 def digest_of(document: RunDocument) -> str:
     """A digest of all that an ingest is asked to do, holds and translators among it."""
     assert isinstance(document.task, IngestTask)
-    asked = f"{document.task.model_dump_json()} {document.table.remember_purged}"
-    return hashlib.sha256(asked.encode()).hexdigest()
+    task = f"{document.task.model_dump_json()} {document.table.remember_purged}"
+    return hashlib.sha256(task.encode()).hexdigest()
 
 
 def read_ended(store: Store) -> Ended | None:

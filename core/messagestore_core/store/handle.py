@@ -90,14 +90,14 @@ class Store:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of its tables, as its spec asks for them; see ``tables_there``."""
+        """The names of its tables, as its spec asks for them; see ``existing_tables``."""
         return (*TABLES, REMEMBERED) if self.remember_purged is not None else (*TABLES,)
 
-    def tables_there(self) -> tuple[str, ...]:
+    def existing_tables(self) -> tuple[str, ...]:
         """The names of its tables, also of those that are made when needed, or that its spec asks for no longer."""
         options = self.storage.delta_options(self.uri)
-        there = [name for name in OPTIONAL if DeltaTable.is_deltatable(delta_uri(self.path(name)), options)]
-        return (*TABLES, *there)
+        optional = [name for name in OPTIONAL if DeltaTable.is_deltatable(delta_uri(self.path(name)), options)]
+        return (*TABLES, *optional)
 
     def path(self, *names: str) -> str:
         """The URI of a name below the folder."""

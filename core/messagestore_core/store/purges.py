@@ -96,13 +96,13 @@ def frozen_page(store: Store, plan: Plan, rule: str | None, position: int, limit
         rule: only messages that this rule selects.
         limit: how many at most; no more are held in memory than that and one part of a file.
     """
-    found = FROZEN.empty_table()
+    page = FROZEN.empty_table()
     for batch in _rows(store, plan, position):
         rows = pa.table(batch)
         if rule is not None:
             rows = rows.filter(pa.array([rule in (names or ()) for names in rows["rules"].to_pylist()], pa.bool_()))
-        found = pa.concat_tables([found, rows]).sort_by("global_position")[:limit]
-    return found
+        page = pa.concat_tables([page, rows]).sort_by("global_position")[:limit]
+    return page
 
 
 def _rows(store: Store, plan: Plan, position: int) -> Iterator[pa.RecordBatch]:

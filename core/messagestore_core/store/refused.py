@@ -49,7 +49,7 @@ class RefusedMessages:
         Raises:
             TableRefusedError: an object is none of these.
         """
-        found = [np.array([], np.int64)]
+        listed = [np.array([], np.int64)]
         for name in self._objects.names():
             parts = _NAME.fullmatch(name)
             if parts is None or (resets is not None and int(parts[1]) != resets):
@@ -57,8 +57,8 @@ class RefusedMessages:
             if int(parts[2]) <= until and int(parts[3]) > after:
                 document = read_document(self._objects, name, Refused)
                 if document is not None and document.store == self._store_id:
-                    found.append(np.array(document.positions, np.int64))
-        every = np.unique(np.concatenate(found))
+                    listed.append(np.array(document.positions, np.int64))
+        every = np.unique(np.concatenate(listed))
         return every[(every > after) & (every <= until)]
 
     def forget(self, held: HeldStore) -> None:

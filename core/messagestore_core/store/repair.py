@@ -79,7 +79,7 @@ def repair(store: HeldStore, at: datetime, requested_by: str) -> None:
     Raises:
         TableRefusedError: a table can't be repaired.
     """
-    for name in store.tables_there():
+    for name in store.existing_tables():
         _lower(store, name)
     marker = read_marker(store)
     tables = read_tables(store, marker.format_version)
@@ -105,7 +105,7 @@ def repair(store: HeldStore, at: datetime, requested_by: str) -> None:
 
 def newest_epoch(store: Store) -> int | None:
     """The newest epoch of any table; None: no operator has written the store."""
-    tables = [table for name in store.tables_there() if (table := _opened(store, name)) is not None]
+    tables = [table for name in store.existing_tables() if (table := _opened(store, name)) is not None]
     return max((epoch for table in tables if (epoch := epoch_of(table)) is not None), default=None)
 
 
@@ -129,7 +129,7 @@ def _step(problem: Problem) -> Step:
 
 def _raised(store: Store) -> Iterator[Step]:
     """The tables whose protocol or properties are not ours, and how they become so."""
-    for name in store.tables_there():
+    for name in store.existing_tables():
         table = _opened(store, name)
         what = not_ours(name, metadata_of(table)) if table else None
         if table and what:

@@ -96,8 +96,8 @@ def noted_topic(store: Store, topic: str) -> TopicNote | None:
     if not every:
         return None
     every.sort(key=lambda note: note.noted_at)
-    told = [note.configuration for note in every if note.configuration is not None]
-    configuration = next(filter(None, reversed(told)), {} if told else None)
+    configurations = [note.configuration for note in every if note.configuration is not None]
+    configuration = next(filter(None, reversed(configurations)), {} if configurations else None)
     partitions = max(note.partitions for note in every)
     return every[-1].model_copy(update={"partitions": partitions, "configuration": configuration})
 

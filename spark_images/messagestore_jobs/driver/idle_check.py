@@ -90,16 +90,16 @@ def _is_due(quiet: Quiet, document: RunDocument) -> bool:
     return by_clock or (quiet.lines_rest_at is not None and quiet.lines_rest_at <= datetime.now(UTC))
 
 
-class _Found(NamedTuple):
+class _Listing(NamedTuple):
     """What a source has now, of the files that it reads and of others."""
 
     seen: Seen
     chosen: Chosen
 
 
-def _listed(store: Store, source: _Files, before: SeenFiles) -> _Found:
+def _listed(store: Store, source: _Files, before: SeenFiles) -> _Listing:
     """List a source, no further than can be compared."""
-    listed = _Found(Seen(before), Chosen(source))
+    listed = _Listing(Seen(before), Chosen(source))
     for _ in listed.seen.passing(listed.chosen.of(_portions(store, source.uri))):
         if listed.seen.files > MOST_FILES:
             break
@@ -117,7 +117,7 @@ def _strange(path: str, why: str = "its name is not UTF-8") -> None:
     raise OSError(f"{path!r}: {why}")
 
 
-def _bytes_of(listed: Iterable[_Found]) -> int | None:
+def _bytes_of(listed: Iterable[_Listing]) -> int | None:
     """About how many bytes have arrived; None if in many files."""
     files, size = (sum(column) for column in zip(*(one.seen.new() for one in listed), strict=True))
     return size if is_little(files=files) else None

@@ -124,8 +124,8 @@ def _before(context: Run, plan: Plan) -> DataFrame:
 
 def _of_whole_days(messages: DataFrame) -> DataFrame:
     """Messages as frozen rows; nobody has judged them one by one."""
-    judged = {"erase": F.lit(False), "rules": F.lit(None).cast("array<string>")}
-    return messages.withColumns(judged).select(*FROZEN.names)
+    columns = {"erase": F.lit(False), "rules": F.lit(None).cast("array<string>")}
+    return messages.withColumns(columns).select(*FROZEN.names)
 
 
 def _size(rows: DataFrame) -> tuple[int, int]:

@@ -101,7 +101,7 @@ class Hasher:
         return keys
 
 
-def hash_here(key: bytes, names: Iterable[str]) -> Keys:
+def hash_in_driver(key: bytes, names: Iterable[str]) -> Keys:
     """The hashes of names, computed in this process."""
     return Hasher(key).keys(names)
 

@@ -24,7 +24,7 @@ from messagestore_core.store.objects import Objects, join
 from messagestore_core.store.schemas import PURGED_IDS, REMEMBERED
 from messagestore_jobs.index.changes import Batch, Changes
 from messagestore_jobs.index.entries import ENTRY, Entries, entries_of
-from messagestore_jobs.index.keys import HASH_BYTES, Keys, hash_here, words
+from messagestore_jobs.index.keys import HASH_BYTES, Keys, hash_in_driver, words
 from messagestore_jobs.index.sorted_runs import write_sorted_run
 
 _ROWS_A_PART = 2_000_000
@@ -65,7 +65,7 @@ class Leaving(NamedTuple):
     most: int
 
 
-def read_here(store: Store, key: bytes, changes: Changes) -> tuple[Entries, Entries]:
+def read_in_driver(store: Store, key: bytes, changes: Changes) -> tuple[Entries, Entries]:
     """Entries of ids, where those of removed rows have negative values, and entries of streams.
 
     Raises:
@@ -73,10 +73,10 @@ def read_here(store: Store, key: bytes, changes: Changes) -> tuple[Entries, Entr
     """
     added, removed = (_read(store, "messages", _SCHEMA, paths) for paths in (changes.added, changes.removed))
     came, left = ((rows["message_id"].to_pylist(), _microseconds(rows["inserted_at"])) for rows in (added, removed))
-    ids = hash_here(key, [*came[0], *left[0]])
+    ids = hash_in_driver(key, [*came[0], *left[0]])
     values = np.concatenate([came[1], ~left[1]])
     last = added.group_by("stream_name").aggregate([("position", "max")])
-    streams = hash_here(key, last["stream_name"].to_pylist())
+    streams = hash_in_driver(key, last["stream_name"].to_pylist())
     return entries_of(ids, values), entries_of(streams, last["position_max"].to_numpy() + 1)
 
 
@@ -120,7 +120,7 @@ def rows_at(spark: SparkSession, store: Store, paths: Collection[str], positions
 
 
 def ids_by_spark(spark: SparkSession, key: bytes, added: DataFrame | None, removed: DataFrame | None) -> DataFrame:
-    """Entries of ids as in ``read_here``, in columns hash and value; one of ``added`` and ``removed`` is given."""
+    """Entries of ids as in ``read_in_driver``, in columns hash and value; one of ``added`` and ``removed`` is given."""
     sides = [
         rows.select(hashed(spark, key, "message_id").alias("hash"), F.unix_micros("inserted_at").alias("at"), sign)
         for rows, sign in ((added, F.lit(1).alias("sign")), (removed, F.lit(-1).alias("sign")))
@@ -133,7 +133,7 @@ def ids_by_spark(spark: SparkSession, key: bytes, added: DataFrame | None, remov
 
 
 def streams_by_spark(spark: SparkSession, key: bytes, rows: DataFrame) -> DataFrame:
-    """Entries of streams as in ``read_here``, in columns hash and value."""
+    """Entries of streams as in ``read_in_driver``, in columns hash and value."""
     last = rows.groupBy("stream_name").agg(F.max("position").alias("position"))
     return last.select(hashed(spark, key, "stream_name").alias("hash"), (F.col("position") + 1).alias("value"))
 

@@ -132,12 +132,12 @@ class StoredRun(SortedRun):
         """
         if not len(numbers):
             return np.empty(0, dtype=ENTRY)
-        entries = self._here(numbers) if self._entries is not None else self._from_store(numbers)
+        entries = self._from_memory(numbers) if self._entries is not None else self._from_store(numbers)
         if not np.array_equal(_sums(entries), self._parts.sums[numbers]):
             raise TornIndexError(f"{self.info.name} is not what was written")
         return entries
 
-    def _here(self, numbers: Order) -> Entries:
+    def _from_memory(self, numbers: Order) -> Entries:
         assert self._entries is not None
         begins, ends = _ranges(numbers, 1)
         pieces = [self._entries[b * BLOCK : e * BLOCK] for b, e in zip(begins, ends, strict=True)]
@@ -150,7 +150,7 @@ class StoredRun(SortedRun):
         if self._fetched > self.info.entry_bytes // _WHOLE:
             path = self._fetch("entries", 0, self.info.entry_bytes)
             self._entries = np.memmap(path, ENTRY, "r", shape=(self.info.count,))
-            return self._here(numbers)
+            return self._from_memory(numbers)
         spans = [(b * size, min(e * size, self.info.entry_bytes)) for b, e in zip(begins, ends, strict=True)]
         with ThreadPoolExecutor(_THREADS) as threads:
             read = list(threads.map(lambda span: self._read(*span), spans))

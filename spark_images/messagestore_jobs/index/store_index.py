@@ -43,7 +43,7 @@ from messagestore_jobs.index.read import (
     files,
     ids_by_spark,
     purged_by_spark,
-    read_here,
+    read_in_driver,
     read_purged,
     rows_at,
     sorted_run_name,
@@ -252,7 +252,7 @@ class StoreIndex:
         self._version, self._trusted = table.version(), True
         if changes.few:
             if changes.files:
-                self._take(*read_here(self._store, self.key, changes))
+                self._take(*read_in_driver(self._store, self.key, changes))
             return wrote
         if leaving is not None and len(changes.commits) == 1:
             gone = rows_at(self._spark, self._store, changes.removed, leaving.positions)

@@ -230,8 +230,8 @@ def _every_path(envelope: Envelope) -> dict[str, str]:
 def _outer_paths(envelope: Envelope) -> dict[int, dict[str, str]]:
     """The paths in each record around the unwrapped one, by its level."""
     mappings = {**envelope.fields, **_added_texts(envelope)}
-    found = {level: _paths_in(mappings, level) for level in range(1, len(envelope.unwrap) + 1)}
-    return {level: paths for level, paths in found.items() if paths}
+    by_level = {level: _paths_in(mappings, level) for level in range(1, len(envelope.unwrap) + 1)}
+    return {level: paths for level, paths in by_level.items() if paths}
 
 
 def _paths_in(mappings: Mapping[str, ValueMapping], level: int) -> dict[str, str]:

@@ -127,7 +127,7 @@ def erase_due(context: Run) -> ErasureResult | None:
         hide_in_audit(context, erased)
     context.between_commits()
     index = kept_index(context.spark, context.store)
-    tables = context.store.tables_there()
+    tables = context.store.existing_tables()
     left = {name: forget_past(context.store, name, context.note() if name == "messages" else None) for name in tables}
     if index is not None:
         index.go_on_behind_a_cut()

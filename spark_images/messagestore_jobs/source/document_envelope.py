@@ -28,12 +28,12 @@ def of_document(mapping: ValueMapping) -> Column:
 def problem(mapping: ValueMapping) -> Column:
     """What is wrong with a value of the document, in words that follow its name; null: nothing."""
     json = _json(mapping)
-    told = F.lit(None).cast("string")
+    known = F.lit(None).cast("string")
     for word, words in _WORDS.items():
-        told = F.when(json == word, words).otherwise(told)
+        known = F.when(json == word, words).otherwise(known)
     return (
         F.when(F.octet_length(json) > _LONGEST, f"has more than {_LONGEST} bytes of JSON")
-        .when(told.isNotNull(), told)
+        .when(known.isNotNull(), known)
         .when(json.startswith("{") | json.startswith("["), "is an object or an array")
         .when((json != "null") & of_document(mapping).isNull(), "is no JSON")
     )

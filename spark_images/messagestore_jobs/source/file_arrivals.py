@@ -209,8 +209,8 @@ class FileArrivals(Arrivals):
         """The ranges, with the compression of files of more than ``size`` bytes, which would be cut."""
         unknown = {r.file for r in ranges if is_unknown(r, size)} if splittable(self._source) else set()
         starts = first_bytes(self._spark, unknown) if unknown else {}
-        found = {file: compression_of(start) or PLAIN for file, start in starts.items()}
-        return tuple(replace(r, compression=found.get(r.file, r.compression)) for r in ranges)
+        compressions = {file: compression_of(start) or PLAIN for file, start in starts.items()}
+        return tuple(replace(r, compression=compressions.get(r.file, r.compression)) for r in ranges)
 
     def _with_digests(self, ranges: Sequence[Range]) -> tuple[Range, ...]:
         return self._contents.with_digests(ranges) if self._contents else tuple(ranges)
@@ -376,10 +376,10 @@ def first_bytes(spark: SparkSession, files: Set[SourceFile]) -> dict[SourceFile,
     """The first bytes of files, by one request for each; those that can't be read are left out."""
     jvm = spark._jvm
     conf = spark._jsparkSession.sessionState().newHadoopConf()
-    asked = list(files)
-    sizes = json.dumps([[file.uri, min(file.size, SIGN_BYTES)] for file in asked])
+    listed = list(files)
+    sizes = json.dumps([[file.uri, min(file.size, SIGN_BYTES)] for file in listed])
     starts = json.loads(jvm.dev.messagestore.spark.FileListing.starts(conf, sizes))  # type: ignore[union-attr]
-    return {file: b64decode(start) for file, start in zip(asked, starts, strict=True) if start is not None}
+    return {file: b64decode(start) for file, start in zip(listed, starts, strict=True) if start is not None}
 
 
 def unreadable(spark: SparkSession, uris: set[str]) -> dict[str, tuple[str, bool]]:

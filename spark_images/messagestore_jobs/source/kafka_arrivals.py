@@ -28,7 +28,7 @@ from messagestore_jobs.source.plan import (
     next_offsets,
     pending_offsets,
     rest_of_offsets,
-    still_there,
+    still_stored,
 )
 from messagestore_jobs.source.records import Planned, verdict_digest
 
@@ -87,7 +87,7 @@ class KafkaArrivals(Arrivals):
         """Topics that the source no longer has are taken out of the plan."""
         assert isinstance(batch, OffsetBatch)
         own = [r for r in batch.ranges if self._has(r.partition.topic)]
-        ranges = still_there(own, list_partitions(self._spark, self._source))
+        ranges = still_stored(own, list_partitions(self._spark, self._source))
         withdraw(self._store, batch_id(self._task.source_id, batch.number), lambda at: _is_lost(at, batch, ranges))
         self._read.plan_anew(replace(batch, ranges=ranges, verdict_digest=verdict_digest(self._spark, self._task)))
         self._tell_losses([r for r in ranges if r not in batch.ranges])
@@ -131,7 +131,7 @@ class KafkaArrivals(Arrivals):
     def replan(self, batch: Planned, error: Exception | None = None) -> bool:
         """Note records of the batch that are lost since it was planned."""
         assert isinstance(batch, OffsetBatch)
-        ranges = still_there(batch.ranges, list_partitions(self._spark, self._source))
+        ranges = still_stored(batch.ranges, list_partitions(self._spark, self._source))
         if ranges == batch.ranges:
             return False
         self._read.plan_anew(replace(batch, ranges=ranges))
@@ -157,8 +157,8 @@ class KafkaArrivals(Arrivals):
         return Lag(as_of=now(self._document), records=self.size(), oldest_pending_time=oldest)
 
     def _oldest(self, ranges: Iterable[OffsetRange]) -> datetime | None:
-        there = [r for r in ranges if r.lost is None and r.start < r.end]
-        return oldest_record(self._spark, self._source, there) if there else None
+        readable = [r for r in ranges if r.lost is None and r.start < r.end]
+        return oldest_record(self._spark, self._source, readable) if readable else None
 
     @override
     def loss(self) -> Loss | None:

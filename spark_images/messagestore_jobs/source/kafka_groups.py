@@ -52,10 +52,10 @@ class GroupNotes:
             committed = json.loads(of_java.committed(cluster, json.dumps(names))) if names else []
         except Py4JJavaError as error:
             raise kafka_failure(error, self._source.cluster) from error
-        found: dict[str, dict[str, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
+        offsets: dict[str, dict[str, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
         for one in committed:
-            found[one["topic"]][one["group"]][one["partition"]] = one["offset"]
-        return found
+            offsets[one["topic"]][one["group"]][one["partition"]] = one["offset"]
+        return offsets
 
 
 def is_kept(name: str, patterns: Sequence[str]) -> bool:

@@ -290,7 +290,7 @@ def parts_of_offsets(ranges: Iterable[OffsetRange], target: int) -> list[list[Of
     return packed(_pieces_of_offsets(ranges, target), target)
 
 
-def still_there(planned: Sequence[OffsetRange], listed: Iterable[Listed]) -> tuple[OffsetRange, ...]:
+def still_stored(planned: Sequence[OffsetRange], listed: Iterable[Listed]) -> tuple[OffsetRange, ...]:
     """The ranges of a planned batch that could not be read, with lost parts marked; often unchanged."""
     now = {one.partition: one for one in listed}
     return offsets_in_order(r for one in planned for r in _what_is_left(one, now.get(one.partition)))

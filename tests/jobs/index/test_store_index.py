@@ -141,8 +141,8 @@ def test_what_is_saved_is_not_read_again(uri: str, monkeypatch: pytest.MonkeyPat
     run.batch(IDS[:6], ["a-1"] * 6, day(0))
     run.batch(IDS[6:], ["b", "b"], day(1))
     read: list[int] = []
-    before = store_index.read_here
-    monkeypatch.setattr(store_index, "read_here", lambda u, k, c: read.append(c.rows) or before(u, k, c))
+    before = store_index.read_in_driver
+    monkeypatch.setattr(store_index, "read_in_driver", lambda u, k, c: read.append(c.rows) or before(u, k, c))
     agrees(Ingested.opened(NO_SPARK, HeldStore(uri)))
     assert read == [2]
 

@@ -217,8 +217,8 @@ def noting(writes: list[str]) -> Callable[[str, str], None]:
 def test_a_store_of_an_earlier_release_gets_the_table_once_it_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
     stream = Remembering(spark, tmp_path, remember_purged=None)
     stream.again("m1", "m2", at=START)
-    there = Store(stream.table.uri).tables_there()
+    there = Store(stream.table.uri).existing_tables()
     stream.remember_purged = REMEMBER
     assert stream.again("m1", at=START).duplicates == 1
     store = Store.of(stream.table, Storage())
-    assert (REMEMBERED in there, store.tables_there()) == (False, store.tables)
+    assert (REMEMBERED in there, store.existing_tables()) == (False, store.tables)

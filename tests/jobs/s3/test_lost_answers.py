@@ -165,7 +165,7 @@ class Site:
                 store = Store(uri, storage)
                 if store.objects().exists(MARKER):
                     self._refuse_commits_without_notes(store)
-                    tables = (*TABLES, HISTORY) if HISTORY in store.tables_there() else TABLES
+                    tables = (*TABLES, HISTORY) if HISTORY in store.existing_tables() else TABLES
                     found |= {f"{uri} {name}": self._rows(store, name) for name in tables}
                     found[f"{uri} totals"] = repr(last_note(store).totals)
             objects = Objects(f"s3a://{self.bucket}", storage)

@@ -12,7 +12,7 @@ from messagestore_jobs.source.plan import (
     parts_of_offsets,
     pending_offsets,
     rest_of_offsets,
-    still_there,
+    still_stored,
 )
 
 ORDERS = Partition("orders", "id-1", 0)
@@ -104,11 +104,11 @@ def test_lost_ranges_are_taken_with_the_next_batch_and_never_read() -> None:
 
 def test_a_planned_batch_tells_what_is_gone_since() -> None:
     planned = (OffsetRange(ORDERS, 2, 8, 8),)
-    assert still_there(planned, [listed(0, 9)]) == planned
-    assert offsets(still_there(planned, [listed(5, 9)])) == [(2, 5, "Retention"), (5, 8, None)]
-    assert offsets(still_there(planned, [listed(9, 9)])) == [(2, 8, "Retention")]
-    assert offsets(still_there(planned, [listed(0, 9, AGAIN)])) == [(2, 8, "TopicDeleted")]
-    assert offsets(still_there(planned, [listed(0, 6)])) == [(2, 6, None)]
+    assert still_stored(planned, [listed(0, 9)]) == planned
+    assert offsets(still_stored(planned, [listed(5, 9)])) == [(2, 5, "Retention"), (5, 8, None)]
+    assert offsets(still_stored(planned, [listed(9, 9)])) == [(2, 8, "Retention")]
+    assert offsets(still_stored(planned, [listed(0, 9, AGAIN)])) == [(2, 8, "TopicDeleted")]
+    assert offsets(still_stored(planned, [listed(0, 6)])) == [(2, 6, None)]
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,10 @@ def kept(store: HeldStore) -> list[datetime]:
 
 
 def test_a_store_has_the_table_once_its_ids_are_to_be_remembered(tmp_path: Path) -> None:
-    assert opened(tmp_path, None).tables_there() == tuple(TABLES)
-    assert opened(tmp_path).tables_there() == (*TABLES, REMEMBERED)
+    assert opened(tmp_path, None).existing_tables() == tuple(TABLES)
+    assert opened(tmp_path).existing_tables() == (*TABLES, REMEMBERED)
     # It stays for its last rows.
-    assert opened(tmp_path, None).tables_there() == (*TABLES, REMEMBERED)
+    assert opened(tmp_path, None).existing_tables() == (*TABLES, REMEMBERED)
 
 
 def test_it_is_claimed_like_the_others(tmp_path: Path) -> None:

@@ -146,8 +146,8 @@ def _between(value: Value, low: Value, high: Value) -> Value:
 
 
 def _among(value: Value, *items: Value) -> Value:
-    asked, *listed = numbers.alike(value, *items)
-    return reduce(pc.or_kleene, (_COMPARISONS["="](asked, item) for item in listed))
+    compared, *listed = numbers.alike(value, *items)
+    return reduce(pc.or_kleene, (_COMPARISONS["="](compared, item) for item in listed))
 
 
 def _sum(of_numbers: Callable[[Value, Value], Value], sign: int) -> Callable[[Value, Value], Value]:
