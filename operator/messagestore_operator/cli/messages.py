@@ -26,7 +26,7 @@ _COLUMNS = (
 _WIDE = (Column("ID", 36), Column("CORRELATION", 12), Column("SIZE"))
 _PAYLOAD = (Column("PAYLOAD"),)
 _DEAD_LETTERS = (Column("FAILED"), Column("REASON"), Column("SOURCE"), Column("DETAIL"))
-_WIDE_LETTERS = (Column("RAW"), Column("REDRIVEN"), Column("ID"), Column("STREAM"))
+_WIDE_DEAD_LETTERS = (Column("RAW"), Column("REDRIVEN"), Column("ID"), Column("STREAM"))
 
 
 def print_messages(messages: Iterable[Message], form: Output) -> None:
@@ -83,7 +83,7 @@ def print_dead_letters(dead_letters: Iterable[DeadLetter], form: Output) -> None
         if not rows:
             typer.echo("no dead letters", err=True)
             return
-        print_table((*_DEAD_LETTERS, *(_WIDE_LETTERS if wide else ())), rows)
+        print_table((*_DEAD_LETTERS, *(_WIDE_DEAD_LETTERS if wide else ())), rows)
 
 
 def _cells(message: Message, *, wide: bool) -> tuple[object, ...]:

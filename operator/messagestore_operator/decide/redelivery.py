@@ -13,8 +13,7 @@ from messagestore_operator.decide.events import condition_events, run_events
 from messagestore_operator.decide.garbage_collection import cleanup
 from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
 from messagestore_operator.decide.replay_runs import GONE, erases_beside, erasure_of, sends, start
-from messagestore_operator.decide.routes import due_at, next_tries, routes_of, stalls_at
-from messagestore_operator.decide.routes import requested as asked_for
+from messagestore_operator.decide.routes import due_at, next_tries, routes_of, stalls_at, with_retries
 from messagestore_operator.decide.run_lifecycle import DesiredRun, RunStage, follow, is_outdated, reserve
 from messagestore_operator.decide.snapshot import ReplaySnapshot
 from messagestore_operator.decide.trigger import (
@@ -51,7 +50,7 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
         job.spec.trigger.schedule, job, recorded(before, watched), snapshot.now, suspended=job.spec.suspend
     )
     if _is_requested(job, status):
-        status = asked_for(status)
+        status = with_retries(status)
     stage, wait = _next(snapshot, status, watched, blocker, erasure)
     status = _reserved(snapshot, status, stage)
     # A run that sends messages ends a failure, and so does a pause, and a run that goes on and has its destination.
@@ -130,8 +129,8 @@ def _desired_run(
     run, stop = snapshot.run(current.name) if current else None, pauses
     if current is not None and run is not None and run.ref.continuous:
         # A destination that no try helps is tried again by another run.
-        asked = _new_reset(job, status) or (new_request(job, status) is not None and bool(failing(job, status)))
-        resets = blocker is None and snapshot.paused is None and asked
+        is_requested = _new_reset(job, status) or (new_request(job, status) is not None and bool(failing(job, status)))
+        resets = blocker is None and snapshot.paused is None and is_requested
         stop = pauses or resets or is_outdated(snapshot, current, run, blocker)
     return DesiredRun(generation(job), wanted=not pauses, stop=stop, abort=abort, messages_per_second=rate(job))
 

@@ -67,12 +67,12 @@ def stalls_at(failures: dict[str, DestinationFailure], defaults: Defaults) -> di
     }
 
 
-def requested(status: ReplayJobStatus) -> ReplayJobStatus:
+def with_retries(status: ReplayJobStatus) -> ReplayJobStatus:
     """The status after a run or a reset was asked for: no destination rests in the next run."""
-    asked = [
+    destinations = [
         one.model_copy(update={"failure": one.failure.model_copy(update={"retry_requested": True})})
         if one.failure
         else one
         for one in status.destinations
     ]
-    return status.model_copy(update={"destinations": tuple(asked)})
+    return status.model_copy(update={"destinations": tuple(destinations)})

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 _SHOWN = ["global_position", "message_id", "stream_name", "position", "type", "time", "status"]
-_LETTER = ["reason", "detail", "source", "message_id", "stream_name"]
+_DEAD_LETTER = ["reason", "detail", "source", "message_id", "stream_name"]
 
 
 @dataclass
@@ -184,7 +184,7 @@ def _set_aside(store: Store, before: _Mark, wanted: Wanted) -> list[Row]:
     new = pa.array([one for one in sorted(batches) if is_new(one, before.batches)], pa.string())
     firsts: dict[str, Row] = {}
     counts = Counter[str]()
-    for batch in scan(table, [*_LETTER, *(["raw"] if wanted.content else [])], pc.field("batch").isin(new)):
+    for batch in scan(table, [*_DEAD_LETTER, *(["raw"] if wanted.content else [])], pc.field("batch").isin(new)):
         for row in batch.to_pylist():
             firsts[row["reason"]] = min(firsts.get(row["reason"], row), row, key=_place)
             counts[row["reason"]] += 1

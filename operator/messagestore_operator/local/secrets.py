@@ -119,12 +119,12 @@ def _otherwise(need: SecretVariable | CertificateMount) -> str:
 def credentials(resources: Sequence[Resource], secrets: Sequence[Secret]) -> dict[str, str]:
     """The credentials for all Kafka clusters and HTTP endpoints, by environment variable."""
     return {
-        variable.variable: found
+        variable.variable: text
         for resource in resources
         for _, needs in _needs(resource)
         for _, variable in needs
         if isinstance(variable, SecretVariable)
-        if (found := value(resource, variable, secrets)) or not variable.optional
+        if (text := value(resource, variable, secrets)) or not variable.optional
     }
 
 

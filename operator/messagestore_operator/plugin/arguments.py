@@ -17,7 +17,7 @@ def _kinds(incomplete: str) -> list[str]:
 def _names(kind: str | None = None) -> Callable[[typer.Context, str], list[str]]:
     """Completes to names of a kind, or of the one that the line has already; to nothing if the server gives none."""
 
-    def found(context: typer.Context, incomplete: str) -> list[str]:
+    def matching(context: typer.Context, incomplete: str) -> list[str]:
         try:
             plural = plural_of(kind or kind_of(str(context.params.get("kind"))))
             text = kubectl_of(context.params).run("get", plural, "--output=name", "--request-timeout=2s")
@@ -26,14 +26,14 @@ def _names(kind: str | None = None) -> Callable[[typer.Context, str], list[str]]
         names = (line.rpartition("/")[2] for line in text.splitlines())
         return [name for name in names if name.startswith(incomplete)]
 
-    return found
+    return matching
 
 
 def _argument(metavar: str, about: str, kind: str | None = None) -> typer.models.ArgumentInfo:
-    found: typer.models.ArgumentInfo = typer.Argument(
+    argument: typer.models.ArgumentInfo = typer.Argument(
         metavar=metavar, show_default=False, help=about, autocompletion=_names(kind)
     )
-    return found
+    return argument
 
 
 _KIND = typer.Argument(metavar="KIND", show_default=False, help="stream, policy or replay.", autocompletion=_kinds)

@@ -12,7 +12,7 @@ from messagestore_operator.plugin.arguments import MaybeStream
 from messagestore_operator.plugin.find import STREAM, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import BAD_INPUT, Everywhere, OutputOption, UserError, reaching
-from messagestore_operator.plugin.reading import PodOptions, asked, by_pod
+from messagestore_operator.plugin.reading import PodOptions, answer_of, by_pod
 
 _CELLS = {
     "AT": ("failedAt",),
@@ -53,8 +53,8 @@ def dead_letters(
             raise UserError("which stream's? --list reads one store: name its STREAM", BAD_INPUT)
         _print_each(kubectl, pod, stream, {"reasons": reason or [], "limit": limit}, payload, output)
         return
-    found = [find(kubectl, STREAM, stream)] if stream else kubectl.items(plural_of(STREAM))
-    listed = [one for document in found for one in counted(document)]
+    streams = [find(kubectl, STREAM, stream)] if stream else kubectl.items(plural_of(STREAM))
+    listed = [one for document in streams for one in counted(document)]
     if printed(output, listed, "deadLetters"):
         return
     columns = ("NAMESPACE", "STREAM", "REASON", "COUNT", "SOURCE")
@@ -65,7 +65,7 @@ def _print_each(
     kubectl: Kubectl, pod: PodOptions, stream: str, wanted: Document, payload: bool, output: Output
 ) -> None:
     question = {"ask": "deadLetters", "wanted": wanted, "payloads": payload}
-    with asked(kubectl, pod, stream, question) as lines:
+    with answer_of(kubectl, pod, stream, question) as lines:
         each = [json.loads(text) for word, text in lines if word == "deadLetter"]
     if printed(output, each, "deadLetters"):
         return

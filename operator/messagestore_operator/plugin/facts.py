@@ -49,7 +49,7 @@ class Run:
 def conditions(document: Document) -> list[Condition]:
     """The conditions, Ready first."""
     given = at(document, "status", "conditions") or []
-    found = [
+    listed = [
         Condition(
             str(one.get("type", "")),
             str(one.get("status", "Unknown")),
@@ -59,7 +59,7 @@ def conditions(document: Document) -> list[Condition]:
         )
         for one in given
     ]
-    return sorted(found, key=lambda one: one.type != "Ready")
+    return sorted(listed, key=lambda one: one.type != "Ready")
 
 
 def ready(document: Document) -> Condition:
@@ -79,8 +79,8 @@ def failing(document: Document) -> bool:
 
 def runs(document: Document) -> list[Run]:
     """The runs that a resource lists: current ones first, then ended ones, the newest first, each once."""
-    found = list(_runs(document))
-    once = {one.run: one for one in reversed(found)}
+    listed = list(_runs(document))
+    once = {one.run: one for one in reversed(listed)}
     ended = sorted((one for one in once.values() if not one.current), key=end_of, reverse=True)
     return [*(one for one in once.values() if one.current), *ended]
 

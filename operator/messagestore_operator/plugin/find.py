@@ -44,8 +44,8 @@ def find(kubectl: Kubectl, kind: str, name: str) -> Document:
     except KubectlError as error:
         if error.reason != "NotFound":
             raise
-    there = [str(one["metadata"]["name"]) for one in kubectl.items(plural_of(kind))]
-    raise missing(kind, name, kubectl.current_namespace(), there)
+    names = [str(one["metadata"]["name"]) for one in kubectl.items(plural_of(kind))]
+    raise missing(kind, name, kubectl.current_namespace(), names)
 
 
 def wanted_kind(kind: str | None, name: str | None) -> str | None:
@@ -60,23 +60,23 @@ def wanted_kind(kind: str | None, name: str | None) -> str | None:
     return wanted
 
 
-def named(kubectl: Kubectl, there: Iterable[Document], kind: str | None, name: str | None) -> list[Document]:
+def named(kubectl: Kubectl, resources: Iterable[Document], kind: str | None, name: str | None) -> list[Document]:
     """Those of the resources that have a kind and a name, if these are given.
 
     Raises:
         UserError: none has the name.
     """
-    of_kind = [one for one in there if kind in (None, one["kind"])]
-    found = [one for one in of_kind if name in (None, one["metadata"]["name"])]
-    if not found and name is not None:
+    of_kind = [one for one in resources if kind in (None, one["kind"])]
+    matching = [one for one in of_kind if name in (None, one["metadata"]["name"])]
+    if not matching and name is not None:
         names = [str(one["metadata"]["name"]) for one in of_kind]
         raise missing(str(kind), name, kubectl.current_namespace(), names)
-    return found
+    return matching
 
 
-def missing(kind: str, name: str, namespace: str, there: Iterable[str]) -> UserError:
+def missing(kind: str, name: str, namespace: str, names: Iterable[str]) -> UserError:
     """What to say of a name that no resource has."""
-    return UserError(f'no such {NOUNS[kind]} "{name}" in namespace {namespace}{_meant(name, there)}')
+    return UserError(f'no such {NOUNS[kind]} "{name}" in namespace {namespace}{_meant(name, names)}')
 
 
 def _kinds() -> dict[str, str]:
@@ -87,6 +87,6 @@ def _kinds() -> dict[str, str]:
     return {form: kind for kind, known in forms.items() for form in known} | {"policies": POLICY}
 
 
-def _meant(text: str, there: Iterable[str]) -> str:
-    close = get_close_matches(text, list(there), n=1)
+def _meant(text: str, names: Iterable[str]) -> str:
+    close = get_close_matches(text, list(names), n=1)
     return f'; did you mean "{close[0]}"?' if close else ""

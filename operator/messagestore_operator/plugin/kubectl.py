@@ -91,8 +91,8 @@ class Kubectl:
 
     def items(self, plurals: str, selector: str = "") -> list[Document]:
         """Objects of one or several kinds, with commas between."""
-        found = self._object("get", plurals, *(["--selector", selector] if selector else []))
-        return cast(list[Document], found.get("items") or [])
+        listing = self._object("get", plurals, *(["--selector", selector] if selector else []))
+        return cast(list[Document], listing.get("items") or [])
 
     def patch(self, plural: str, name: str, change: Document, *, dry_run: bool) -> Document:
         """Change the given fields of an object."""

@@ -26,9 +26,9 @@ class Claim:
 
 def read(kubectl: Kubectl, namespace: str) -> list[Document] | None:
     """The Leases of all tables; None if the caller may not read them in the operator's namespace."""
-    there = Kubectl(namespace, options=kubectl.options)
+    in_namespace = Kubectl(namespace, options=kubectl.options)
     try:
-        return there.items("leases.coordination.k8s.io", f"{MANAGED_BY}={MANAGER}")
+        return in_namespace.items("leases.coordination.k8s.io", f"{MANAGED_BY}={MANAGER}")
     except KubectlError as error:
         if error.reason == "Forbidden":
             return None
@@ -45,15 +45,15 @@ def claims(document: Document, streams: Iterable[Document], leases: Iterable[Doc
     current = {f"{one.namespace}/{one.run}": one for one in runs(document) if one.current}
     waiting = any(one.launched_at is None for one in current.values())
     tables = {(namespace_of(one), _plain(str(at(one, "spec", "table", "uri")))) for one in streams}
-    found = []
+    claimed = []
     for lease in leases:
         holder = at(lease, "spec", "holderIdentity")
         namespace, _, table = str((metadata(lease).get("annotations") or {}).get(TABLE, "")).partition(" ")
         uri = table.rpartition(" ")[2]
         if not holder or not (holder in current or (waiting and (namespace, uri) in tables)):
             continue
-        found.append(Claim(uri, name_of(lease), holder, waits=holder not in current))
-    return found
+        claimed.append(Claim(uri, name_of(lease), holder, waits=holder not in current))
+    return claimed
 
 
 def _plain(uri: str) -> str:

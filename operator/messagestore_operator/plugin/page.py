@@ -16,7 +16,7 @@ from messagestore_operator.plugin.arguments import StreamName
 from messagestore_operator.plugin.find import POLICY, STREAM, find, plural_of
 from messagestore_operator.plugin.kubectl import Kubectl
 from messagestore_operator.plugin.options import reaching
-from messagestore_operator.plugin.reading import PodOptions, asked, by_pod, naming_rights
+from messagestore_operator.plugin.reading import PodOptions, answer_of, by_pod, naming_rights
 
 
 @reaching
@@ -47,8 +47,8 @@ def page(
     now = datetime.now(UTC)
     with naming_rights():
         document = find(kubectl, STREAM, stream)
-        found = kubectl.items(plural_of(POLICY))
-    resources = [parse_stored(one) for one in (document, *found)]
+        documents = kubectl.items(plural_of(POLICY))
+    resources = [parse_stored(one) for one in (document, *documents)]
     policies = applied(resources, (namespace_of(document), name_of(document)))
     question = {
         "ask": "figures",
@@ -56,7 +56,7 @@ def page(
         "asOf": now.isoformat(),
         "payloads": payloads,
     }
-    with asked(kubectl, pod, stream, question) as lines:
+    with answer_of(kubectl, pod, stream, question) as lines:
         (figures,) = [Figures.model_validate_json(text) for word, text in lines if word == "figures"]
     uri = str(at(document, "spec", "table", "uri"))
     shown = store_page(uri, figures, policies, now, payloads=payloads)

@@ -14,7 +14,7 @@ from messagestore_operator.cli.tables import Column, print_rows, print_table
 from messagestore_operator.plugin.arguments import StreamName
 from messagestore_operator.plugin.kubectl import Kubectl
 from messagestore_operator.plugin.options import FAILED, OutputOption, UserError, reaching
-from messagestore_operator.plugin.reading import Line, Page, PodOptions, asked, by_pod
+from messagestore_operator.plugin.reading import Line, Page, PodOptions, answer_of, by_pod
 
 MessageId = Annotated[str, typer.Argument(metavar="ID", show_default=False, help="The message's id.")]
 Payload = Annotated[bool, typer.Option("--payload", help="Show payloads and results, too.")]
@@ -88,7 +88,7 @@ def messages(
         "limit": limit,
     }
     question = {"ask": "messages", "wanted": wanted, "payloads": payload, "native": output is Output.JSON}
-    with asked(kubectl, pod, stream, question) as lines:
+    with answer_of(kubectl, pod, stream, question) as lines:
         page = Page(lines)
         if output is Output.JSON:
             print_array(page)
@@ -114,17 +114,17 @@ def message(
     """Read one message of a stream's store, as `messages` does: all its fields, and with --payload its payload."""
     native = output is Output.JSON
     question = {"ask": "message", "messageId": message_id, "payloads": payload, "native": native}
-    with asked(kubectl, pod, stream, question) as lines:
+    with answer_of(kubectl, pod, stream, question) as lines:
         (text,) = _of_message(lines, stream, message_id)
     if output is Output.JSON:
         typer.echo(plain_json(text))
         return
-    found = json.loads(text)
+    document = json.loads(text)
     if output is Output.YAML:
-        print_yaml(found)
+        print_yaml(document)
         return
-    content = found.pop("payload", None)
-    print_table([Column("FIELD"), Column("VALUE")], [(name, _cell(value)) for name, value in found.items()])
+    content = document.pop("payload", None)
+    print_table([Column("FIELD"), Column("VALUE")], [(name, _cell(value)) for name, value in document.items()])
     if content is not None:
         typer.echo(f"\n{printable(content, chr(10) + chr(9))}")
 
@@ -140,7 +140,7 @@ def history(
 ) -> None:
     """Read what has changed in the lifecycle of a message, as `messages` does: when, which attempt, which error."""
     question = {"ask": "history", "messageId": message_id}
-    with asked(kubectl, pod, stream, question) as lines:
+    with answer_of(kubectl, pod, stream, question) as lines:
         rows = list(map(json.loads, _of_message(lines, stream, message_id)))
     if not printed(output, rows, "history"):
         shown = {**_CHANGES, **(_WIDE_CHANGES if output is Output.WIDE else {})}
@@ -164,7 +164,7 @@ def verify(
 
     made = []
     question = {"ask": "verify", "payloads": payloads}
-    with asked(kubectl, pod, stream, question) as lines:
+    with answer_of(kubectl, pod, stream, question) as lines:
         for word, text in lines:
             if word != "check":
                 continue
@@ -183,15 +183,15 @@ def _of_message(lines: Iterator[Line], stream: str, message_id: str) -> list[str
     Raises:
         UserError: there is no such message.
     """
-    found = []
+    texts = []
     for word, text in lines:
         if word == "missing":
-            told = json.loads(text)
-            words = _MISSING.get(told["outcome"], "it is not what was stored").format(**told)
+            outcome = json.loads(text)
+            words = _MISSING.get(outcome["outcome"], "it is not what was stored").format(**outcome)
             raise UserError(f'no message with id "{message_id}" in stream {stream}: {words}')
         if word != "end":
-            found.append(text)
-    return found
+            texts.append(text)
+    return texts
 
 
 def _cells(document: dict[str, Any], shown: dict[str, str]) -> tuple[object, ...]:

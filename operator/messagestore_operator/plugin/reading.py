@@ -85,7 +85,7 @@ def by_pod(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextmanager
-def asked(kubectl: Kubectl, options: PodOptions, stream: str, question: Document) -> Iterator[Iterator[Line]]:
+def answer_of(kubectl: Kubectl, options: PodOptions, stream: str, question: Document) -> Iterator[Iterator[Line]]:
     """The lines of the answer to a question about a stream's store, without the last one's end.
 
     Raises:
@@ -96,19 +96,19 @@ def asked(kubectl: Kubectl, options: PodOptions, stream: str, question: Document
         document = find(kubectl, STREAM, stream)
         access = access_of(document, seals=question["ask"] == "verify")
         pod = pod_of(document, access, _surroundings(kubectl, stream, options.image), options.memory, options.deadline)
-        here, name = Kubectl(namespace_of(document), options=kubectl.options), name_of(pod)
+        in_namespace, name = Kubectl(namespace_of(document), options=kubectl.options), name_of(pod)
         asking = {"uri": at(document, "spec", "table", "uri"), "storage": access.storage, "sealKeys": access.seal_keys}
-        here.create(pod, dry_run=False)
+        in_namespace.create(pod, dry_run=False)
         try:
-            _wait(here, name, options.start)
+            _wait(in_namespace, name, options.start)
             reader = ("exec", name, "--stdin", "--quiet", f"--container={CONTAINER}", "--", *READER)
-            lines = here.lines(*reader, stdin=json.dumps({**asking, **question}) + "\n")
+            lines = in_namespace.lines(*reader, stdin=json.dumps({**asking, **question}) + "\n")
             try:
                 yield _answered(lines)
             finally:
                 lines.close()
         finally:
-            here.delete("pods", name, dry_run=False)
+            in_namespace.delete("pods", name, dry_run=False)
 
 
 class Page:
@@ -149,12 +149,12 @@ def naming_rights() -> Iterator[None]:
 def _surroundings(kubectl: Kubectl, stream: str, image: str | None) -> Surroundings:
     """Those of the newest run of the stream that is still there, or of any other in the namespace."""
     try:
-        found = kubectl.items(_APPLICATIONS, f"{MANAGED_BY}={MANAGER}")
+        applications = kubectl.items(_APPLICATIONS, f"{MANAGED_BY}={MANAGER}")
     except KubectlError:
         if image is None:
             raise
-        found = []
-    newest = max(found, key=lambda one: _nearness(one, stream), default=None)
+        applications = []
+    newest = max(applications, key=lambda one: _nearness(one, stream), default=None)
     if around := surroundings_of(newest, image):
         return around
     raise UserError("no run is there to take the image from: give it by --image, or trigger a run", BAD_INPUT)
@@ -193,8 +193,8 @@ def _answered(lines: Iterator[str]) -> Iterator[Line]:
             echo(f"broken: {json.loads(text)['message']}", err=True)
             continue
         if word == "error":
-            told = json.loads(text)
-            raise UserError(str(told["message"]), BAD_INPUT if told.get("bad") else FAILED)
+            error = json.loads(text)
+            raise UserError(str(error["message"]), BAD_INPUT if error.get("bad") else FAILED)
         yield word, text
         if word in _LAST:
             break

@@ -48,13 +48,13 @@ def approve(
     tell(changed, f"preview {chosen['id']} of stream {chosen['stream']} is approved", output, dry_run=dry_run)
 
 
-def waiting(found: list[dict[str, Any]], policy: str, stream: str | None, preview: str | None) -> dict[str, Any]:
+def waiting(previews: list[dict[str, Any]], policy: str, stream: str | None, preview: str | None) -> dict[str, Any]:
     """The one preview that waits for approval, and that was asked for.
 
     Raises:
         UserError: there is none, or there are several.
     """
-    waits = [one for one in found if one["awaitingApproval"]]
+    waits = [one for one in previews if one["awaitingApproval"]]
     chosen = [one for one in waits if stream in (None, one["stream"]) and preview in (None, one["id"])]
     if len(chosen) == 1:
         return chosen[0]

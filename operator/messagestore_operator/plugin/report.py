@@ -75,24 +75,24 @@ def collected(kubectl: Kubectl, operator: Kubectl, problems: list[str], *, logs:
     events = tried("Events", lambda: kubectl.items("events"), [])
     yield from _by_namespace("events.json", [one for one in events if _is_ours(one)], bundle.event)
     for one in tried("reports of runs", lambda: kubectl.items("configmaps", _OF_RUNS), []):
-        if told := at(one, "data", REPORT):
+        if report := at(one, "data", REPORT):
             run = labels_of(one).get(RUN, name_of(one))
-            yield f"{namespace_of(one)}/reports/{run}.json", _text(bundle.scrubbed(_json(told)))
+            yield f"{namespace_of(one)}/reports/{run}.json", _text(bundle.scrubbed(_json(report)))
     applications = "sparkapplications.sparkoperator.k8s.io"
-    found = tried("applications of runs", lambda: kubectl.items(applications, _OF_RUNS), [])
-    yield from _by_namespace("applications.json", found, bundle.application)
+    launched = tried("applications of runs", lambda: kubectl.items(applications, _OF_RUNS), [])
+    yield from _by_namespace("applications.json", launched, bundle.application)
     pods = tried("pods of runs", lambda: kubectl.items("pods", _OF_RUNS), [])
     yield from _by_namespace("pods.json", pods, bundle.pod)
     own = tried("the operator's pods", lambda: operator.items("pods", _OF_OPERATOR), [])
     yield from _by_namespace("operator-pods.json", own, bundle.pod)
     for one in tried("the operator's settings", lambda: operator.items("configmaps", _OF_OPERATOR), []):
-        if told := at(one, "data", "settings.yaml"):
-            yield f"{namespace_of(one)}/settings.yaml", bundle.scrubbed_text(str(told))
+        if settings := at(one, "data", "settings.yaml"):
+            yield f"{namespace_of(one)}/settings.yaml", bundle.scrubbed_text(str(settings))
     yield from _leases(operator, tried)
     drivers = [one for one in pods if name_of(one).endswith(DRIVER_ENDING)]
     for one in [*drivers, *own] if logs else ():
-        name, there = name_of(one), Kubectl(namespace_of(one), options=kubectl.options)
-        read = partial(there.run, "logs", name, "--all-containers", f"--tail={_LINES}")
+        name, in_namespace = name_of(one), Kubectl(namespace_of(one), options=kubectl.options)
+        read = partial(in_namespace.run, "logs", name, "--all-containers", f"--tail={_LINES}")
         if text := tried(f"log of {name}", read, ""):
             yield f"{namespace_of(one)}/logs/{name}.log", bundle.scrubbed_text(text)
 
@@ -121,10 +121,12 @@ def _kinds(kubectl: Kubectl) -> list[str]:
 
 
 def _leases(operator: Kubectl, tried: Callable[..., Any]) -> Iterator[Part]:
-    found = tried("Leases of tables", lambda: operator.items("leases.coordination.k8s.io", _OF_RUNS), [])
-    told = [{"name": name_of(one), "table": at(one, "metadata", "annotations"), **one.get("spec", {})} for one in found]
-    if told:
-        yield f"{operator.namespace}/leases.json", _text(told)
+    leases = tried("Leases of tables", lambda: operator.items("leases.coordination.k8s.io", _OF_RUNS), [])
+    shown = [
+        {"name": name_of(one), "table": at(one, "metadata", "annotations"), **one.get("spec", {})} for one in leases
+    ]
+    if shown:
+        yield f"{operator.namespace}/leases.json", _text(shown)
 
 
 def _is_ours(event: Document) -> bool:
@@ -134,9 +136,9 @@ def _is_ours(event: Document) -> bool:
     return ours or kind == "SparkApplication" or str(at(event, "involvedObject", "name")).endswith(DRIVER_ENDING)
 
 
-def _by_namespace(file: str, found: list[Document], shown: Callable[[Document], Document]) -> Iterator[Part]:
+def _by_namespace(file: str, documents: list[Document], shown: Callable[[Document], Document]) -> Iterator[Part]:
     places: dict[str, list[Document]] = defaultdict(list)
-    for one in found:
+    for one in documents:
         places[namespace_of(one)].append(shown(one))
     for namespace, listed in places.items():
         yield f"{namespace}/{file}", _text(listed)

@@ -14,7 +14,7 @@ from messagestore_operator.plugin.arguments import MaybeStream, PolicyName
 from messagestore_operator.plugin.find import POLICY, STREAM, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import BAD_INPUT, Everywhere, OutputOption, UserError, reaching
-from messagestore_operator.plugin.reading import Page, PodOptions, asked, by_pod
+from messagestore_operator.plugin.reading import Page, PodOptions, answer_of, by_pod
 from messagestore_operator.plugin.words import size
 
 _TAKEN = {
@@ -59,16 +59,16 @@ def preview(
         _print_each(kubectl, pod, policy, stream, {"rule": rule, "position": position, "limit": limit}, output)
         return
     document = find(kubectl, POLICY, policy)
-    found = [one for one in previews(document) if stream in (None, one["stream"])]
-    if printed(output, found, "previews"):
+    listed = [one for one in previews(document) if stream in (None, one["stream"])]
+    if printed(output, listed, "previews"):
         return
-    if not found:
+    if not listed:
         raise UserError(
             f"policy {policy} has made no preview{f' of stream {stream}' if stream else ''} yet; trigger it: "
             f"kubectl messagestore trigger policy {policy}"
         )
     columns = ("STREAM", "PREVIEW", "RULE", "MESSAGES", "BYTES", "OLDEST", "NEWEST", "HELD", "UNDECIDED", "APPROVAL")
-    print_table([Column(one) for one in columns], [row for one in found for row in _rows(one)])
+    print_table([Column(one) for one in columns], [row for one in listed for row in _rows(one)])
 
 
 def _only_waiting(policy: Document) -> str:
@@ -90,7 +90,7 @@ def _only_waiting(policy: Document) -> str:
 
 
 def _print_each(kubectl: Kubectl, pod: PodOptions, policy: str, stream: str, wanted: Document, output: Output) -> None:
-    with asked(kubectl, pod, stream, {"ask": "preview", "policy": policy, "wanted": wanted}) as lines:
+    with answer_of(kubectl, pod, stream, {"ask": "preview", "policy": policy, "wanted": wanted}) as lines:
         page = Page(lines)
         listed = list(map(json.loads, page))
     if not printed(output, listed, "messages"):
@@ -111,16 +111,22 @@ def previews(document: Document) -> list[dict[str, Any]]:
     ]
 
 
-def _rows(found: dict[str, Any]) -> Iterator[tuple[object, ...]]:
+def _rows(preview: dict[str, Any]) -> Iterator[tuple[object, ...]]:
     """A row of all, then one of each rule."""
-    approval = "waits" if found["awaitingApproval"] else ""
-    figures = (found.get("oldest"), found.get("newest"), found.get("held", 0), found.get("undecided", 0), approval)
-    yield (found["stream"], found["id"], "all", found.get("messages", 0), size(found.get("bytes", 0)), *figures)
-    for rule, count in (found.get("byRule") or {}).items():
-        yield (found["stream"], found["id"], rule, count, "", "", "", "", "", "")
-    for one in found.get("subscriptions") or []:
+    approval = "waits" if preview["awaitingApproval"] else ""
+    figures = (
+        preview.get("oldest"),
+        preview.get("newest"),
+        preview.get("held", 0),
+        preview.get("undecided", 0),
+        approval,
+    )
+    yield (preview["stream"], preview["id"], "all", preview.get("messages", 0), size(preview.get("bytes", 0)), *figures)
+    for rule, count in (preview.get("byRule") or {}).items():
+        yield (preview["stream"], preview["id"], rule, count, "", "", "", "", "", "")
+    for one in preview.get("subscriptions") or []:
         words = f"{one.get('waiting', 0)} wait for it, {one.get('missed', 0)} would be missed"
-        yield (found["stream"], found["id"], f"subscription {one['name']}: {words}", "", "", "", "", "", "", "")
+        yield (preview["stream"], preview["id"], f"subscription {one['name']}: {words}", "", "", "", "", "", "", "")
 
 
 @reaching
@@ -131,8 +137,8 @@ def holds(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the holds of streams: what each covers, and until when."""
-    found = [find(kubectl, STREAM, stream)] if stream else kubectl.items(plural_of(STREAM))
-    listed = [one for document in found for one in holds_of(document, datetime.now(UTC))]
+    streams = [find(kubectl, STREAM, stream)] if stream else kubectl.items(plural_of(STREAM))
+    listed = [one for document in streams for one in holds_of(document, datetime.now(UTC))]
     if printed(output, listed, "holds"):
         return
     columns = ("NAMESPACE", "STREAM", "HOLD", "STATE", "UNTIL", "COVERS")
@@ -141,14 +147,14 @@ def holds(
 
 def holds_of(document: Document, now: datetime) -> list[dict[str, Any]]:
     """The holds of a stream's spec; one with an end that has passed keeps nothing."""
-    found = []
+    listed = []
     for hold in at(document, "spec", "holds") or []:
         until = time_of(hold.get("until"))
         state = "ended" if until is not None and until <= now else "holds"
         where = {"namespace": namespace_of(document), "stream": name_of(document)}
         match = {name: value for name, value in (hold.get("match") or {}).items() if value}
-        found.append({**where, "name": hold["name"], "state": state, "until": hold.get("until"), "match": match})
-    return found
+        listed.append({**where, "name": hold["name"], "state": state, "until": hold.get("until"), "match": match})
+    return listed
 
 
 def _cells(hold: dict[str, Any]) -> tuple[object, ...]:

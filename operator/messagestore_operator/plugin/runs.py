@@ -29,8 +29,8 @@ def list_runs(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List runs: those in progress first, then ended ones, the newest first, as far as the resources list them."""
-    found = _chosen(kubectl, kind, name)
-    listed = sorted((run for one in found for run in runs(one)), key=_newest, reverse=True)
+    documents = _chosen(kubectl, kind, name)
+    listed = sorted((run for one in documents for run in runs(one)), key=_newest, reverse=True)
     if printed(output, [document_of(run) for run in listed], "runs"):
         return
     now = datetime.now(UTC)

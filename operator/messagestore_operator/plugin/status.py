@@ -47,18 +47,18 @@ def status(
     Without a name: all resources, those that need somebody first.
     """
     wanted = wanted_kind(kind, name)
-    there = kubectl.items(ALL)
+    resources = kubectl.items(ALL)
     now = datetime.now(UTC)
-    found = named(kubectl, there, wanted, name)
+    matching = named(kubectl, resources, wanted, name)
     if name is None:
-        if not printed(output, [summary(one) for one in found], "resources"):
-            print_overview(found, now, wide=output is Output.WIDE)
+        if not printed(output, [summary(one) for one in matching], "resources"):
+            print_overview(matching, now, wide=output is Output.WIDE)
         return
-    if len(found) > 1:
-        places = ", ".join(sorted(map(namespace_of, found)))
+    if len(matching) > 1:
+        places = ", ".join(sorted(map(namespace_of, matching)))
         raise UserError(f"{name} is in several namespaces, choose by -n: {places}", BAD_INPUT)
-    (document,) = found
-    shown = details(document, there, leases.read(kubectl, operator_namespace))
+    (document,) = matching
+    shown = details(document, resources, leases.read(kubectl, operator_namespace))
     if not printed(output, shown):
         print_tree(tree(document, shown, now))
 
@@ -75,22 +75,24 @@ def summary(document: Document) -> dict[str, Any]:
     }
 
 
-def details(document: Document, there: list[Document], found: list[Document] | None) -> dict[str, Any]:
+def details(document: Document, resources: list[Document], table_leases: list[Document] | None) -> dict[str, Any]:
     """A resource with its runs, tables and those that use it.
 
     Args:
-        there: all resources of its namespace, and of others.
-        found: the Leases of all tables; None if the caller may not read them.
+        resources: all of its namespace, and of others.
+        table_leases: those of all tables; None if the caller may not read them.
     """
-    there = [one for one in there if namespace_of(one) == namespace_of(document)]
-    streams = [one for one in there if one["kind"] == STREAM and name_of(one) in _streams_of(document)]
-    used_by = [one for one in there if one["kind"] != STREAM and name_of(document) in _streams_of(one)]
+    resources = [one for one in resources if namespace_of(one) == namespace_of(document)]
+    streams = [one for one in resources if one["kind"] == STREAM and name_of(one) in _streams_of(document)]
+    used_by = [one for one in resources if one["kind"] != STREAM and name_of(document) in _streams_of(one)]
     why = [one.reason for one in conditions(document) if one.reason]
     return {
         **summary(document),
         "why": [{"reason": reason, **about} for reason in dict.fromkeys(why) if (about := _meaning(reason))],
         "runs": [document_of(one) for one in runs(document)],
-        "tables": None if found is None else [asdict(one) for one in leases.claims(document, streams, found)],
+        "tables": None
+        if table_leases is None
+        else [asdict(one) for one in leases.claims(document, streams, table_leases)],
         "usedBy": [summary(one) for one in used_by] if document["kind"] == STREAM else [],
     }
 
@@ -114,15 +116,15 @@ def _meaning(reason: str) -> dict[str, str]:
     return {"meaning": plain(known.meaning), "remedy": plain(known.remedy)}
 
 
-def print_overview(found: list[Document], now: datetime, *, wide: bool) -> None:
+def print_overview(resources: list[Document], now: datetime, *, wide: bool) -> None:
     """A row for each resource, those that need somebody first."""
     rows = []
-    for one in sorted(found, key=lambda one: (not failing(one), namespace_of(one), one["kind"], name_of(one))):
+    for one in sorted(resources, key=lambda one: (not failing(one), namespace_of(one), one["kind"], name_of(one))):
         state = ready(one)
         where = f"{resource_word(one)}/{name_of(one)}"
         rows.append(
             (
-                *((namespace_of(one),) if _several(found) else ()),
+                *((namespace_of(one),) if _several(resources) else ()),
                 where,
                 state.status,
                 at(one, "status", "phase"),
@@ -132,11 +134,11 @@ def print_overview(found: list[Document], now: datetime, *, wide: bool) -> None:
             )
         )
     names = ["RESOURCE", "READY", "PHASE", "REASON", "SINCE", "MESSAGE"]
-    print_rows((["NAMESPACE"] if _several(found) else []) + names, rows, "no resources")
+    print_rows((["NAMESPACE"] if _several(resources) else []) + names, rows, "no resources")
 
 
-def _several(found: list[Document]) -> bool:
-    return len({namespace_of(one) for one in found}) > 1
+def _several(resources: list[Document]) -> bool:
+    return len({namespace_of(one) for one in resources}) > 1
 
 
 def tree(document: Document, shown: dict[str, Any], now: datetime) -> Tree:

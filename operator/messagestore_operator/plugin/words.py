@@ -54,8 +54,8 @@ def run_words(run: Run, now: datetime) -> str:
         words.append(f"for {age(run.started_at, now)}")
     elif run.current and run.launched_at is None:
         words.append("not launched yet")
-    told = ": ".join(part for part in (run.reason, run.message) if part) or run.progress
-    return printable(f"{' '.join(words)}{f': {told}' if told else ''}")
+    details = ": ".join(part for part in (run.reason, run.message) if part) or run.progress
+    return printable(f"{' '.join(words)}{f': {details}' if details else ''}")
 
 
 def counts_of(document: Document, now: datetime) -> list[str]:

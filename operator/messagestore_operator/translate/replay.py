@@ -68,8 +68,8 @@ def replay_document(
 
 
 def _skips_expired(job: ReplayJob) -> bool:
-    asked = job.spec.select.expired or ("Include" if job.spec.trigger is None else "Skip")
-    return asked == "Skip" and job.spec.origin == "Messages"
+    expired = job.spec.select.expired or ("Include" if job.spec.trigger is None else "Skip")
+    return expired == "Skip" and job.spec.origin == "Messages"
 
 
 def _subscription(job: ReplayJob) -> contract.Subscription | None:
