@@ -119,12 +119,12 @@ public final class ConditionalLogStore extends S3SingleDriverLogStore {
     try {
       stream.close();
     } catch (IOException e) {
-      byte[] there = read(fs, path);
-      if (there == null) {
+      byte[] stored = read(fs, path);
+      if (stored == null) {
         throw e;
       }
       // After a lost answer the request is repeated and finds its own object. No two writers have the same content.
-      if (!Arrays.equals(there, content)) {
+      if (!Arrays.equals(stored, content)) {
         throw alreadyThere(path, e);
       }
     }

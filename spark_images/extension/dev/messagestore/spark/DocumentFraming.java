@@ -44,9 +44,9 @@ final class DocumentFraming implements Framing {
   private final Deque<JsonPaths> open = new ArrayDeque<>();
 
   private long document;
-  private boolean found;
-  private boolean told;
-  private boolean toldSecond;
+  private boolean hasRecords;
+  private boolean documentDamaged;
+  private boolean secondReported;
   private String noArray;
   private Map<String, String> about = Map.of();
   private long array = NONE;
@@ -127,8 +127,8 @@ final class DocumentFraming implements Framing {
     }
     do {
       step();
-    } while (inside() && !(found && taker.complete()));
-    return told;
+    } while (inside() && !(hasRecords && taker.complete()));
+    return documentDamaged;
   }
 
   /** Moves on outside of arrays; whether it found a record. */
@@ -144,9 +144,9 @@ final class DocumentFraming implements Framing {
     }
     in.mark();
     document = in.offset();
-    found = false;
-    told = false;
-    toldSecond = false;
+    hasRecords = false;
+    documentDamaged = false;
+    secondReported = false;
     noArray = null;
     seen.clear();
     about = values == null ? Map.of() : values.ofNextDocument();
@@ -159,7 +159,7 @@ final class DocumentFraming implements Framing {
   private boolean enterArray() {
     array = in.offset();
     due = false;
-    found = true;
+    hasRecords = true;
     in.unmark();
     in.skip();
     return false;
@@ -172,7 +172,7 @@ final class DocumentFraming implements Framing {
     }
     boolean atPath = node.field() >= 0;
     if (b == '[' && atPath) {
-      return found ? second(node) : enterArray();
+      return hasRecords ? second(node) : enterArray();
     }
     if (b == '{' && node.hasSteps()) {
       open.push(node);
@@ -191,7 +191,7 @@ final class DocumentFraming implements Framing {
 
   /** Moves past a value around the records; whether it is a second one behind them, which the records don't have. */
   private boolean around(int field, int b) throws IOException {
-    boolean late = found && seen.get(field);
+    boolean late = hasRecords && seen.get(field);
     seen.set(field);
     if (taker != null) {
       in.mark();
@@ -202,8 +202,8 @@ final class DocumentFraming implements Framing {
     if (taker != null && !late) {
       taker.take(field - paths.records().size(), in.bytes(json.end()));
     }
-    boolean tell = late && !toldSecond;
-    toldSecond |= late;
+    boolean tell = late && !secondReported;
+    secondReported |= late;
     return tell && nothing("a second value of the document that begins at byte " + document + ", at " + paths.path(field));
   }
 
@@ -249,13 +249,13 @@ final class DocumentFraming implements Framing {
 
   /** Tells once of damage behind the records of a document; one without records will be judged as a whole. */
   private boolean tellDamage() {
-    boolean tell = found && !told;
-    told = true;
+    boolean tell = hasRecords && !documentDamaged;
+    documentDamaged = true;
     return tell && nothing("the document that begins at byte " + document + " is no JSON before byte " + in.offset());
   }
 
   private boolean endOfDocument() throws IOException {
-    if (found) {
+    if (hasRecords) {
       return false;
     }
     json.endHere();
@@ -271,8 +271,8 @@ final class DocumentFraming implements Framing {
   /** Tells of a document without an end; without records, its rest is one. */
   private boolean withoutEnd() throws IOException {
     open.clear();
-    told = true;
-    if (found) {
+    documentDamaged = true;
+    if (hasRecords) {
       return nothing(in.fault() == null ? "the document that begins at byte " + document + " has no end" : in.fault());
     }
     json.endHere();
@@ -286,7 +286,7 @@ final class DocumentFraming implements Framing {
       String why = "the array that begins at byte " + array + " has no end";
       array = NONE;
       open.clear();
-      told = true;
+      documentDamaged = true;
       return nothing(b == END && in.fault() != null ? in.fault() : why);
     }
     if (b == ',' || b == ']') {
@@ -316,7 +316,7 @@ final class DocumentFraming implements Framing {
     if (!closed) {
       array = NONE;
       open.clear();
-      told = true;
+      documentDamaged = true;
     }
     if (length >= limit) {
       size = length;

@@ -46,14 +46,14 @@ final class DocumentValues implements Closeable {
   Map<String, String> ofNextDocument() throws IOException {
     Arrays.fill(texts, null);
     boolean damaged = ahead.passDocument();
-    Map<String, String> found = new LinkedHashMap<>();
+    Map<String, String> values = new LinkedHashMap<>();
     for (int i = 0; i < texts.length; i++) {
       String text = texts[i] == null && damaged ? DAMAGED : texts[i];
       if (text != null) {
-        found.put(names.get(i), text);
+        values.put(names.get(i), text);
       }
     }
-    return found;
+    return values;
   }
 
   /** Takes the bytes of a value, of which at most one more is given than it may have. */

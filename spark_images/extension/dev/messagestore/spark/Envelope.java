@@ -141,12 +141,12 @@ public final class Envelope extends CatalogFunction<InternalRow> {
 
   /** Takes fields from a record around the innermost; it was read before, to unwrap what is in it. */
   private static void takeFrom(byte[] outer, EnvelopeSpec.Around around, Slices into) throws IOException {
-    Slices found = into.elsewhere(outer, around);
+    Slices slices = into.elsewhere(outer, around);
     try (JsonParser parser = Json.parser(outer, 0, outer.length)) {
       parser.nextToken();
-      around.paths().walk(parser, found);
+      around.paths().walk(parser, slices);
     }
-    around.fields().forEach(field -> into.take(field, found));
+    around.fields().forEach(field -> into.take(field, slices));
   }
 
   /** Finds the fields; returns why the record is unreadable, or null. */

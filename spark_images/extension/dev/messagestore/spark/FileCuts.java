@@ -42,7 +42,7 @@ public final class FileCuts {
     JsonNode said = mapper.readTree(plan);
     RecordSource source = new RecordSource();
     FileRange range = source.range(said.get("parts").get(0).get(0));
-    FileCuts found = new FileCuts(range.from());
+    FileCuts fileCuts = new FileCuts(range.from());
     long end = range.from();
     try (PartitionReader<InternalRow> reader = source.opener(said).open(new Part<>(0, List.of(range)))) {
       while (reader.next()) {
@@ -50,12 +50,12 @@ public final class FileCuts {
         if (row.getInt(ROW) >= 0) {
           long offset = row.getLong(OFFSET);
           end = Math.max(end, offset + (row.isNullAt(SIZE) ? row.getBinary(VALUE).length : row.getLong(SIZE)));
-          found.add(offset, end, records, bytes);
+          fileCuts.add(offset, end, records, bytes);
         }
       }
     }
-    found.cuts.add(end);
-    return mapper.writeValueAsString(found.cuts);
+    fileCuts.cuts.add(end);
+    return mapper.writeValueAsString(fileCuts.cuts);
   }
 
   private void add(long offset, long end, long records, long bytes) {

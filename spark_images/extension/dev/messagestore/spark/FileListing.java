@@ -46,8 +46,8 @@ public final class FileListing {
     FileSystem fs = root.getFileSystem(conf);
     String above = fs.makeQualified(root).toString();
     try (OutputStream out = new BufferedOutputStream(new FileOutputStream(to))) {
-      RemoteIterator<LocatedFileStatus> found = fs.listFiles(root, true);
-      for (var files = portion(found, above); !files.isEmpty(); files = portion(found, above)) {
+      RemoteIterator<LocatedFileStatus> listing = fs.listFiles(root, true);
+      for (var files = portion(listing, above); !files.isEmpty(); files = portion(listing, above)) {
         write(files, out);
       }
     } catch (FileNotFoundException e) {
@@ -68,11 +68,11 @@ public final class FileListing {
     uris.writeTo(out);
   }
 
-  private static List<LocatedFileStatus> portion(RemoteIterator<LocatedFileStatus> found, String above)
+  private static List<LocatedFileStatus> portion(RemoteIterator<LocatedFileStatus> listing, String above)
       throws IOException {
     List<LocatedFileStatus> files = new ArrayList<>();
-    while (files.size() < AT_ONCE && found.hasNext()) {
-      LocatedFileStatus file = found.next();
+    while (files.size() < AT_ONCE && listing.hasNext()) {
+      LocatedFileStatus file = listing.next();
       if (!hidden(file.getPath().toString(), above)) {
         files.add(file);
       }
@@ -86,18 +86,18 @@ public final class FileListing {
    */
   public static String unreadable(Configuration conf, String uris) throws IOException {
     ObjectMapper mapper = new ObjectMapper();
-    ArrayNode found = mapper.createArrayNode();
+    ArrayNode unreadable = mapper.createArrayNode();
     for (String uri : mapper.readValue(uris, String[].class)) {
       Path path = new Path(uri);
       try (InputStream file = path.getFileSystem(conf).open(path)) {
         file.read();
       } catch (FileNotFoundException | NoSuchFileException e) {
-        found.addArray().add(uri).add(String.valueOf(e.getMessage())).add(false);
+        unreadable.addArray().add(uri).add(String.valueOf(e.getMessage())).add(false);
       } catch (AccessDeniedException | AccessControlException e) {
-        found.addArray().add(uri).add(String.valueOf(e.getMessage())).add(true);
+        unreadable.addArray().add(uri).add(String.valueOf(e.getMessage())).add(true);
       }
     }
-    return found.toString();
+    return unreadable.toString();
   }
 
   /**

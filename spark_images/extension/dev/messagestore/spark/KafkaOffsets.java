@@ -88,17 +88,17 @@ public final class KafkaOffsets {
   private static String offsets(KafkaAccess cluster, Map<String, TopicDescription> topics) {
     List<TopicPartition> places = new ArrayList<>();
     topics.forEach((name, topic) -> topic.partitions().forEach(p -> places.add(new TopicPartition(name, p.partition()))));
-    ArrayNode found = new ObjectMapper().createArrayNode();
+    ArrayNode listed = new ObjectMapper().createArrayNode();
     try (KafkaConsumer<byte[], byte[]> consumer = consumer(cluster)) {
       Map<TopicPartition, Long> earliest = consumer.beginningOffsets(places);
       Map<TopicPartition, Long> latest = consumer.endOffsets(places);
       for (TopicPartition place : places) {
-        ObjectNode one = found.addObject();
+        ObjectNode one = listed.addObject();
         one.put("topic", place.topic()).put("topicId", topics.get(place.topic()).topicId().toString());
         one.put("partition", place.partition()).put("earliest", earliest.get(place)).put("latest", latest.get(place));
       }
     }
-    return found.toString();
+    return listed.toString();
   }
 
   /**

@@ -32,16 +32,16 @@ final class KafkaPlaces {
     }
   }
 
-  /** {@code found} has the offset of the first record at or behind each wanted place, in order, as far as it came. */
-  private record Place(long next, List<Gap> gaps, List<Long> found) {
+  /** {@code offsets} has the offset of the first record at or behind each wanted place, in order, as far as it came. */
+  private record Place(long next, List<Gap> gaps, List<Long> offsets) {
     static final Place NONE = new Place(-1, List.of(), List.of());
 
     /** The place after one more record. */
     Place after(long offset, boolean inSameTransaction, Origin origin, List<Origin> wanted) {
-      List<Long> reached = found;
+      List<Long> reached = offsets;
       while (reached.size() < wanted.size() && wanted.get(reached.size()).compareTo(origin) <= 0) {
         // Few records reach one.
-        reached = reached == found ? new ArrayList<>(found) : reached;
+        reached = reached == offsets ? new ArrayList<>(offsets) : reached;
         reached.add(offset);
       }
       long expected = inSameTransaction || next < 0 ? Math.max(next, 0) : next + 1;
@@ -60,23 +60,23 @@ final class KafkaPlaces {
     String text() {
       StringBuilder text = new StringBuilder(Long.toString(next));
       gaps.forEach(gap -> text.append(' ').append(gap.start()).append('-').append(gap.end()));
-      found.forEach(offset -> text.append(' ').append(offset));
+      offsets.forEach(offset -> text.append(' ').append(offset));
       return text.toString();
     }
 
     static Place parse(String text) {
       String[] parts = text.split(" ");
       List<Gap> gaps = new ArrayList<>();
-      List<Long> found = new ArrayList<>();
+      List<Long> offsets = new ArrayList<>();
       for (int i = 1; i < parts.length; i++) {
         String[] ends = parts[i].split("-");
         if (ends.length == 1) {
-          found.add(Long.parseLong(ends[0]));
+          offsets.add(Long.parseLong(ends[0]));
         } else {
           gaps.add(new Gap(Long.parseLong(ends[0]), Long.parseLong(ends[1])));
         }
       }
-      return new Place(Long.parseLong(parts[0]), gaps, found);
+      return new Place(Long.parseLong(parts[0]), gaps, offsets);
     }
   }
 
@@ -114,9 +114,9 @@ final class KafkaPlaces {
     for (int i = 0; i < records.size(); i++) {
       RecordMetadata one = records.get(i);
       List<Origin> looked = wanted.getOrDefault(one.partition(), List.of());
-      Place here = reached.get(one.partition());
-      Place before = here == null ? places.getOrDefault(one.partition(), Place.NONE) : here;
-      reached.put(one.partition(), before.after(one.offset(), here != null, origins.get(i), looked));
+      Place earlier = reached.get(one.partition());
+      Place before = earlier == null ? places.getOrDefault(one.partition(), Place.NONE) : earlier;
+      reached.put(one.partition(), before.after(one.offset(), earlier != null, origins.get(i), looked));
     }
     Map<Integer, Place> all = new TreeMap<>(places);
     all.putAll(reached);
@@ -145,8 +145,8 @@ final class KafkaPlaces {
           one.put("next", place.next());
           ArrayNode gaps = one.putArray("gaps");
           place.gaps().forEach(gap -> gaps.addArray().add(gap.start()).add(gap.end()));
-          ArrayNode found = one.putArray("found");
-          place.found().forEach(found::add);
+          ArrayNode offsets = one.putArray("found");
+          place.offsets().forEach(offsets::add);
         });
     return all.toString();
   }

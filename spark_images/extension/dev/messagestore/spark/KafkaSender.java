@@ -65,7 +65,7 @@ public final class KafkaSender implements AutoCloseable {
   private TopicPartition place;
   private final ConsumerGroupMetadata group;
   private final boolean byPosition;
-  private Map<TopicPartition, OffsetAndMetadata> found;
+  private Map<TopicPartition, OffsetAndMetadata> committed;
   private KafkaPlaces places;
   private KafkaPlaces following;
   private long sent;
@@ -129,7 +129,7 @@ public final class KafkaSender implements AutoCloseable {
               .listConsumerGroupOffsets(progress, new ListConsumerGroupOffsetsOptions().requireStable(true))
               .partitionsToOffsetAndMetadata()
               .get();
-      found = offsets;
+      committed = offsets;
       if (byPosition) {
         return newest(offsets);
       }
@@ -172,7 +172,7 @@ public final class KafkaSender implements AutoCloseable {
    */
   public void keepPlaces(String wanted) throws IOException {
     places = new KafkaPlaces(new ObjectMapper().readTree(wanted));
-    found.forEach(
+    committed.forEach(
         (at, offset) -> {
           if (at.topic().equals(topic) && offset != null) {
             places.put(at.partition(), offset.metadata());
@@ -324,7 +324,7 @@ public final class KafkaSender implements AutoCloseable {
   /** Whether a transaction without records can commit the number; of named topics it needs one that was sent to. */
   public boolean hasPlace() throws InterruptedException {
     if (topic == null) {
-      found.keySet().forEach(at -> usedTopics.add(at.topic()));
+      committed.keySet().forEach(at -> usedTopics.add(at.topic()));
       usedTopics.removeAll(named.refused(usedTopics).keySet());
       place = usedTopics.isEmpty() ? null : new TopicPartition(usedTopics.iterator().next(), 0);
     }

@@ -46,7 +46,7 @@ public final class KafkaTopics {
   public static String describe(String access, String topics) throws IOException, InterruptedException {
     List<String> names = new ArrayList<>();
     new ObjectMapper().readTree(topics).forEach(name -> names.add(name.asText()));
-    ArrayNode found = new ObjectMapper().createArrayNode();
+    ArrayNode topicNotes = new ObjectMapper().createArrayNode();
     try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
       List<ConfigResource> resources = new ArrayList<>();
       names.forEach(name -> resources.add(new ConfigResource(ConfigResource.Type.TOPIC, name)));
@@ -57,7 +57,7 @@ public final class KafkaTopics {
         if (topic == null) {
           continue;
         }
-        ObjectNode one = found.addObject();
+        ObjectNode one = topicNotes.addObject();
         one.put("topic", topic.name()).put("topicId", topic.topicId().toString());
         one.put("partitions", topic.partitions().size());
         one.put("replicas", topic.partitions().get(0).replicas().size());
@@ -71,7 +71,7 @@ public final class KafkaTopics {
     } catch (ExecutionException e) {
       throw new KafkaException(e.getCause().getMessage(), e.getCause());
     }
-    return found.toString();
+    return topicNotes.toString();
   }
 
   /** The names of all consumer groups that the user may see, as a JSON array. */
@@ -89,19 +89,19 @@ public final class KafkaTopics {
 
   /** What consumer groups have committed, as a JSON array of {@code {"group", "topic", "partition", "offset"}}. */
   public static String committed(String access, String groups) throws IOException, InterruptedException {
-    Map<String, ListConsumerGroupOffsetsSpec> asked = new TreeMap<>();
-    new ObjectMapper().readTree(groups).forEach(name -> asked.put(name.asText(), new ListConsumerGroupOffsetsSpec()));
-    ArrayNode found = new ObjectMapper().createArrayNode();
+    Map<String, ListConsumerGroupOffsetsSpec> requested = new TreeMap<>();
+    new ObjectMapper().readTree(groups).forEach(name -> requested.put(name.asText(), new ListConsumerGroupOffsetsSpec()));
+    ArrayNode offsetsOfGroups = new ObjectMapper().createArrayNode();
     try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
       admin
-          .listConsumerGroupOffsets(asked)
+          .listConsumerGroupOffsets(requested)
           .all()
           .get()
-          .forEach((group, offsets) -> offsets.forEach((place, offset) -> put(group, place, offset, found)));
+          .forEach((group, offsets) -> offsets.forEach((place, offset) -> put(group, place, offset, offsetsOfGroups)));
     } catch (ExecutionException e) {
       throw new KafkaException(e.getCause().getMessage(), e.getCause());
     }
-    return found.toString();
+    return offsetsOfGroups.toString();
   }
 
   private static void put(String group, TopicPartition place, OffsetAndMetadata offset, ArrayNode into) {
@@ -116,29 +116,29 @@ public final class KafkaTopics {
    * if the user may not ask for it, or the brokers don't tell.
    */
   public static String examine(String access, String topic) throws InterruptedException {
-    ObjectNode found = new ObjectMapper().createObjectNode().putNull("settings").putNull("operations");
+    ObjectNode allowed = new ObjectMapper().createObjectNode().putNull("settings").putNull("operations");
     try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
       ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
       Config config = unless(AuthorizationException.class, admin.describeConfigs(List.of(resource)).values().get(resource));
       if (config != null) {
-        found.set("settings", settings(config));
+        allowed.set("settings", settings(config));
       }
-      DescribeTopicsOptions asked = new DescribeTopicsOptions().includeAuthorizedOperations(true);
-      TopicDescription described = admin.describeTopics(List.of(topic), asked).topicNameValues().get(topic).get();
+      DescribeTopicsOptions options = new DescribeTopicsOptions().includeAuthorizedOperations(true);
+      TopicDescription described = admin.describeTopics(List.of(topic), options).topicNameValues().get(topic).get();
       if (described.authorizedOperations() != null) {
-        ArrayNode operations = found.putArray("operations");
+        ArrayNode operations = allowed.putArray("operations");
         described.authorizedOperations().forEach(operation -> operations.add(operation.name()));
       }
     } catch (ExecutionException e) {
       throw new KafkaException(e.getCause().getMessage(), e.getCause());
     }
-    return found.toString();
+    return allowed.toString();
   }
 
-  private static <T> T unless(Class<? extends Exception> expected, KafkaFuture<T> asked)
+  private static <T> T unless(Class<? extends Exception> expected, KafkaFuture<T> answer)
       throws ExecutionException, InterruptedException {
     try {
-      return asked.get();
+      return answer.get();
     } catch (ExecutionException e) {
       if (expected.isInstance(e.getCause())) {
         return null;
@@ -176,9 +176,9 @@ public final class KafkaTopics {
   public static String tryToCreate(String access, String topic) throws IOException, InterruptedException {
     NewTopic tried = wanted(topic);
     try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
-      CreateTopicsResult asked = admin.createTopics(List.of(tried), new CreateTopicsOptions().validateOnly(true));
-      asked.all().get();
-      Config config = unless(AuthorizationException.class, asked.config(tried.name()));
+      CreateTopicsResult created = admin.createTopics(List.of(tried), new CreateTopicsOptions().validateOnly(true));
+      created.all().get();
+      Config config = unless(AuthorizationException.class, created.config(tried.name()));
       return config == null ? "null" : settings(config).toString();
     } catch (ExecutionException e) {
       throw new KafkaException(e.getCause().getMessage(), e.getCause());
@@ -204,8 +204,8 @@ public final class KafkaTopics {
   private static void awaitKnown(Admin admin, String topic) throws ExecutionException, InterruptedException {
     long deadline = System.nanoTime() + KNOWN.toNanos();
     while (System.nanoTime() < deadline) {
-      KafkaFuture<TopicDescription> asked = admin.describeTopics(List.of(topic)).topicNameValues().get(topic);
-      if (unless(UnknownTopicOrPartitionException.class, asked) != null) {
+      KafkaFuture<TopicDescription> description = admin.describeTopics(List.of(topic)).topicNameValues().get(topic);
+      if (unless(UnknownTopicOrPartitionException.class, description) != null) {
         return;
       }
       Thread.sleep(100);

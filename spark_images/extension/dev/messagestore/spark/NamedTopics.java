@@ -39,21 +39,21 @@ final class NamedTopics implements AutoCloseable {
   /** Why each of these names takes no records: Unmatched, Missing or Denied; those that do are left out. */
   Map<String, String> refused(Collection<String> names) throws InterruptedException {
     Map<String, String> refused = new HashMap<>();
-    List<String> asked = new ArrayList<>();
+    List<String> unknown = new ArrayList<>();
     for (String name : names) {
       if (!pattern.matcher(name).matches()) {
         refused.put(name, "Unmatched");
       } else if (!VALID.matcher(name).matches() || name.equals(".") || name.equals("..")) {
         refused.put(name, "Missing");
       } else {
-        asked.add(name);
+        unknown.add(name);
       }
     }
-    if (!asked.isEmpty()) {
+    if (!unknown.isEmpty()) {
       DescribeTopicsOptions options = new DescribeTopicsOptions().includeAuthorizedOperations(true);
-      Map<String, KafkaFuture<TopicDescription>> found = admin.describeTopics(asked, options).topicNameValues();
-      for (String name : asked) {
-        String why = why(found.get(name));
+      Map<String, KafkaFuture<TopicDescription>> described = admin.describeTopics(unknown, options).topicNameValues();
+      for (String name : unknown) {
+        String why = why(described.get(name));
         if (why != null) {
           refused.put(name, why);
         }
@@ -62,9 +62,9 @@ final class NamedTopics implements AutoCloseable {
     return refused;
   }
 
-  private static String why(KafkaFuture<TopicDescription> asked) throws InterruptedException {
+  private static String why(KafkaFuture<TopicDescription> description) throws InterruptedException {
     try {
-      TopicDescription topic = asked.get();
+      TopicDescription topic = description.get();
       // Without an authorizer, brokers name all operations; older ones none.
       Set<AclOperation> may = topic.authorizedOperations();
       return topic.isInternal() || (may != null && !may.containsAll(NEEDED)) ? "Denied" : null;

@@ -50,8 +50,8 @@ public abstract class ObjectFunction<T> extends CatalogFunction<T> {
   /** The status of an object; null if there is no object. */
   FileStatus status(Path path) throws IOException {
     try {
-      FileStatus found = files(path).getFileStatus(path);
-      return found.isFile() ? found : null;
+      FileStatus status = files(path).getFileStatus(path);
+      return status.isFile() ? status : null;
     } catch (FileNotFoundException e) {
       return null;
     }
@@ -68,13 +68,13 @@ public abstract class ObjectFunction<T> extends CatalogFunction<T> {
     /** Called by generated code. */
     public byte[] invoke(UTF8String uri, long most) throws IOException {
       Path path = new Path(uri.toString());
-      FileStatus found = status(path);
-      if (found == null || found.getLen() > Math.min(most, MOST_BYTES)) {
+      FileStatus status = status(path);
+      if (status == null || status.getLen() > Math.min(most, MOST_BYTES)) {
         return null;
       }
-      byte[] content = new byte[(int) found.getLen()];
+      byte[] content = new byte[(int) status.getLen()];
       // With the status, S3A opens it without another request.
-      try (FSDataInputStream in = FutureIO.awaitFuture(files(path).openFile(path).withFileStatus(found).build())) {
+      try (FSDataInputStream in = FutureIO.awaitFuture(files(path).openFile(path).withFileStatus(status).build())) {
         in.readFully(content);
         return content;
       } catch (FileNotFoundException e) {

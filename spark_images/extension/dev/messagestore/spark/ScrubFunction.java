@@ -39,8 +39,8 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
     if (value == null) {
       return null;
     }
-    JsonScrub.Paths found = parsed.of(paths, ArrayData::copy, ScrubFunction::parse);
-    return JsonScrub.scrub(value, found, mask(method.toString(), given));
+    JsonScrub.Paths parsedPaths = parsed.of(paths, ArrayData::copy, ScrubFunction::parse);
+    return JsonScrub.scrub(value, parsedPaths, mask(method.toString(), given));
   }
 
   private static JsonScrub.Paths parse(ArrayData texts) {
