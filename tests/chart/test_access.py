@@ -71,7 +71,7 @@ def _installed(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -
     ("allowed", "account", "namespace", "group", "resource", "verb"),
     [(True, *one) for one in ALLOWED] + [(False, *one) for one in DENIED],
 )
-def test_what_the_accounts_may_do(
+def test_an_account_may_do_what_it_needs_and_nothing_else(
     apiserver: ApiServer,
     allowed: bool,
     account: str,

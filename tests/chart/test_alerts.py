@@ -99,7 +99,7 @@ def rules() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_fires(rules: dict[str, Any], name: str, tmp_path: Path) -> None:
+def test_each_alert_fires_on_its_fault(rules: dict[str, Any], name: str, tmp_path: Path) -> None:
     known = {key.partition("{")[0] for key in FIRING[name]}
     leads = {} if name in ("MetricsAbsent", "OperatorHasNoLeader") else {f"operator_leading{{{OPERATOR}}}": "1"}
     others = {} if "operator_leading" in known else leads

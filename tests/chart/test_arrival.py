@@ -116,7 +116,7 @@ def rendered(file: Path, values: dict[str, Any]) -> str:
     "path",
     few(LEAVES, "spark.placement.executor.affinity", "extraArgs", "metrics.dashboard.prices.cpuHour", "runs.paused"),
 )
-def test_each_value_arrives(path: str, tmp_path: Path) -> None:
+def test_each_value_of_the_chart_changes_what_it_renders(path: str, tmp_path: Path) -> None:
     before = merged(base(), BESIDE.get(path, {}))
     after = with_value(before, path.split("."), other(path))
     file = tmp_path / "values.json"

@@ -24,7 +24,7 @@ def test_the_charts_json_is_made_of_the_table_of_panels() -> None:
     assert FILE.read_text(encoding="utf-8") == text(), "run .venv/bin/python -m hack.dashboard"
 
 
-def test_it_is_one_by_the_schemas_of_grafana() -> None:
+def test_the_dashboard_keeps_to_the_schemas_of_grafana() -> None:
     """Read strictly by the Go types that Grafana generates from its schemas of dashboards, panels and queries.
 
     They are published as a Go module; the JSON schemas only in a Git repository. They don't know which texts an
@@ -33,7 +33,7 @@ def test_it_is_one_by_the_schemas_of_grafana() -> None:
     assert _problems(FILE.read_text(encoding="utf-8")) == ""
 
 
-def test_what_the_schemas_of_grafana_do_not_have_is_found() -> None:
+def test_a_field_that_the_schemas_of_grafana_lack_is_refused() -> None:
     broken = json.loads(FILE.read_text(encoding="utf-8"))
     broken["timezoned"] = "utc"
     broken["panels"][1]["options"]["graph"] = "none"
@@ -57,11 +57,11 @@ def test_panels_fill_their_rows_and_tell_what_they_show() -> None:
     assert [panel.title for panel in PANELS if not panel.words.endswith(".")] == []
 
 
-def test_there_is_none_unless_it_is_asked_for() -> None:
+def test_the_chart_has_no_dashboard_unless_a_value_asks_for_it() -> None:
     assert [one for one in rendered() if one["metadata"]["name"].endswith("-dashboard")] == []
 
 
-def test_it_is_found_by_its_label_and_put_into_its_folder() -> None:
+def test_the_dashboard_has_the_label_and_folder_that_grafana_looks_for() -> None:
     metadata = _config_map(*ON)["metadata"]
     assert metadata["labels"]["grafana_dashboard"] == "1"
     assert (metadata["namespace"], "annotations" in metadata) == ("messagestore", False)

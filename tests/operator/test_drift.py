@@ -62,7 +62,7 @@ def _where(document: Document) -> str:
     return url(document["kind"], document["metadata"]["name"])
 
 
-def test_a_comparison_finds_nothing(apiserver: ApiServer, manifest: Document) -> None:
+def test_an_applied_manifest_comes_back_unchanged_but_for_defaults(apiserver: ApiServer, manifest: Document) -> None:
     """Given values are unchanged, and added values are defaults that the models also have."""
     live = _apply(apiserver, manifest)
     assert _changed(manifest["spec"], live["spec"]) == []

@@ -60,7 +60,7 @@ def has_little(document: RunDocument) -> bool:
     return found.little
 
 
-def test_it_says_what_a_run_with_spark_says(stream: Stream) -> None:
+def test_an_idle_check_reports_what_a_run_with_spark_reports(stream: Stream) -> None:
     document = stream.document()
     report = check_for_work(document, clock).report
     assert report.usage.bytes_written is None
@@ -77,7 +77,7 @@ def test_hidden_files_do_not_count_nor_does_a_folder_that_was_gone_before(stream
     assert looked(stream.document()) is not None
 
 
-def test_it_knows_of_a_lifecycle_what_a_run_with_spark_knows(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_idle_check_reports_a_lifecycle_as_a_run_with_spark_does(spark: SparkSession, tmp_path: Path) -> None:
     stream = Updated(spark, tmp_path)
     stream.arrive("a.jsonl", lines(record("m1", ttl="PT1H"), record("m2")))
     stream.tell(update("m1", "COMPLETED"))
@@ -234,7 +234,7 @@ def test_a_store_that_is_being_written_is_left_to_a_run_that_waits(stream: Strea
     assert looked(document) is not None
 
 
-def test_it_changes_nothing_and_needs_no_spark(stream: Stream) -> None:
+def test_an_idle_check_changes_nothing_and_needs_no_spark(stream: Stream) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in (stream.folder / "store").rglob("*"))
     code = (
         "import sys; from datetime import datetime; from messagestore_jobs.driver.execute import check_for_work; "

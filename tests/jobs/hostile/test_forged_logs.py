@@ -37,7 +37,7 @@ def messages(stream: Stream) -> Path:
     return stream.folder / "store" / "messages"
 
 
-def test_the_canary_sings(spark: SparkSession) -> None:
+def test_the_forged_expression_runs_where_spark_evaluates_it(spark: SparkSession) -> None:
     spark.sql(f"select {EXPRESSION}").collect()
 
     assert ran(spark)
@@ -52,7 +52,7 @@ def test_an_expression_in_the_log_is_not_evaluated(spark: SparkSession, stream: 
     assert not ran(spark)
 
 
-def test_one_that_comes_while_a_batch_is_under_way_is_not_evaluated(
+def test_an_expression_that_comes_while_a_batch_is_under_way_is_not_evaluated(
     spark: SparkSession, stream: Stream, messages: Path
 ) -> None:
     forged = [forgeries.generated(messages, "error", EXPRESSION), forgeries.protocol(1, 4)]

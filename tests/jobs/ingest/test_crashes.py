@@ -91,7 +91,7 @@ def uninterrupted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory)
     return contents(stream), Counter(writes)
 
 
-def test_the_writes_below_are_all_that_there_are(uninterrupted: tuple[Store, Counter[str]]) -> None:
+def test_the_crashes_below_cover_every_write(uninterrupted: tuple[Store, Counter[str]]) -> None:
     _, writes = uninterrupted
     assert writes == dict.fromkeys([*FOLDER_WRITES, "ended"], 1) | dict.fromkeys(BATCH_WRITES, 2)
 

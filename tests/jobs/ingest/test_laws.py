@@ -268,7 +268,7 @@ def test_every_record_is_in_one_place_and_no_position_is_given_twice(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-def test_so_it_is_whatever_happens(spark: SparkSession, folders: Iterator[Path], happened: list[Round]) -> None:
+def test_random_histories_meet_the_model(spark: SparkSession, folders: Iterator[Path], happened: list[Round]) -> None:
     lived(spark, folders, happened)
 
 

@@ -71,7 +71,9 @@ def expected(key: str, start: int, batch_size: int | None, keeps: Callable[[Row]
 
 @given(stream=st.sampled_from(sorted({row["stream_name"] for row in ROWS})), position=positions, batch_size=batch_sizes)
 @settings(max_examples=40, deadline=None)
-def test_streams(store: Reader, stream: str, position: int | None, batch_size: int | None) -> None:
+def test_a_stream_is_read_as_a_list_of_all_rows_says(
+    store: Reader, stream: str, position: int | None, batch_size: int | None
+) -> None:
     found = [m.global_position for m in store.get_stream_messages(stream, position, batch_size)]
 
     assert found == expected("position", position or 0, batch_size, lambda row: bool(row["stream_name"] == stream))
@@ -85,7 +87,7 @@ def test_streams(store: Reader, stream: str, position: int | None, batch_size: i
     group=st.none() | st.tuples(st.integers(1, 4), st.integers(0, 3)).map(lambda g: (g[1] % g[0], g[0])),
 )
 @settings(max_examples=80, deadline=None)
-def test_categories(
+def test_a_category_is_read_as_a_list_of_all_rows_says(
     store: Reader,
     category: str,
     position: int | None,

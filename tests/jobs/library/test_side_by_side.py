@@ -117,19 +117,19 @@ def sides(message_db: MessageDb, spark: SparkSession, tmp_path_factory: pytest.T
     return Sides(message_db, Reader(stream.table.uri), theirs, ours)
 
 
-def test_every_write_ends_the_same_way(sides: Sides) -> None:
+def test_a_write_has_the_position_or_the_error_that_message_db_gives_it(sides: Sides) -> None:
     assert sides.ours == sides.theirs
     assert "Wrong expected version: 5 (Stream: order-1, Stream Version: 1)" in sides.theirs.values()
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("function", ["category", "id", "cardinal_id", "is_category"])
-def test_names_say_the_same(message_db: MessageDb, function: str, name: str | None) -> None:
+def test_names_have_the_parts_that_message_db_finds(message_db: MessageDb, function: str, name: str | None) -> None:
     assert getattr(names, function)(name) == message_db.call(function, {"stream_name": name})
 
 
 @pytest.mark.parametrize("value", NAMES)
-def test_hashes_are_the_same(message_db: MessageDb, value: str | None) -> None:
+def test_names_have_the_hashes_of_message_db(message_db: MessageDb, value: str | None) -> None:
     assert names.hash_64(value) == message_db.call("hash_64", {"value": value})
 
 
@@ -257,7 +257,7 @@ READS = [
 
 
 @pytest.mark.parametrize(("function", "arguments"), READS, ids=[f"{f}-{a}" for f, a in READS])
-def test_reads_find_the_same(sides: Sides, function: str, arguments: Arguments) -> None:
+def test_reads_find_what_message_db_finds(sides: Sides, function: str, arguments: Arguments) -> None:
     theirs = _outcome(lambda: _comparable(sides.message_db.call(function, arguments)))
     ours = _outcome(lambda: _comparable(_as_set(function, getattr(sides.store, function)(**arguments))))
 

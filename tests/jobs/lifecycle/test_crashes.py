@@ -96,7 +96,7 @@ def uninterrupted(
     return contents(stream), Counter(writes)
 
 
-def test_the_writes_below_are_all_that_there_are(uninterrupted: tuple[Any, Counter[str]]) -> None:
+def test_the_crashes_below_cover_every_write(uninterrupted: tuple[Any, Counter[str]]) -> None:
     assert uninterrupted[1] == WRITES
 
 

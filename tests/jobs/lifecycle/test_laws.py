@@ -205,5 +205,5 @@ def test_a_store_is_what_its_messages_and_updates_make_it(spark: SparkSession, t
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-def test_so_it_is_whatever_happens(spark: SparkSession, folders: Iterator[Path], happened: list[Round]) -> None:
+def test_random_histories_meet_the_model(spark: SparkSession, folders: Iterator[Path], happened: list[Round]) -> None:
     play(Updated(spark, next(folders), retry=RETRY, processing_timeout=TIMEOUT), happened)

@@ -68,7 +68,7 @@ def crash_at(count: int, written: list[str]) -> Callable[[str, str], None]:
     return observer
 
 
-def test_with_that_policy_a_message_without_retries_left_is_a_dead_letter_too(stream: Updated) -> None:
+def test_a_message_without_retries_left_is_a_dead_letter_where_the_stream_sets_aside(stream: Updated) -> None:
     stream.retry = Retry(max_retries=1, set_aside=True)
     stream.tell(update("m1", "FAILED", attempt=1), update("m2", "FAILED", attempt=1))
     assert stream.told().counts.exhausted == 0

@@ -188,7 +188,9 @@ def _round(spark: SparkSession, table: Table, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", GROUPS)
-def test_of_a_group_the_same_are_tried_again(inbox: Inbox, sent_here: list[str], name: str) -> None:
+def test_messages_of_a_group_are_tried_again_as_in_bpm_correlate_or_with_a_reason(
+    inbox: Inbox, sent_here: list[str], name: str
+) -> None:
     group = GROUPS[name]
     inbox.open(ALLOWED)
     for n, one in enumerate(group.messages):
@@ -206,7 +208,7 @@ def test_of_a_group_the_same_are_tried_again(inbox: Inbox, sent_here: list[str],
     assert (group.there != group.here) == bool(group.why)
 
 
-def test_one_that_fails_again_holds_its_group(inbox: Inbox) -> None:
+def test_a_message_that_fails_again_holds_its_group_in_both(inbox: Inbox) -> None:
     """Both send only the first then: bpm-correlate stops at a failure, this store never sends more than the first."""
     inbox.open(ALLOWED)
     for n in range(2):
@@ -216,7 +218,7 @@ def test_one_that_fails_again_holds_its_group(inbox: Inbox) -> None:
     assert inbox.kept("m1") == Kept(1, START, "RETRYING")
 
 
-def test_the_word_for_the_end_comes_one_failure_earlier_there(inbox: Inbox) -> None:
+def test_bpm_correlate_tries_once_more_after_it_says_max_retries_reached(inbox: Inbox) -> None:
     """Their status counts to maxRetries, their selection beyond it: after MAX_RETRIES_REACHED one more try follows.
 
     Here a message is exhausted when no retry is left.
@@ -249,7 +251,7 @@ def lives_here(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     return states
 
 
-def test_a_time_to_live_ends_a_message_here_and_begins_its_retries_there(
+def test_a_time_to_live_expires_a_message_but_makes_bpm_correlate_retry_it(
     inbox: Inbox, lives_here: list[dict[str, tuple[str, int]]]
 ) -> None:
     inbox.open(ALLOWED)
@@ -264,7 +266,7 @@ def test_a_time_to_live_ends_a_message_here_and_begins_its_retries_there(
     assert [states["living"] for states in lives_here] == [("FAILED", 1), ("FAILED", 1), ("EXPIRED", 1)]
 
 
-def test_what_has_failed_and_expires_is_tried_no_more(
+def test_a_failed_message_that_expires_is_tried_no_more_by_both(
     inbox: Inbox, lives_here: list[dict[str, tuple[str, int]]]
 ) -> None:
     """In bpm-correlate the next clean-up deletes it; here it stays, EXPIRED."""
@@ -279,7 +281,7 @@ def test_what_has_failed_and_expires_is_tried_no_more(
     assert [states["failed"] for states in lives_here] == [("FAILED", 1), ("FAILED", 1), ("EXPIRED", 1)]
 
 
-def test_what_expires_unsent_is_sent_there_and_not_here(
+def test_an_unsent_message_that_expires_is_sent_by_bpm_correlate_alone(
     inbox: Inbox, lives_here: list[dict[str, tuple[str, int]]]
 ) -> None:
     inbox.open(ALLOWED)

@@ -130,7 +130,9 @@ def test_what_another_rule_takes_or_a_hold_keeps_waits_for_nobody(spark: SparkSe
     assert (preview.messages, preview.held, states(preview)) == (2, 1, {"relay": (1, 2, 2)})
 
 
-def test_it_says_since_when_the_first_waits(spark: SparkSession, table: Table) -> None:
+def test_a_preview_says_since_when_the_first_message_waits_for_a_subscription(
+    spark: SparkSession, table: Table
+) -> None:
     at(table, 2)
     (alone,) = previewed(spark, table, CONSUMED).subscriptions
     (aged,) = previewed(spark, table, CONSUMED.model_copy(update={"max_age": 10 * DAY})).subscriptions

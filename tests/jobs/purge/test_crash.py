@@ -310,7 +310,7 @@ def test_a_plan_by_a_predicate_that_is_refused_today_is_carried_out_as_it_was_fr
     assert later.purge.purged == frozen == before - len(stored(table.uri)) > 0
 
 
-def test_one_that_archives_elsewhere_leaves_it_to_its_own_policy(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_purge_leaves_a_begun_one_with_another_archive_to_its_own_policy(spark: SparkSession, tmp_path: Path) -> None:
     table = build(tmp_path)
     with pytest.raises(CrashError), observing(crash_at(WRITES["delete"].index("delete-rows"))):
         run(spark, tmp_path, table, DELETE, "purge-1", NOW)
@@ -496,9 +496,7 @@ def test_whole_days_whose_version_others_took_away_leave_as_they_were_decided(
     assert state(tmp_path, table) == without_days
 
 
-def test_of_such_days_what_came_later_stays_and_so_does_what_has_another_status(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_of_days_whose_version_is_gone_later_and_changed_messages_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     table = cut_off(spark, tmp_path, "heads")
     changes = {"status": "'COMPLETED'", "updated_at": f"TIMESTAMP '{NOW.isoformat()}'"}
     change_rows(table.uri, "messages", changes, "global_position = 2")

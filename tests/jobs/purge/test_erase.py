@@ -63,7 +63,7 @@ NOW = START + 3 * DAY
 SECRET = b"customer forty-two lives here"
 
 
-def test_erased_for_good(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_erased_message_is_in_no_file_of_the_store_once_it_is_due(spark: SparkSession, tmp_path: Path) -> None:
     secret = b'{"text":"%s"}' % SECRET
     rows = [message(n, correlation_id="customer-42" if n == 1 else None) for n in range(4)]
     rows[1] |= {"payload": secret, "payload_size": len(secret)}

@@ -103,14 +103,16 @@ FEW = settings(
 @example(rows=some_days(), drawn=[OLD, OLDER], held=[])
 @example(rows=some_days(5, 6), drawn=[OLDER, OLD], held=[])
 @SOME
-def test_exactly_what_was_selected(spark: SparkSession, rows: list[Row], drawn: list[Rule], held: list[Hold]) -> None:
+def test_a_purge_removes_exactly_what_its_rules_select(
+    spark: SparkSession, rows: list[Row], drawn: list[Rule], held: list[Hold]
+) -> None:
     _selected(spark, rows, drawn, held)
 
 
 @pytest.mark.long
 @settings(FEW, max_examples=10)
 @SOME
-def test_so_it_is_whatever_is_selected(
+def test_a_purge_removes_exactly_what_random_rules_select(
     spark: SparkSession, rows: list[Row], drawn: list[Rule], held: list[Hold]
 ) -> None:
     _selected(spark, rows, drawn, held)

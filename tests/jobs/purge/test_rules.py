@@ -93,7 +93,7 @@ def test_each_rule_selects_its_own(spark: SparkSession, store: Table) -> None:
     assert by_rule == {rule.name: expected for rule, expected in RULES}
 
 
-def test_the_plain_model_says_the_same() -> None:
+def test_the_model_selects_what_each_rule_selects() -> None:
     for rule, expected in RULES:
         if rule.match is None or rule.match.where is None:
             assert set(selected(rows(), [rule], [], NOW).rules) == expected

@@ -122,7 +122,7 @@ def test_an_empty_round_leaves_the_store_as_it_is(spark: SparkSession, tmp_path:
     assert Store(table.uri).table("messages").version() == version
 
 
-def test_one_that_is_not_in_rounds_is_one_replay(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_redelivery_without_rounds_is_one_replay(spark: SparkSession, tmp_path: Path) -> None:
     table = store(tmp_path / "store", failed(1))
     outcome = run_replay(Run.of(redelivery(table, tmp_path / "out", rounds=False), spark, Silent()))
     assert (outcome.round, sent(tmp_path / "out")) == (None, [1])
@@ -232,7 +232,7 @@ def test_rounds_into_a_stream_leave_one_note_behind(spark: SparkSession, tmp_pat
     assert [path.name for path in (tmp_path / "target/_replays").iterdir() if list(path.iterdir())] == ["job-1-2"]
 
 
-def test_the_writes_below_are_all_that_there_are(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_crashes_below_cover_every_write(spark: SparkSession, tmp_path: Path) -> None:
     table = store(tmp_path / "store", failed(1), failed(2))
     writes: list[str] = []
     with observing(lambda name, moment: writes.append(name) if moment == "after" else None):

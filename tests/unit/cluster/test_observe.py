@@ -49,7 +49,7 @@ def test_each_state_of_an_application_has_one_meaning(state: str, attempts: int,
     assert app_state(_application(state, attempts)) is expected
 
 
-def test_no_application_is_a_missing_one() -> None:
+def test_a_run_without_an_application_is_missing() -> None:
     assert app_state(None) is AppState.MISSING
 
 

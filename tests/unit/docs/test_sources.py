@@ -77,6 +77,6 @@ HERE = "../../tests/unit/docs/test_sources.py"
         ("| a | works |", "not three cells with a text each: | a | works |"),
     ],
 )
-def test_a_wrong_row_is_found(row: str, problem: str | None) -> None:
+def test_a_wrong_row_of_the_page_of_capabilities_is_a_problem(row: str, problem: str | None) -> None:
     text = f"| {' | '.join(HEADER)} |\n| --- | --- | --- |\n{row}\n"
     assert list(problems(text)) == [one for one in [problem] if one]

@@ -175,7 +175,7 @@ HAPPENS: tuple[Callable[[World], None], ...] = (
 
 @pytest.mark.parametrize("on_s3", [False, True], ids=["local", "as on S3"])
 @pytest.mark.parametrize("seed", few(range(30), 0, 1))
-def test_a_look_never_says_nothing_while_something_is_to_do(
+def test_the_idle_check_never_finds_nothing_to_do_while_there_is_work(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, on_s3: bool
 ) -> None:
     world = World(tmp_path, folder, random.Random(seed))

@@ -48,7 +48,7 @@ def test_hadoop_is_told_names_and_no_secret() -> None:
     assert "secret" not in settings.values()
 
 
-def test_another_bucket_is_the_pods_own_matter() -> None:
+def test_a_bucket_without_an_entry_is_reached_by_the_pods_identity() -> None:
     assert Storage([ENTRY]).delta_options("s3a://elsewhere/orders") == {}
 
 

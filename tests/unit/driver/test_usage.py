@@ -12,7 +12,7 @@ from messagestore_jobs.driver.usage import Meter, of_container
 SPARK = Usage(driver_cpu_seconds=1, executor_cpu_seconds=0.25, bytes_written=7)
 
 
-def test_without_spark_it_is_the_time_of_this_process() -> None:
+def test_without_spark_the_usage_is_the_cpu_time_of_this_process() -> None:
     meter, end = Meter(), time.process_time() + 0.05
     while time.process_time() < end:
         pass

@@ -21,7 +21,7 @@ def _script(kind: str) -> str:
 
 
 @each_state
-def test_health(state: State) -> None:
+def test_resources_have_their_health_in_argo_cd(state: State) -> None:
     assert health(_script(state.kind), state.document)[0] == state.health
 
 

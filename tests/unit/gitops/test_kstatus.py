@@ -9,7 +9,7 @@ each_state = pytest.mark.parametrize("state", states(), ids=lambda state: state.
 
 
 @each_state
-def test_verdict(state: State) -> None:
+def test_flux_and_kubectl_wait_see_the_state_of_a_resource(state: State) -> None:
     assert verdict(state.document) == state.verdict
 
 

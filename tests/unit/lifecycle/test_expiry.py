@@ -38,13 +38,13 @@ def may(*bounds: tuple[Any, str | None]) -> bool:
         (NOW.replace(tzinfo=None), "RECEIVED", True),
     ],
 )
-def test_a_file_may_where_its_first_expiry_has_passed_and_a_message_may_be_open(
+def test_a_file_makes_expiry_due_if_its_first_expiry_has_passed_and_a_message_may_be_open(
     first: datetime | str | None, status: str | None, due: bool
 ) -> None:
     assert may((first, status)) is due
 
 
-def test_any_file_is_enough() -> None:
+def test_one_file_with_an_expired_open_message_makes_expiry_due() -> None:
     assert may((LATER, "RECEIVED"), (NOW, "EXPIRED"), (NOW, "FAILED"))
     assert not may((LATER, "RECEIVED"), (NOW, "EXPIRED"))
     assert not may()

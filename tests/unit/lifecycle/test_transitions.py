@@ -60,7 +60,9 @@ DUE = replace(FAILED, next_retry_at=NOW - HOUR)
         *((terminal, status, STALE) for terminal in (COMPLETED, EXHAUSTED, EXPIRED) for status in STATUSES),
     ],
 )
-def test_each_status_after_each_other(state: LifecycleState, status: str, expected: LifecycleState | None) -> None:
+def test_an_update_to_each_status_has_its_outcome_after_each_state(
+    state: LifecycleState, status: str, expected: LifecycleState | None
+) -> None:
     assert after(state, Update(status), RETRY, NOW) == expected
 
 
@@ -196,7 +198,7 @@ def states(history: list[Update], expires_at: datetime | None = None) -> list[Li
 
 
 @given(histories, expiries)
-def test_no_history_goes_back(history: list[Update], expires_at: datetime | None) -> None:
+def test_no_status_update_lowers_retries_or_leaves_an_end(history: list[Update], expires_at: datetime | None) -> None:
     passed = states(history, expires_at)
     assert all(not state.terminal for state in passed[:-1])
     for before, then in pairwise(passed):

@@ -70,7 +70,7 @@ def test_seconds(text: str, expected: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-1", "5 m", "P1M", "1d2h"])
-def test_no_seconds(text: str) -> None:
+def test_a_text_that_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         seconds(text)
 
@@ -83,7 +83,7 @@ def test_moment() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "now", "2026-04-06", "2026-04-06T00:00:00", "2026-02-30T00:00:00Z"])
-def test_no_moment(text: str) -> None:
+def test_a_text_that_is_no_time_with_a_zone_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         moment(text)
 

@@ -53,12 +53,12 @@ def archiving(landing: Path) -> AfterIngest:
     return AfterIngest(STORE, source, Heard())
 
 
-def test_they_are_deleted(landing: Path) -> None:
+def test_files_that_were_read_are_deleted(landing: Path) -> None:
     deleting(landing).put_away(files_in(landing))
     assert names_in(landing.parent) == []
 
 
-def test_they_are_archived_under_their_paths(landing: Path) -> None:
+def test_files_that_were_read_are_archived_under_their_paths(landing: Path) -> None:
     archiving(landing).put_away(files_in(landing))
     assert names_in(landing) == []
     archive = landing.parent / "archive"
@@ -67,7 +67,7 @@ def test_they_are_archived_under_their_paths(landing: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("name", ["archive-file", "delete-file"])
-def test_cut_off_anywhere_the_next_look_ends_it(landing: Path, name: str, moment: str) -> None:
+def test_files_are_archived_by_the_next_run_after_a_crash_at_any_step(landing: Path, name: str, moment: str) -> None:
     def observer(at: str, when: str) -> None:
         if (at, when) == (name, moment):
             raise KeyboardInterrupt
@@ -85,14 +85,14 @@ def test_a_copy_that_was_cut_off_is_made_anew(landing: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["a.jsonX", "a.jsonl and more"])
-def test_one_that_has_changed_since_it_was_listed_stays(landing: Path, content: str) -> None:
+def test_a_file_that_has_changed_since_it_was_listed_is_kept(landing: Path, content: str) -> None:
     before = files_in(landing)
     write_file(landing / NAMES[0], content.encode(), START + timedelta(milliseconds=2))
     deleting(landing).put_away(before)
     assert names_in(landing) == [NAMES[0]]
 
 
-def test_one_that_changes_while_it_is_archived_stays(landing: Path) -> None:
+def test_a_file_that_changes_while_it_is_archived_is_kept(landing: Path) -> None:
     def observer(at: str, when: str) -> None:
         if (at, when) == ("archive-file", "after"):
             write_file(landing / NAMES[0], b"a.jsonX", START)
@@ -102,7 +102,7 @@ def test_one_that_changes_while_it_is_archived_stays(landing: Path) -> None:
     assert (landing / NAMES[0]).read_text() == "a.jsonX"
 
 
-def test_one_that_is_gone_is_passed_over(landing: Path) -> None:
+def test_a_file_that_is_gone_is_passed_over(landing: Path) -> None:
     before = files_in(landing)
     heard = Heard()
     (landing / NAMES[0]).unlink()

@@ -59,14 +59,14 @@ def arrivals(table: Table, source: FilesSource | KafkaSource) -> FileArrivals | 
 
 
 @pytest.mark.parametrize("uri", ["file:///etc/passwd", "file:///landing/../etc/passwd", "s3a://other/landing/a"])
-def test_no_file_of_elsewhere_is_read_for_a_plan(table: Table, uri: str) -> None:
+def test_a_planned_file_outside_of_the_source_is_refused(table: Table, uri: str) -> None:
     planned(table, "files", FILES, uri=uri, size=9, modified_at=AT)
 
     with pytest.raises(TableRefusedError, match=r"store/files says that batch 1 reads .* not below file:///landing"):
         arrivals(table, FilesSource(uri="file:///landing")).uncommitted()
 
 
-def test_a_file_of_the_source_is(table: Table) -> None:
+def test_a_planned_file_of_the_source_is_read(table: Table) -> None:
     planned(table, "files", FILES, uri="file:///landing/a", size=9, modified_at=AT)
 
     due = arrivals(table, FilesSource(uri="file:///landing/")).uncommitted()

@@ -91,7 +91,7 @@ def test_whatever_judges_records_is_in_the_digest(change: dict[str, Any]) -> Non
     assert verdict_digest(SPARK, TASK.model_copy(update=change)) != verdict_digest(SPARK, TASK)
 
 
-def test_how_much_is_read_at_once_is_not_but_the_size_of_a_record_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_a_batch_are_not_in_the_digest_but_that_of_a_record_is(monkeypatch: pytest.MonkeyPatch) -> None:
     before = verdict_digest(SPARK, TASK)
     other = {"source": FILES.model_copy(update={"max_files_per_batch": 1, "after_ingest": "Delete"})}
     other |= {"memory": Memory(batch_bytes=1), "holds": (Hold(name="h", match=Match()),), "messages_per_second": 1.0}

@@ -56,7 +56,7 @@ def test_only_a_line_that_may_go_on_waits(tmp_path: Path, form: FileFormat, cont
 
 
 @pytest.mark.parametrize("at", [LATER, BEFORE], ids=["the file rests", "its time is in the future"])
-def test_nothing_waits_once(tmp_path: Path, at: datetime) -> None:
+def test_the_last_line_is_read_once_its_file_rests_or_is_of_the_future(tmp_path: Path, at: datetime) -> None:
     assert apart(tmp_path / "a.log", b"one\ntwo", "Text", at) == ([b"one\ntwo"], [])
 
 

@@ -45,7 +45,7 @@ def test_a_store_has_the_table_once_its_ids_are_to_be_remembered(tmp_path: Path)
     assert opened(tmp_path, None).existing_tables() == (*TABLES, REMEMBERED)
 
 
-def test_it_is_claimed_like_the_others(tmp_path: Path) -> None:
+def test_the_table_of_purged_ids_is_claimed_by_an_epoch(tmp_path: Path) -> None:
     store = opened(tmp_path, epoch=3)
     open_epoch(store, "run")
     assert store.transaction(REMEMBERED, "messagestore-epoch") == 3

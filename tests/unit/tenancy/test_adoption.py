@@ -43,7 +43,7 @@ def test_another_namespaces_table_is_taken_over_where_its_owner_says_so(to: str)
 
 
 @pytest.mark.parametrize("to", ["", "shop/other", "shop/", "sho", "shop/heir2", "*", "billing", "SHOP"])
-def test_no_other_word_of_the_owner_gives_it_away(to: str) -> None:
+def test_an_owner_that_releases_its_table_to_somebody_else_keeps_it_from_the_heir(to: str) -> None:
     assert former_owners(heir(), [giver(to)]) == (OWN,)
 
 
@@ -58,12 +58,12 @@ def test_nothing_is_taken_over_that_was_not_asked_for() -> None:
         ({"from": "billing", "to": "shop", "uri": "s3://lake/orders/"}, FormerOwner(namespace="billing")),
     ],
 )
-def test_whoever_runs_the_operator_speaks_for_an_owner_that_is_gone(given: Any, owner: FormerOwner) -> None:
+def test_the_settings_may_hand_over_the_table_of_an_owner_that_is_gone(given: Any, owner: FormerOwner) -> None:
     assert former_owners(heir(), [], [adoption(**given)]) == (OWN, owner)
 
 
 @pytest.mark.parametrize("given", [{"to": "shop/other"}, {"uri": "s3a://lake/orders2"}, {"to": "billing"}])
-def test_but_not_about_another_table_or_another_heir(given: Any) -> None:
+def test_the_settings_hand_over_the_named_table_to_the_named_heir_only(given: Any) -> None:
     assert former_owners(heir(), [], [adoption(**given)]) == (OWN,)
 
 
@@ -77,12 +77,12 @@ def test_an_owner_is_one_resource_or_any_of_a_namespace(owner: str, covered: boo
 @pytest.mark.parametrize(
     ("to", "released"), [("shop/heir", True), ("shop", True), ("nonsense here", True), ("billing/orders", False)]
 )
-def test_a_table_that_is_given_away_is_written_no_more(to: str, released: bool) -> None:
+def test_a_table_that_its_owner_releases_is_written_no_more(to: str, released: bool) -> None:
     assert is_released(giver(to), []) is released
     assert not is_released(named("orders", "billing"), [])
 
 
-def test_so_is_one_that_the_settings_give_away() -> None:
+def test_a_table_that_the_settings_hand_over_is_written_no_more() -> None:
     assert is_released(named("orders", "billing"), [adoption()])
     assert not is_released(named("other", "billing"), [adoption()])
     assert not is_released(heir(), [adoption()])
