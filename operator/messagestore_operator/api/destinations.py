@@ -6,9 +6,10 @@ from pydantic import Field
 
 from messagestore_core.contract import run_document
 from messagestore_core.contract.base import Count, Flag, Integer, Where
-from messagestore_operator.api import rules
+from messagestore_operator.api import replay_rules
 from messagestore_operator.api.common import CaSecretRef, KafkaSecurity, Storage, StreamRef
 from messagestore_operator.api.model import Model
+from messagestore_operator.api.rules import ValidationRule
 from messagestore_operator.api.scalars import (
     BootstrapServers,
     Duration,
@@ -40,7 +41,7 @@ class FilesDestination(Model):
 class TopicFrom(Model):
     """Where each message names the topic that it goes to. Topics that messages name are never created."""
 
-    validations = (rules.TOPIC_FROM,)
+    validations = (replay_rules.TOPIC_FROM,)
 
     header: Annotated[str, Field(strict=True, min_length=1, max_length=249)] | None = Field(
         default=None, description="The message's header of this name."
@@ -54,7 +55,7 @@ class TopicFrom(Model):
 class KafkaDestination(Model):
     """A topic of a Kafka cluster, or several."""
 
-    validations = rules.KAFKA_TO
+    validations = replay_rules.KAFKA_TO
 
     bootstrap_servers: BootstrapServers = Field(description="Brokers to ask first, host:port separated by commas.")
     topic: Topic | None = Field(default=None, description="Name of the topic. Give this, or topicFrom.")
@@ -129,7 +130,7 @@ class HeaderSecretRef(Model):
 class HttpDestination(Model):
     """An HTTP endpoint that takes CloudEvents, one a request."""
 
-    validations = (rules.HTTP,)
+    validations = (replay_rules.HTTP,)
 
     url: HttpUrl = Field(description="URL that is posted to. Redirects are not followed.")
     max_in_flight: Annotated[Integer, Field(ge=1, le=256)] = Field(
@@ -151,7 +152,7 @@ class HttpDestination(Model):
 class Destination(Model):
     """Where messages are sent."""
 
-    validations: ClassVar[tuple[rules.ValidationRule, ...]] = rules.DESTINATION
+    validations: ClassVar[tuple[ValidationRule, ...]] = replay_rules.DESTINATION
 
     files: FilesDestination | None = Field(default=None, description="Files in a folder.")
     kafka: KafkaDestination | None = Field(default=None, description="A topic of a Kafka cluster.")
@@ -171,7 +172,7 @@ class Destination(Model):
 class StartPoint(Model):
     """The first message that is sent if there is no cursor yet; it is sent too. Give one field."""
 
-    validations = rules.START
+    validations = replay_rules.START
 
     at: Literal["Beginning", "Now"] | None = Field(
         default=None, description="Beginning: the first message of the store. Now: what comes from now on."
@@ -185,8 +186,8 @@ class StartPoint(Model):
 class NamedDestination(Destination):
     """One of several destinations, with a cursor of its own, and which of the selected messages it gets."""
 
-    validations = (*rules.DESTINATION, rules.ROUTE)
-    transitions = (rules.ROUTE_SENT_TO,)
+    validations = (*replay_rules.DESTINATION, replay_rules.ROUTE)
+    transitions = (replay_rules.ROUTE_SENT_TO,)
 
     name: Label = Field(description="Name of the destination. Its cursor belongs to this name.")
     where: Where = ""

@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from messagestore_core.contract import records
 from messagestore_core.contract.base import Integer, MessagePath, Value
 from messagestore_core.envelope import COLUMNS
-from messagestore_operator.api import rules
+from messagestore_operator.api import stream_rules
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.scalars import GroupPattern, UniqueNames
 
@@ -18,7 +18,7 @@ from messagestore_operator.api.scalars import GroupPattern, UniqueNames
 class FieldMapping(records.ValueMapping, Model):
     """Where one value comes from: a path in the record, a part of a Kafka record, the record's file, or a constant."""
 
-    validations = rules.FIELD_MAPPING
+    validations = stream_rules.FIELD_MAPPING
 
     pattern: GroupPattern | None = Field(
         default=None, description=records.ValueMapping.model_fields["pattern"].description
@@ -28,7 +28,7 @@ class FieldMapping(records.ValueMapping, Model):
 class TimeMapping(records.FieldMapping, Model):
     """Where a time comes from."""
 
-    validations = rules.TIME_MAPPING
+    validations = stream_rules.TIME_MAPPING
 
     pattern: GroupPattern | None = Field(
         default=None, description=records.ValueMapping.model_fields["pattern"].description
@@ -48,7 +48,7 @@ def _time_mapping(description: str) -> TimeMapping | None:
 class EnvelopeFields(Model):
     """The canonical fields of a Custom envelope."""
 
-    validations = (rules.ENVELOPE_FIELDS,)
+    validations = (stream_rules.ENVELOPE_FIELDS,)
 
     message_id: FieldMapping | None = _mapping(
         "Unique identifier. Required unless the source's format is Text; then it is URI#offset of the line."
@@ -95,7 +95,7 @@ else:
 class FieldSource(records.FieldSource, Model):
     """Where a field of the next version comes from in the older message."""
 
-    validations = (rules.ONE_SOURCE,)
+    validations = (stream_rules.ONE_SOURCE,)
 
     rename: TranslatedField | None = Field(
         default=None, description="Name of the field in the older message. It is emptied there."
@@ -105,7 +105,7 @@ class FieldSource(records.FieldSource, Model):
 class HeaderSource(Model):
     """Where a header of the next version comes from."""
 
-    validations = (rules.ONE_SOURCE,)
+    validations = (stream_rules.ONE_SOURCE,)
 
     name: Annotated[str, Field(strict=True, min_length=1, max_length=1024)] = Field(
         description="Name of the header in the next version."
@@ -157,7 +157,7 @@ class Unwrap(records.Unwrap, Model):
 class Envelope(Model):
     """Format of the records, and which fields they must have."""
 
-    validations = rules.envelope({to_camel(name): name for name in EnvelopeFields.model_fields})
+    validations = stream_rules.envelope({to_camel(name): name for name in EnvelopeFields.model_fields})
 
     format: Literal["Native", "CloudEvents", "Custom"] = Field(
         default="Native",

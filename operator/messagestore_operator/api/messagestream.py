@@ -7,7 +7,7 @@ from pydantic import Field
 from messagestore_core.contract import records
 from messagestore_core.contract.base import Flag, Integer, Where
 from messagestore_core.contract.run_document import OnArrivalExpired
-from messagestore_operator.api import rules
+from messagestore_operator.api import stream_rules
 from messagestore_operator.api.common import KeySecretRef, Manual, Match, Schedule, Storage
 from messagestore_operator.api.envelope import Envelope
 from messagestore_operator.api.messagestream_status import MessageStreamStatus
@@ -39,7 +39,7 @@ class Continuous(Model):
 class StreamTrigger(Model):
     """When runs take messages from the source."""
 
-    validations = (rules.STREAM_TRIGGER,)
+    validations = (stream_rules.STREAM_TRIGGER,)
 
     interval: Duration | None = Field(
         default=None, description="Takes what has arrived, stops, and starts again after this time."
@@ -62,7 +62,7 @@ class Filter(records.Filter, Model):
 class Deduplication(Model):
     """How long an identifier is remembered for deduplication."""
 
-    validations = (rules.DEDUPLICATION,)
+    validations = (stream_rules.DEDUPLICATION,)
 
     window: Duration | None = Field(
         default=None,
@@ -156,7 +156,7 @@ class Hold(Model):
 class Lifecycle(Model):
     """Where applications report the status of messages."""
 
-    validations = rules.LIFECYCLE
+    validations = stream_rules.LIFECYCLE
 
     source: Source = Field(
         description="Where status updates come from: records with messageId, status, result, error and time."
@@ -188,7 +188,7 @@ class Sequences(Model):
 class MessageStreamSpec(Model):
     """The desired state of a stream."""
 
-    validations = rules.STREAM
+    validations = stream_rules.STREAM
 
     table: Table = Field(description="Where the store is.")
     storage: Storage | None = Field(

@@ -19,7 +19,7 @@ from messagestore_core.contract.base import (
     Where,
 )
 from messagestore_core.reasons import DeadLetterReason
-from messagestore_operator.api import rules
+from messagestore_operator.api import replay_rules
 from messagestore_operator.api.common import Manual, Schedule, StreamRef
 from messagestore_operator.api.destinations import Destination, NamedDestination, StartPoint
 from messagestore_operator.api.model import Model
@@ -47,7 +47,7 @@ MarkTemplate = Annotated[str, Field(strict=True, max_length=1024, pattern=rf"^([
 class TimeWindow(Model):
     """A time span that includes from and excludes to."""
 
-    validations = (rules.TIME_WINDOW,)
+    validations = (replay_rules.TIME_WINDOW,)
 
     from_: Time | None = Field(default=None, alias="from", description="Start of the span. If absent, the beginning.")
     to: Time | None = Field(default=None, description="End of the span. If absent, none.")
@@ -56,19 +56,19 @@ class TimeWindow(Model):
 class PositionRange(run_document.Interval, Model):
     """Positions from one to another, both included."""
 
-    validations = (rules.POSITIONS,)
+    validations = (replay_rules.POSITIONS,)
 
 
 class SequenceSelection(run_document.Sequences, Model):
     """Members of message sequences."""
 
-    validations = (rules.SEQUENCES,)
+    validations = (replay_rules.SEQUENCES,)
 
 
 class Select(Model):
     """Which messages are replayed: those that meet all given conditions. Without conditions, all."""
 
-    validations = (rules.SELECT,)
+    validations = (replay_rules.SELECT,)
 
     time_window: TimeWindow | None = Field(default=None, description="By time.")
     global_positions: PositionRange | None = Field(default=None, description="By global position.")
@@ -122,7 +122,7 @@ class ContinuousReplay(Model):
 class ReplayTrigger(Model):
     """When a replay selects again."""
 
-    validations = (rules.REPLAY_TRIGGER,)
+    validations = (replay_rules.REPLAY_TRIGGER,)
 
     interval: Duration | None = Field(default=None, description="Selects again after this time.")
     schedule: Schedule | None = Field(default=None, description="Selects at times of a cron expression.")
@@ -142,14 +142,14 @@ class ReplayJobSpec(Model):
     what is behind the cursor.
     """
 
-    validations = rules.REPLAY
+    validations = replay_rules.REPLAY
     transitions = (
         immutable("streamRef", optional=False),
         immutable("origin", optional=False),
         immutable("order", optional=False),
         immutable("start", optional=True),
-        rules.SENT_TO,
-        rules.ADDED,
+        replay_rules.SENT_TO,
+        replay_rules.ADDED,
         *(
             immutable_without("start", field, optional=False)
             for field in ("select", "mode", "onFailed", "backoffLimit")

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from messagestore_core.contract import run_document
 from messagestore_core.contract.base import MAX_COUNT, Flag, Integer, Statuses, Value
-from messagestore_operator.api import rules
+from messagestore_operator.api import policy_rules
 from messagestore_operator.api.common import KeySecretRef, Manual, Match, Schedule, Storage, StreamRef
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.resource import Resource
@@ -27,7 +27,7 @@ class StreamSelector(Model):
 class PolicyTrigger(Model):
     """When the policy is applied."""
 
-    validations = (rules.POLICY_TRIGGER,)
+    validations = (policy_rules.POLICY_TRIGGER,)
 
     schedule: Schedule | None = Field(default=None, description="Applies the policy at times of a cron expression.")
     manual: Manual | None = Field(
@@ -42,7 +42,7 @@ class TruncateBefore(run_document.StreamPosition, Model):
 class ConsumedBy(run_document.ConsumedBy, Model):
     """Subscriptions and consumers that have handled a message, or passed it over, all of them."""
 
-    validations = rules.CONSUMED_BY
+    validations = policy_rules.CONSUMED_BY
 
     replay_jobs: Annotated[tuple[Name, ...], Field(max_length=16)] = Field(
         default=(),
@@ -59,7 +59,7 @@ class ConsumedBy(run_document.ConsumedBy, Model):
 class PolicyRule(Model):
     """Selects messages that meet all of its conditions. The policy removes what any rule selects."""
 
-    validations = rules.POLICY_RULE
+    validations = policy_rules.POLICY_RULE
 
     name: Label = Field(description="Name of the rule, unique in the policy.")
     expired: Flag = Field(default=False, description="If true, selects only messages that have expired.")
@@ -88,7 +88,7 @@ class PolicyRule(Model):
 class Scrub(run_document.ScrubbedParts, Model):
     """What is removed from messages that stay in the store."""
 
-    validations = rules.SCRUB
+    validations = policy_rules.SCRUB
 
     key_secret_ref: KeySecretRef | None = Field(default=None, description="The key of method Hash.")
 
@@ -123,7 +123,7 @@ class DeadLetterRetention(Model):
 class RetentionPolicySpec(Model):
     """The desired state of a policy."""
 
-    validations = rules.POLICY
+    validations = policy_rules.POLICY
 
     stream_refs: Annotated[tuple[StreamRef, ...], Field(max_length=100), UniqueNames()] = Field(
         default=(), description="Names of the streams."

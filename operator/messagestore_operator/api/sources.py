@@ -6,7 +6,7 @@ from pydantic import Field
 
 from messagestore_core.contract.base import Flag, Integer, RecordsPaths
 from messagestore_core.contract.records import AfterIngest, FileFormat
-from messagestore_operator.api import rules
+from messagestore_operator.api import stream_rules
 from messagestore_operator.api.common import KafkaSecurity, Storage
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.scalars import BootstrapServers, Duration, Glob, Quantity, SourceUri, StoreUri, Topic
@@ -20,7 +20,7 @@ Globs = Annotated[tuple[Glob, ...], Field(max_length=32)]
 class FilesSource(Model):
     """Files in a folder, each read whole and once."""
 
-    validations = rules.FILES_SOURCE
+    validations = stream_rules.FILES_SOURCE
 
     uri: SourceUri = Field(
         description="The folder that files arrive in. No table, archive or replay's files may be in it or around it; "
@@ -87,7 +87,7 @@ class FilesSource(Model):
 class KafkaSource(Model):
     """Topics of a Kafka cluster."""
 
-    validations = (rules.TOPICS, rules.KEPT_GROUPS)
+    validations = (stream_rules.TOPICS, stream_rules.KEPT_GROUPS)
 
     bootstrap_servers: BootstrapServers = Field(description="Brokers to ask first, host:port separated by commas.")
     topics: Annotated[tuple[Topic, ...], Field(max_length=100)] = Field(default=(), description="Names of topics.")
@@ -121,7 +121,7 @@ class KafkaSource(Model):
 class Source(Model):
     """Where messages come from: files or Kafka."""
 
-    validations = (rules.SOURCE,)
+    validations = (stream_rules.SOURCE,)
 
     files: FilesSource | None = Field(default=None, description="Files in a folder.")
     kafka: KafkaSource | None = Field(default=None, description="Topics of a Kafka cluster.")
