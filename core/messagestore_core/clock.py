@@ -39,6 +39,12 @@ def in_utc(time: datetime | str) -> datetime:
         raise ValueError(f"{moment.isoformat()} is outside of the years 1 to 9999 in UTC") from None
 
 
+def rfc3339(moment: datetime) -> str:
+    """A time in UTC as people write it, without trailing zeros of its fraction."""
+    text = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
+    return (text.rstrip("0") if "." in text else text) + "Z"
+
+
 def microseconds(moment: datetime) -> int:
     """Return whole microseconds since 1970, without rounding by floats."""
     return (moment - _EPOCH) // timedelta(microseconds=1)

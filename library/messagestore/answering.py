@@ -25,10 +25,11 @@ from messagestore.documents import dead_letter_document, message_document
 from messagestore.errors import ArgumentError, BrokenMessageError, MessageStoreError
 from messagestore.figures import PolicyRules, figures
 from messagestore.message import Message
-from messagestore.native import native_record, rfc3339
+from messagestore.native import native_record
 from messagestore.reader import Reader
 from messagestore.reads import FIRST_GLOBAL_POSITION
 from messagestore.verifying import verify
+from messagestore_core.clock import rfc3339
 from messagestore_core.contract.base import ContractModel
 from messagestore_core.contract.stores import StorageEntry
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
-from messagestore.native import head, rfc3339
+from messagestore.native import head
+from messagestore_core.clock import rfc3339
 
 if TYPE_CHECKING:
     from messagestore.dead_letters import DeadLetter

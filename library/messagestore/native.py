@@ -1,11 +1,12 @@
 """A message as a Native record: the JSON that replays send and streams ingest."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from messagestore.jsontext import dumped, is_strict
 from messagestore.message import Message
 from messagestore.records import base64_member, joined, json_member, payload_member, string_member
+from messagestore_core.clock import rfc3339
 from messagestore_core.envelope import READ
 
 _MEMBERS = [field for field in READ if field.column not in ("metadata", "payload", "payload_uri", "result")]
@@ -28,12 +29,6 @@ def head(message: Message) -> dict[str, Any]:
     """All members but metadata, payload and result, by their names in the record."""
     values = {field.name: getattr(message, field.column) for field in _MEMBERS}
     return {name: _plain(value) for name, value in values.items() if value is not None}
-
-
-def rfc3339(moment: datetime) -> str:
-    """A time in UTC, without trailing zeros of its fraction."""
-    text = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
-    return (text.rstrip("0") if "." in text else text) + "Z"
 
 
 def _plain(value: Any) -> Any:

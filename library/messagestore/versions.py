@@ -17,7 +17,7 @@ from messagestore.id_index import looked_up
 from messagestore.location import Location, refusals
 from messagestore.reads import FIRST_GLOBAL_POSITION, message_with_id, of_stream
 from messagestore.snapshot import Snapshot
-from messagestore_core.clock import from_microseconds
+from messagestore_core.clock import from_microseconds, rfc3339
 from messagestore_core.contract.records import Translator
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.folder import FORMAT_VERSION
@@ -156,7 +156,7 @@ class Versions:
         return None if head is None else head - 1
 
     def _load(self, wanted: int | datetime) -> None:
-        shown = wanted if isinstance(wanted, int) else wanted.isoformat().replace("+00:00", "Z")
+        shown = wanted if isinstance(wanted, int) else rfc3339(wanted)
         newest = self._messages.version()
         try:
             self._messages.load_as_version(wanted)
@@ -169,7 +169,9 @@ class Versions:
             self._location.check(self._messages)
         moment = self.committed_at()
         if isinstance(wanted, datetime) and moment is not None and moment > wanted:
-            raise VersionNotFoundError(f"{self._location.uri} has no version of {shown}: its first is of {moment}")
+            raise VersionNotFoundError(
+                f"{self._location.uri} has no version of {shown}: its first is of {rfc3339(moment)}"
+            )
 
 
 def _checked_marker(location: Location) -> Marked:

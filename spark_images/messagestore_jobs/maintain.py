@@ -18,7 +18,7 @@ from pyarrow import fs
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from messagestore_core.clock import shifted
+from messagestore_core.clock import rfc3339, shifted
 from messagestore_core.contract.run_document import MaintainTask
 from messagestore_core.contract.run_report import MaintainOutcome
 from messagestore_core.store.delta_log import DAY, CommitNote, end_of, files_of, of_day, table_state
@@ -296,7 +296,7 @@ def _why(frozen: _Reader | None, kept: bool) -> str | None:
     if frozen is None or not kept:
         return None
     return (
-        f"a {frozen.what} that began at {frozen.at.isoformat()} has not ended, and earlier versions are kept no longer "
+        f"a {frozen.what} that began at {rfc3339(frozen.at)} has not ended, and earlier versions are kept no longer "
         f"than that without it: {frozen.remedy}"
     )
 

@@ -11,6 +11,7 @@ from messagestore.consuming.source import Source, Start
 from messagestore.consuming.state import State
 from messagestore.errors import ConsumerStateError
 from messagestore.location import Location, refusals
+from messagestore_core.clock import rfc3339
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.consumers import Group, Slot
 from messagestore_core.store.layout import CONSUMERS
@@ -161,7 +162,7 @@ def _idle(kept: State, name: str) -> Group:
         raise ConsumerStateError(f"there is no state of a consumer {name} of this store")
     leases = _leases(kept, _slots(kept, group))
     if leases:
-        until = max(leases.values()).isoformat(timespec="seconds")
+        until = rfc3339(max(leases.values()))
         raise ConsumerStateError(
             f"{len(leases)} of consumer {name} are running, or died and have leases until {until}: stop them, or wait"
         )

@@ -12,6 +12,7 @@ from messagestore_core.bounds import LAST_MOMENT
 from messagestore_operator.cli.options import moment
 from messagestore_operator.cli.output import echo
 from messagestore_operator.cli.store import FAILED, Store, opened
+from messagestore_operator.cli.tables import shown_time
 
 if TYPE_CHECKING:
     from messagestore.message import Message
@@ -104,7 +105,7 @@ def _as_before(at: datetime | None) -> Callable[[Message], str | None]:
 
     def problem(message: Message) -> str | None:
         before = message.next_retry_at
-        return f"it is due at {before.isoformat()} already" if before and max(before, now) == due else None
+        return f"it is due at {shown_time(before)} already" if before and max(before, now) == due else None
 
     return problem
 

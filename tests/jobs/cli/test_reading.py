@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -96,6 +97,8 @@ def test_a_version_or_a_time_reads_the_past(store: str) -> None:
     assert found(store, "order-1") == [1, 3, 5]
     assert found(store, "order-1", "--at", at) == [1, 3]
     assert found(store, "order-1", "--version", "0") == []
+    before = run("get", store, "--at", "2026-01-05T00:00:00Z").stderr
+    assert re.search(r"has no version of 2026-01-05T00:00:00Z: its first is of \S+Z$", before)
 
 
 def test_what_can_not_be_read_is_said_and_exits_with_1(tmp_path: Path, store: str) -> None:
@@ -420,7 +423,7 @@ def test_retry_writes_nothing_if_a_message_would_not_change(tmp_path: Path) -> N
     unknown = "error: m5: there is no such message"
 
     for command, wrong in (
-        ("retry", ["error: m3: it is due at 2026-01-05T00:00:00+00:00 already"]),
+        ("retry", ["error: m3: it is due at 2026-01-05T00:00:00Z already"]),
         ("pause", ["error: m1: it is out of retries, and waits for none", "error: m4: it is paused already"]),
         ("resume", ["error: m1: it is not paused", "error: m3: it is not paused"]),
     ):
