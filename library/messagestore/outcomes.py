@@ -7,10 +7,11 @@ from time import monotonic, sleep
 from typing import TypeAlias
 
 from messagestore import sql
-from messagestore.errors import StoreNotFoundError
+from messagestore.errors import ArgumentError, StoreNotFoundError
 from messagestore.location import Location
 from messagestore.reads import FIRST_GLOBAL_POSITION
 from messagestore.versions import Versions
+from messagestore_core.bounds import LONGEST_TEXT
 from messagestore_core.store.keyed import message_key
 from messagestore_core.store.layout import TOMBSTONE_KEY
 from messagestore_core.store.objects import LARGEST_DOCUMENT
@@ -69,6 +70,9 @@ def outcomes(
 
     Args:
         position: only messages from this global position on are looked for.
+
+    Raises:
+        ArgumentError: the id is too long for a message; the dead letter of such a record doesn't have it.
     """
     known: list[Outcome] = list(_stored(versions, message_id, position))
     known += _set_aside(versions, message_id)
@@ -76,6 +80,10 @@ def outcomes(
     if key is not None:
         hashed = message_key(key, message_id)
         known += [*_erased(versions, hashed), *_purged(versions, hashed)]
+    if not known and len(message_id.encode()) > LONGEST_TEXT:
+        raise ArgumentError(
+            f"the id has more than {LONGEST_TEXT} bytes: a record of it is a dead letter, InvalidField, without the id"
+        )
     return known or [NotSeen()]
 
 

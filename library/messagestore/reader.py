@@ -366,7 +366,11 @@ class Reader(_Functions[Iterator[Message], list[Message], Message | None, Iterat
         return self._messages(self._rows.parts(reads.arrived_since(name, last, batch_size, where)))
 
     def outcome(self, message_id: str) -> list[Outcome]:
-        """What became of a message: Stored, SetAside, Erased or Purged, each that did; NotSeen if nothing did."""
+        """What became of a message: Stored, SetAside, Erased or Purged, each that did; NotSeen if nothing did.
+
+        Raises:
+            ArgumentError: the id is too long for a message; the dead letter of such a record doesn't have it.
+        """
         return outcomes(self._rows.location, self._rows.versions, message_id)
 
     def history(self, message_id: str) -> list[HistoryRow]:

@@ -313,6 +313,16 @@ def test_an_outcome_is_told_by_exit_code_too(store: str) -> None:
     assert run("outcome", "/nowhere", "m1").exit_code == 1
 
 
+@pytest.mark.parametrize("command", ["outcome", "history"])
+def test_an_id_that_is_too_long_to_be_kept_is_not_said_to_be_unseen(store: str, command: str) -> None:
+    result = run(command, store, "é" * 513)
+
+    why = "the id has more than 1024 bytes: a record of it is a dead letter, InvalidField, without the id"
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, f"error: {why}")
+    add_dead_letters(store, [{"failed_at": START, "raw": b"x", "message_id": "/shop#" + "n" * 1024}])
+    assert run("outcome", store, "/shop#" + "n" * 1024).exit_code == 3
+
+
 def test_the_history_of_a_message_is_shown_in_order(store: str) -> None:
     changed = [row for row in stored(store) if row["message_id"] == "m2"]
     add_history(store, changed, ("updates", 1), to_status="PROCESSING")
