@@ -121,6 +121,20 @@ from {TABLE} where lost is null group by 1, 2
 """
 
 
+_UPDATES = "source_id like 'updates-%'"
+
+
+def updates_source(versions: Versions) -> str | None:
+    """The source of the batch of status updates that was planned last: a file's URI, or a topic; None without any."""
+    files, topics = versions.other("files", FILES), versions.other("offsets", OFFSETS)
+    last = [
+        *files.rows((_UPDATES,), ("at desc",), 1, ("at", "uri")).to_pylist(),
+        *topics.rows((_UPDATES,), ("at desc",), 1, ("at", "topic")).to_pylist(),
+    ]
+    newest = max(last, key=lambda row: row["at"], default=None)
+    return newest and (newest.get("uri") or f"topic {newest['topic']}")
+
+
 def overview(location: Location, versions: Versions, batches: int) -> Overview:
     """Count a store's messages, and tell its last batches, those of the last ``batches`` commits."""
     table = versions.table()

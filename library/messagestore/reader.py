@@ -26,7 +26,7 @@ from messagestore.location import Location
 from messagestore.message import Message, messages_of
 from messagestore.names import cardinal_id, category, hash_64, id, is_category
 from messagestore.outcomes import Erased, NotSeen, Outcome, Purged, SetAside, Stored, outcomes, waited
-from messagestore.overview import Overview, overview
+from messagestore.overview import Overview, overview, updates_source
 from messagestore.previews import Taken, taken
 from messagestore.reads import FIRST_GLOBAL_POSITION, FIRST_POSITION, Read
 from messagestore.rows import Rows
@@ -414,6 +414,10 @@ class Reader(_Functions[Iterator[Message], list[Message], Message | None, Iterat
             batches: of how many of the newest commits.
         """
         return overview(self._rows.location, self._rows.versions, batches)
+
+    def updates_source(self) -> str | None:
+        """Where a run read status updates last: the URI of a file, or ``topic NAME``; None if none did."""
+        return updates_source(self._rows.versions)
 
     def leaving(
         self, rules: Sequence[Rule], holds: Sequence[Hold] = (), as_of: datetime | None = None, days: int = 30

@@ -78,6 +78,7 @@ def _write(
 ) -> None:
     from messagestore.writer import Writer
 
+    message_ids = list(dict.fromkeys(message_ids))
     with opened(store) as reader:
         wrong = [f"{one}: {why}" for one in message_ids if (why := _unchanged(reader.get_message(one), problem))]
         for line in wrong:
@@ -85,9 +86,24 @@ def _write(
         if wrong:
             raise typer.Exit(FAILED)
         with Writer(updates, updates) as writer:
+            _warn_of_another_place(updates, reader.updates_source())
             for message_id in message_ids:
                 write(writer, message_id)
-    typer.echo(f"{len(message_ids)} updates written; the stream's next run reads them")
+    what, them = ("1 update", "it") if len(message_ids) == 1 else (f"{len(message_ids)} updates", "them")
+    typer.echo(f"{what} written; the stream's next run reads {them}")
+
+
+def _warn_of_another_place(updates: str, source: str | None) -> None:
+    """Only the stream's manifest says where it reads updates; a folder that none came from may be a mistake."""
+    from messagestore.location import Location
+    from messagestore_core.store.objects import is_below
+
+    if source is None or not is_below(Location(updates).uri, source):
+        last = f", the last were from {source}" if source else ""
+        echo(
+            f"warning: no run has read updates from {updates} yet{last}; is it spec.lifecycle.source.files.uri?",
+            err=True,
+        )
 
 
 def _unchanged(message: Message | None, problem: Callable[[Message], str | None]) -> str | None:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from messagestore_core.bounds import LAST_MOMENT
 from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.schemas import AUDIT
+from messagestore_core.store.schemas import AUDIT, FILES, OFFSETS
 from messagestore_operator.cli.main import app
 from support.stores import START, add_dead_letters, add_history, add_messages, add_rows, make_store, message, stored
 from support.waiting import scaled
@@ -441,6 +441,41 @@ def test_retry_writes_nothing_if_a_message_would_not_change(tmp_path: Path) -> N
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr.splitlines() == sorted([*wrong, not_failed, unknown])
     assert not updates.exists()
+
+
+def test_an_update_is_written_once_for_an_id_that_is_given_twice(tmp_path: Path) -> None:
+    uri = make_store(tmp_path / "out", [message(1, status="FAILED")]).uri
+
+    result = run("retry", uri, "m1", "m1", "--updates", str(tmp_path / "updates"))
+
+    assert result.stdout == "1 update written; the stream's next run reads it\n"
+    (file,) = (tmp_path / "updates").iterdir()
+    assert len(file.read_text().splitlines()) == 1
+
+
+def test_a_folder_that_no_updates_were_read_from_is_warned_of(tmp_path: Path) -> None:
+    uri = make_store(tmp_path / "out", [message(n, status="FAILED") for n in (1, 2, 3)]).uri
+    updates, typo = str(tmp_path / "updates"), str(tmp_path / "update")
+    asked = "is it spec.lifecycle.source.files.uri?"
+
+    def warned(message_id: str, folder: str) -> str:
+        result = run("retry", uri, message_id, "--updates", folder)
+        assert result.exit_code == 0
+        return result.stderr
+
+    assert warned("m1", updates) == f"warning: no run has read updates from {updates} yet; {asked}\n"
+    note_updates(uri, FILES, uri=f"file://{updates}/a.jsonl", size=1, modified_at=START)
+    assert warned("m2", updates) == ""
+    last = f"the last were from file://{updates}/a.jsonl"
+    assert warned("m2", typo) == f"warning: no run has read updates from {typo} yet, {last}; {asked}\n"
+    note_updates(uri, OFFSETS, at=START + timedelta(hours=1), topic="status", topic_id="i", partition=0, latest=1)
+    assert "yet, the last were from topic status;" in warned("m3", updates)
+
+
+def note_updates(store: str, schema: pa.Schema, **of: object) -> None:
+    """Note that a batch of status updates was planned."""
+    row = {"source_id": "updates-1", "batch": 1, "at": START, "start": 0, "end": 1, **of}
+    add_rows(HeldStore(store), "files" if schema is FILES else "offsets", pa.Table.from_pylist([row], schema))
 
 
 def test_the_paused_are_listed(tmp_path: Path) -> None:
