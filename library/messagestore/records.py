@@ -25,6 +25,7 @@ _RANGES = {
     "sequenceSize": (1, LARGEST_NUMBER),
     "schemaVersion": (0, LARGEST_VERSION),
     "attempt": (1, MOST_ATTEMPTS),
+    "expectedVersion": (-LARGEST_NUMBER, LARGEST_NUMBER),
 }
 """The least and the largest value of numbers; others may be negative."""
 
@@ -136,6 +137,8 @@ def _plain(name: str, value: Any) -> JSON:
             return _duration(name, value)
         case str() if len(value.encode(errors="surrogatepass")) > LONGEST_TEXT:
             raise RecordError(f"{name} is longer than {LONGEST_TEXT} bytes")
+        case bool() if name in _RANGES:
+            raise RecordError(f"{name} is {value}, which is no number")
         case int():
             least, largest = _RANGES.get(name, (-LARGEST_NUMBER, LARGEST_NUMBER))
             if not least <= value <= largest:

@@ -45,7 +45,13 @@ def equals(column: str, value: str) -> str:
 
 
 def one_of(column: str, values: Iterable[str | int]) -> str:
-    """The condition that a column has one of these values; false without values."""
+    """The condition that a column has one of these values; false without values.
+
+    Raises:
+        ArgumentError: they are one text, whose characters would count.
+    """
+    if isinstance(values, str):
+        raise ArgumentError(f"{column}: give a list of texts, [{values!r}], instead of one")
     literals = [str(value) if isinstance(value, int) else literal(value) for value in values]
     return f"{column} in ({', '.join(literals)})" if literals else "false"
 

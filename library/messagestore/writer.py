@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
-from messagestore.errors import MessageStoreError
+from messagestore.errors import MessageStoreError, RecordError
 from messagestore.jsontext import JSON
 from messagestore.kafka import KafkaSink
 from messagestore.records import Record, Status, message_record, time_to_live, update_record
@@ -208,8 +208,10 @@ class Writer:
             The message's id.
 
         Raises:
-            RecordError: the store would make a dead letter of it.
+            RecordError: the store would make a dead letter of it, or it has no type.
         """
+        if type is None:
+            raise RecordError("type is None")
         message_id = str(uuid4()) if id is None else id
         self.write(
             NewMessage(

@@ -112,7 +112,7 @@ class Source:
         Raises:
             ArgumentError: it is none.
         """
-        if isinstance(start, int):
+        if isinstance(start, int) and not isinstance(start, bool):
             if start < 1:
                 raise ArgumentError(f"{start} is no global position: the first is 1")
             return start - 1

@@ -244,6 +244,7 @@ GOOD = [
     Good("an id with blanks and breaks", record(" a\n"), {"message_id": " a\n"}),
     Good("an id with an escaped NUL", record(messageId=b'"nul\\u0000"'), {"message_id": "nul\0"}),
     Good("an id that is a surrogate pair", record(messageId=b'"\\ud83d\\ude00"'), {"message_id": "😀"}),
+    Good("an empty type, which message-db takes too", record(type=""), {"type": ""}),
     Good("blanks around the record", b" \t" + record("blanks") + b" \t\r", {"message_id": "blanks"}),
     Good("a bare CR within a record", record("cr").replace(b",", b"\r,", 1), {"message_id": "cr"}),
     Good("a stream without an id", stream("order"), {"stream_name": "order", "category": "order"}),

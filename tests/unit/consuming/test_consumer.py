@@ -96,6 +96,12 @@ def test_it_starts_where_it_is_told_and_only_once(uri: str, clock: Clock, start:
         assert received(one) == ([] if first is None else [*range(first, 14)])
 
 
+def test_a_start_that_is_no_position_is_refused(uri: str, clock: Clock) -> None:
+    for start in (True, 1.0, "beginning", None):
+        with pytest.raises(ArgumentError, match="is neither Beginning, Now nor a global position"):
+            consumer(uri, clock, start=start)
+
+
 def test_now_is_behind_messages_that_a_purge_took(uri: str, clock: Clock) -> None:
     remove_rows(uri, "messages", "global_position > 7")
     with consumer(uri, clock, start="Now"):

@@ -15,6 +15,11 @@ def test_a_category_is_no_stream() -> None:
         reads.stream_messages("account", 0, 1000, None)
 
 
+def test_one_text_is_no_list_of_texts() -> None:
+    with pytest.raises(ArgumentError, match=r"^type: give a list of texts, \['Placed'\], instead of one$"):
+        reads.matching(reads.Wanted(types="Placed"), None, 10, newest_first=True, payloads=False)
+
+
 def test_a_stream_is_no_category() -> None:
     with pytest.raises(ArgumentError, match=r"^Must be a category: account-1$"):
         reads.category_messages("account-1", 1, 1000, None, None, None, None)

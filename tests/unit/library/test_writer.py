@@ -223,6 +223,10 @@ def test_what_the_store_would_set_aside_is_refused(writer: Writer, messages: Kep
         writer.store_received("m1", sequence_no=0, stream_name="order-1")
     with pytest.raises(RecordError, match="time has no time zone"):
         writer.write(NewMessage(message_id="m1", stream_name="order-1", time=datetime(2026, 1, 1)))
+    with pytest.raises(RecordError, match="type is None"):
+        writer.write_message("m1", "order-1", None, None)  # type: ignore[arg-type]
+    with pytest.raises(RecordError, match="expectedVersion is True, which is no number"):
+        writer.write_message("m1", "order-1", "Placed", None, expected_version=True)
     with pytest.raises(RecordError, match="ttl is negative"):
         writer.store_received("m1", stream_name="order-1", ttl_seconds=-1)
     assert written(writer, messages) == []
