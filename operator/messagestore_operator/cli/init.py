@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messagestore_operator.cli.output import echo
-from messagestore_operator.cli.store import FAILED
+from messagestore_operator.cli.store import FAILED, reporting
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def init(folder: Folder, output: Target = None, name: Name = None) -> None:
     if output is not None and output.exists():
         echo(f"error: {output} exists: name another file, or remove it", err=True)
         raise typer.Exit(BAD_INPUT)
-    text = _proposed(folder, name)
+    with reporting():
+        text = _proposed(folder, name)
     if output is None:
         typer.echo(text, nl=False)
     else:
@@ -65,7 +66,6 @@ def _proposed(folder: str, name: str | None) -> str:
     # Imported late, as the library takes long to load.
     import os
 
-    from messagestore.errors import MessageStoreError
     from messagestore.location import Location, entries_of
     from messagestore_operator.manifests import load_text
     from messagestore_operator.propose.manifest import category, manifest, stream_name
@@ -73,12 +73,9 @@ def _proposed(folder: str, name: str | None) -> str:
     from messagestore_operator.propose.sample import sample_files
     from messagestore_operator.propose.shapes import find_shape
 
-    try:
-        with closing(Location(folder)) as location:
-            _check_folder(location)
-            files = sample_files(location)
-    except MessageStoreError as error:
-        raise _failed(str(error)) from None
+    with closing(Location(folder)) as location:
+        _check_folder(location)
+        files = sample_files(location)
     if not files:
         raise _failed(f"{folder} has no files; names that begin with . or _ don't count")
     name = name or stream_name(location.uri)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messagestore_operator.cli.output import echo
-from messagestore_operator.cli.store import FAILED, Store
+from messagestore_operator.cli.store import FAILED, Store, reporting
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ def repair(
 
     Exits 0 if nothing is wrong or all was repaired, else 1.
     """
-    from messagestore_core.store import repair as repairs
-    from messagestore_operator.local.run import user
-
     with _held(store) as handle:
+        from messagestore_core.store import repair as repairs
+        from messagestore_operator.local.run import user
+
         steps = repairs.steps(handle)
         if not steps:
             typer.echo("nothing is wrong with the tables")
@@ -78,17 +78,13 @@ def _does(step: Step, *, accept: bool) -> str:
 @contextmanager
 def _held(uri: str) -> Iterator[HeldStore]:
     """The store, with its lock if it is on this machine; errors are reported."""
-    from messagestore.errors import MessageStoreError
-    from messagestore.location import Location, entries_of, refusals
-    from messagestore_core.store.fence import HeldStore
-    from messagestore_core.store.storage import reaching
-    from messagestore_jobs.lock import writing
+    with reporting():
+        from messagestore.location import Location, entries_of, refusals
+        from messagestore_core.store.fence import HeldStore
+        from messagestore_core.store.storage import reaching
+        from messagestore_jobs.lock import writing
 
-    try:
         with closing(Location(uri)) as location, refusals(uri, "repaired"):
             locked = writing(location.uri, None, 0, lambda text: None)
             with reaching(entries_of(location.uri, os.environ)) as storage, locked:
                 yield HeldStore(location.uri, storage)
-    except MessageStoreError as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(FAILED) from None

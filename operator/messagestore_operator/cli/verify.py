@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messagestore_operator.cli.output import Output, echo, printed
-from messagestore_operator.cli.store import FAILED, Store
+from messagestore_operator.cli.store import FAILED, Store, reporting
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
@@ -37,24 +37,20 @@ def verify(
 
     Exits 0 if nothing is wrong, 1 if something is or the store can't be read, 2 if the arguments are wrong.
     """
-    from messagestore.errors import MessageStoreError
-    from messagestore.verifying import verify as checks
-
     for name in seal_keys or ():
         if not os.environ.get(name):
             echo(f"error: --seal-key names {name}, and there is no such environment variable", err=True)
             raise typer.Exit(BAD_INPUT)
     keys = [os.environ[name] for name in seal_keys or ()]
     made: list[Check] = []
-    try:
+    with reporting():
+        from messagestore.verifying import verify as checks
+
         for check in checks(store, seal_keys=keys, payloads=payloads):
             made.append(check)
             if output in (Output.TABLE, Output.WIDE):
                 for line in check_lines(**asdict(check)):
                     echo(line)
-    except MessageStoreError as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(FAILED) from None
     printed(output, [asdict(check) for check in made], "checks")
     if any(check.count for check in made):
         raise typer.Exit(FAILED)

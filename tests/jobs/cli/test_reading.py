@@ -225,9 +225,10 @@ def test_tail_goes_on_with_what_is_committed_until_a_signal_ends_it(store: str, 
             following.kill()
 
 
-def test_an_installation_without_the_library_says_what_to_install(store: str) -> None:
+@pytest.mark.parametrize("command", ["get", "verify", "repair", "init"])
+def test_an_installation_without_the_library_says_what_to_install(store: str, command: str) -> None:
     script = "import sys; sys.modules['deltalake'] = None; from messagestore_operator.__main__ import main; main()"
-    done = subprocess.run([sys.executable, "-c", script, "get", store], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", script, command, store], capture_output=True, text=True, check=False)
 
     assert done.returncode == 1
     assert done.stderr == "error: deltalake is missing: pip install 'message-store-operator[library]'\n"
