@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from messagestore import sql
 from messagestore.arguments import batch_limit, time_in_utc
+from messagestore.errors import ArgumentError
 from messagestore.versions import Versions
+from messagestore_core.store.audit import ACTIONS
 from messagestore_core.store.schemas import AUDIT
 
 
@@ -42,6 +44,9 @@ class AuditRow:
 
 def audit_rows(versions: Versions, actions: Sequence[str], since: datetime | None, batch_size: int | None) -> pa.Table:
     """The rows of ``messagestore.reader.Reader.audit``."""
+    unknown = [action for action in actions if action not in ACTIONS]
+    if unknown:
+        raise ArgumentError(f"no row is of {', '.join(unknown)}; actions are {', '.join(ACTIONS)}")
     where = [
         *([sql.one_of("action", actions)] if actions else []),
         *([sql.since("at", time_in_utc("since", since))] if since else []),

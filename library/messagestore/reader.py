@@ -253,6 +253,9 @@ class _Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters, _Audit
             actions: only these; empty: all.
             since: only what was done then or later, with a time zone.
             batch_size: how many rows at most; -1: no limit.
+
+        Raises:
+            ArgumentError: there is no such action.
         """
         return self._audit(audit_rows(self._rows.versions, actions, since, batch_size))
 

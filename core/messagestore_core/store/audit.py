@@ -23,6 +23,11 @@ from messagestore_core.store.schemas import AUDIT, literal
 
 _ATTEMPTS = 20
 _ADDED, _RELEASED = "HoldAdded", "HoldReleased"
+ACTIONS = (
+    *("Preview", "Approve", "Purge", "Scrub", "Erase", "Retry", "Pause", "Resume", "Reset", "Replay", "Redrive"),
+    *(_ADDED, _RELEASED, "Adopt", "Upgrade", "Repair", "Delete"),
+)
+"""All that a row may be of; docs/store.md says what each means."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ def add_audit(store: HeldStore, done: AuditEntry) -> None:
     Raises:
         FencedError: the store was written under a newer epoch than this run's.
     """
+    assert done.action in ACTIONS
     rules, resource = rules_text(done.detail), done.resource
     row = {
         "at": done.at,

@@ -412,6 +412,8 @@ def test_the_audit_is_shown(store: str) -> None:
     )
     assert json.loads(run("audit", store, "-o", "json").stdout)[0]["counts"] == {"removed": 2}
     assert run("audit", store, "--action", "Erase").stderr == "no rows\n"
+    typo = run("audit", store, "--action", "purge")
+    assert (typo.exit_code, typo.stderr.partition(";")[0]) == (2, "error: no row is of purge")
 
 
 def test_retry_writes_an_update_for_each_message(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The rows of the audit: what was done, and who asked for it."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.progress import Silent
-from messagestore_core.store.audit import note_holds, read_audit
+from messagestore_core.store.audit import ACTIONS, note_holds, read_audit
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.layout import MARKER
@@ -115,3 +116,10 @@ def test_a_replay_is_told_once_with_what_was_sent_and_its_rounds_add_up(table: T
     assert counts.items() <= first["counts"].items()
     assert (json.loads(first["rules"])["select"], "secret" in first["rules"]) == (["messageIds"], False)
     assert redelivered(sending("job", "6")) == 4
+
+
+def test_each_action_is_explained() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "store.md").read_text()
+    table = page.partition("## Audit")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")][1:]
+    assert sorted(re.findall(r"`(\w+)`", " ".join(cells))) == sorted(ACTIONS)
