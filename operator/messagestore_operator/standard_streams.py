@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,15 +10,21 @@ from pathlib import Path
 from typing import TextIO
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_INTERRUPTED = 128 + signal.SIGINT
 
 
 @contextmanager
 def standard_streams() -> Iterator[None]:
-    """Drop what goes to a closed stream, and end with one line where output can't be written, as on a full disk."""
+    """Drop what goes to a closed stream, and end with one line where output can't be written, as on a full disk.
+
+    Ctrl-C ends it without a traceback, also while modules load and nobody else tells errors.
+    """
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
     try:
         yield
+    except KeyboardInterrupt:
+        raise SystemExit(_INTERRUPTED) from None
     except OSError as error:
         if error.errno not in _UNWRITABLE:
             raise

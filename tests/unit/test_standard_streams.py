@@ -19,3 +19,18 @@ def test_a_command_ends_in_words_wherever_its_output_goes(tmp_path: Path, output
     command = ["sh", "-c", line, sys.executable, store.uri]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (code, told)
+
+
+def test_an_interrupt_while_modules_load_shows_no_traceback() -> None:
+    script = """
+import sys
+from messagestore_operator.__main__ import main
+class Interrupting:
+    def find_spec(self, name, *more):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
