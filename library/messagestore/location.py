@@ -137,5 +137,8 @@ def refusals(uri: str, done: str = "read") -> Iterator[None]:
 
 
 def _last_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        said = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
     return lines[-1] if lines else type(error).__name__

@@ -456,6 +456,16 @@ def test_an_update_is_written_once_for_an_id_that_is_given_twice(tmp_path: Path)
     assert len(file.read_text().splitlines()) == 1
 
 
+def test_a_folder_that_can_not_be_written_is_told_without_pythons_words(tmp_path: Path) -> None:
+    uri = make_store(tmp_path / "out", [message(1, status="FAILED")]).uri
+    (tmp_path / "file").touch()
+
+    result = run("retry", uri, "m1", "--updates", f"{tmp_path}/file")
+
+    why = f"error: {tmp_path}/file can't be written: File exists: {tmp_path}/file"
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (1, why)
+
+
 def test_a_folder_that_no_updates_were_read_from_is_warned_of(tmp_path: Path) -> None:
     uri = make_store(tmp_path / "out", [message(n, status="FAILED") for n in (1, 2, 3)]).uri
     updates, typo = str(tmp_path / "updates"), str(tmp_path / "update")
