@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from messagestore_operator.cli.output import echo
+from messagestore_operator.cli.store import FAILED
+
 
 def crds(
     output: Annotated[
@@ -18,6 +21,10 @@ def crds(
     from messagestore_operator.api import crd
 
     if output is not None:
-        crd.write(output)
+        try:
+            crd.write(output)
+        except OSError as error:
+            echo(f"error: {output} can't be written: {error.strerror}", err=True)
+            raise typer.Exit(FAILED) from None
         return
     typer.echo("---\n".join(crd.files().values()), nl=False)

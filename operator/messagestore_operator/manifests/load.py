@@ -196,18 +196,18 @@ class LoadResult:
 
 def load(paths: Iterable[str]) -> LoadResult:
     """Read and check all manifests; a path is a file, a folder or ``-`` for standard input."""
-    collector = _Collector()
-    for path in paths:
+    collector, given = _Collector(), list(paths)
+    for path in given:
         for file, text in collector.texts(path):
             collector.add_all(file, text)
-    return collector.result()
+    return collector.result(", ".join(given))
 
 
 def load_text(file: str, text: str) -> LoadResult:
     """Read and check the manifests of one text; ``file`` is its name in problems."""
     collector = _Collector()
     collector.add_all(file, text)
-    return collector.result()
+    return collector.result(file)
 
 
 @dataclass
@@ -323,12 +323,12 @@ class _Collector:
         else:
             self.warnings.append(document.problem((*prefix, "kind"), f"{version} {kind} is skipped"))
 
-    def result(self) -> LoadResult:
-        """The result, with problems between documents."""
+    def result(self, files: str) -> LoadResult:
+        """The result, with problems between documents; ``files`` names all of them."""
         unresolved = tuple(reference_problems(self.loaded, self.refused_streams))
         self.problems += overlap_problems(self.loaded)
         if not (self.loaded or self.secrets or self.problems):
-            self.problems.append(Problem(STANDARD_INPUT, 1, 1, "", "the files have no resource"))
+            self.problems.append(Problem(files, 1, 1, "", "the files have no resource"))
         return LoadResult(
             tuple(self.loaded),
             tuple(self.secrets),

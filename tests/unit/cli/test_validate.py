@@ -59,6 +59,9 @@ def test_crds_prints_the_three_definitions() -> None:
 def test_crds_writes_files_where_it_is_told(tmp_path: Path) -> None:
     assert runner.invoke(app, ["crds", "--output", str(tmp_path)]).exit_code == 0
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == crd.files()
+    file = tmp_path / "messagestreams.yaml"
+    refused = runner.invoke(app, ["crds", "--output", str(file)])
+    assert (refused.exit_code, refused.stderr) == (1, f"error: {file} can't be written: File exists\n")
 
 
 def test_help_names_the_commands() -> None:

@@ -163,6 +163,12 @@ def test_what_is_almost_a_resource_is_a_problem(tmp_path: Path, text: str, messa
     assert message in problem
 
 
+def test_files_without_a_resource_are_named(tmp_path: Path) -> None:
+    files = [_write(tmp_path, name, "") for name in ("a.yaml", "b.yaml")]
+    (problem,) = load(files).problems
+    assert str(problem) == f"{', '.join(files)}:1: the files have no resource"
+
+
 def test_a_predicate_on_dead_letters_knows_their_columns(tmp_path: Path) -> None:
     document = redrive()
     document["spec"]["select"]["where"] = "reason = 'MissingField'"
