@@ -1,4 +1,4 @@
-"""Standard output and error of a command, whatever they lead to."""
+"""Standard input, output and error of a command, whatever they lead to."""
 
 import errno
 import os
@@ -15,10 +15,11 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 @contextmanager
 def standard_streams() -> Iterator[None]:
-    """Drop what goes to a closed stream, and end with one line where output can't be written, as on a full disk.
+    """Let closed streams be empty ones, and end with one line where output can't be written, as on a full disk.
 
     Ctrl-C ends it without a traceback, also while modules load and nobody else tells errors.
     """
+    sys.stdin = sys.stdin or _nowhere()
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
     try:
@@ -34,4 +35,4 @@ def standard_streams() -> Iterator[None]:
 
 
 def _nowhere() -> TextIO:
-    return Path(os.devnull).open("w")
+    return Path(os.devnull).open("r+")

@@ -34,3 +34,9 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_a_closed_input_has_no_manifest() -> None:
+    command = ["sh", "-c", '"$0" -m messagestore_operator validate -f - <&-', sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "-:1: the files have no resource\n")

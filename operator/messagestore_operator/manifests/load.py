@@ -224,7 +224,10 @@ class _Collector:
     def texts(self, path: str) -> Iterator[tuple[str, str]]:
         """The files of a path, with their contents."""
         if path == STANDARD_INPUT:
-            yield "<stdin>", sys.stdin.read()
+            try:
+                yield "<stdin>", sys.stdin.buffer.read().decode("utf-8-sig")
+            except UnicodeDecodeError:
+                self._refuse_file("<stdin>", "is not UTF-8")
             return
         for file in self._files(FilePath(path)):
             try:
@@ -238,14 +241,18 @@ class _Collector:
                 self._refuse_file(file, "is not UTF-8")
 
     def _files(self, path: FilePath) -> list[FilePath]:
-        if not path.is_dir():
-            return [path]
-        files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES and file.is_file())
+        try:
+            if not path.is_dir():
+                return [path]
+            files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES and file.is_file())
+        except OSError as error:
+            self._refuse_file(path, f"can't be read: {error.strerror}")
+            return []
         if not files:
             self._refuse_file(path, f"has no file that ends in {', '.join(_SUFFIXES)}")
         return files
 
-    def _refuse_file(self, file: FilePath, message: str) -> None:
+    def _refuse_file(self, file: FilePath | str, message: str) -> None:
         self.problems.append(Problem(str(file), 1, 1, "", message))
 
     def add_all(self, file: str, text: str) -> None:

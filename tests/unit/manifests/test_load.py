@@ -50,8 +50,19 @@ def test_a_folder_is_its_manifests_by_name(tmp_path: Path) -> None:
 
 
 def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(STREAM))
+    monkeypatch.setattr("sys.stdin", _input(STREAM.encode("utf-8-sig")))
     assert len(load(["-"]).resources) == 1
+    monkeypatch.setattr("sys.stdin", _input(b"\xff"))
+    assert [str(problem) for problem in load(["-"]).problems] == ["<stdin>:1: is not UTF-8"]
+
+
+def test_a_path_that_nobody_can_look_at_is_a_problem() -> None:
+    (problem,) = load(["a" * 300]).problems
+    assert problem.message == "can't be read: File name too long"
+
+
+def _input(content: bytes) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(content), "utf-8")
 
 
 def test_a_list_is_its_items(tmp_path: Path) -> None:
