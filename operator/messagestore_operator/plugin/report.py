@@ -156,15 +156,21 @@ def _text(value: Any) -> str:
 
 
 def write(target: Path, title: str, parts: list[Part], now: datetime) -> None:
-    """Write a compressed archive that only its owner may read."""
+    """Write a compressed archive that only its owner may read.
+
+    Raises:
+        UserError: it can't be written there.
+    """
     # Imported late, as other libraries that only one command needs: each takes milliseconds of every start.
     import tarfile
 
-    with target.open("xb") as stream:
-        target.chmod(0o600)
-        with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+    try:
+        with target.open("xb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
+            target.chmod(0o600)
             for path, text in parts:
                 content = text.encode(errors="replace")
                 entry = tarfile.TarInfo(f"{title}/{path}")
                 entry.size, entry.mtime, entry.mode = len(content), now.timestamp(), 0o600
                 archive.addfile(entry, io.BytesIO(content))
+    except OSError as error:
+        raise UserError(f"{target} can't be written: {error.strerror}") from None

@@ -10,6 +10,7 @@ import pytest
 
 from messagestore_operator.plugin import bundle
 from messagestore_operator.plugin.kubectl import Kubectl, KubectlError
+from messagestore_operator.plugin.options import UserError
 from messagestore_operator.plugin.report import collected, write
 
 SECRET = "s3cr3t-0815"
@@ -106,3 +107,9 @@ def test_only_the_owner_reads_the_file(tmp_path: Path) -> None:
     assert target.stat().st_mode & 0o777 == 0o600
     with tarfile.open(target) as archive:
         assert [(one.name, one.mode) for one in archive.getmembers()] == [("report/shop/a.json", 0o600)]
+
+
+def test_a_file_that_can_not_be_written_is_told(tmp_path: Path) -> None:
+    target = tmp_path / "gone" / "report.tar.gz"
+    with pytest.raises(UserError, match=f"^{target} can't be written: No such file or directory$"):
+        write(target, "report", [], datetime(2026, 1, 5, tzinfo=UTC))
