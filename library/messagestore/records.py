@@ -28,6 +28,14 @@ _RANGES = {
     "expectedVersion": (-LARGEST_NUMBER, LARGEST_NUMBER),
 }
 """The least and the largest value of numbers; others may be negative."""
+_TYPES: Mapping[str, type] = {
+    **dict.fromkeys(_RANGES, int),
+    "time": datetime,
+    "expiresAt": datetime,
+    "sequenceEnd": bool,
+    "headers": Mapping,
+}
+"""What else than a text makes a field that the store can read."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +138,7 @@ def _check_expiry(fields: Mapping[str, Any]) -> None:
 
 
 def _plain(name: str, value: Any) -> JSON:
+    _check_type(name, value)
     match value:
         case datetime():
             return _time(name, value)
@@ -137,8 +146,6 @@ def _plain(name: str, value: Any) -> JSON:
             return _duration(name, value)
         case str() if len(value.encode(errors="surrogatepass")) > LONGEST_TEXT:
             raise RecordError(f"{name} is longer than {LONGEST_TEXT} bytes")
-        case bool() if name in _RANGES:
-            raise RecordError(f"{name} is {value}, which is no number")
         case int():
             least, largest = _RANGES.get(name, (-LARGEST_NUMBER, LARGEST_NUMBER))
             if not least <= value <= largest:
@@ -150,6 +157,12 @@ def _plain(name: str, value: Any) -> JSON:
             return dict(value)
         case _:
             return value
+
+
+def _check_type(name: str, value: Any) -> None:
+    wanted = _TYPES.get(name, object)
+    if not isinstance(value, (wanted, str)) or (wanted is int and isinstance(value, bool)):
+        raise RecordError(f"{name} is of type {type(value).__name__}, not {wanted.__name__}")
 
 
 def _time(name: str, moment: datetime) -> str:

@@ -225,8 +225,15 @@ def test_what_the_store_would_set_aside_is_refused(writer: Writer, messages: Kep
         writer.write(NewMessage(message_id="m1", stream_name="order-1", time=datetime(2026, 1, 1)))
     with pytest.raises(RecordError, match="type is None"):
         writer.write_message("m1", "order-1", None, None)  # type: ignore[arg-type]
-    with pytest.raises(RecordError, match="expectedVersion is True, which is no number"):
-        writer.write_message("m1", "order-1", "Placed", None, expected_version=True)
+    for wrong, said in (
+        ({"expected_version": True}, "expectedVersion is of type bool, not int"),
+        ({"schema_version": 1.0}, "schemaVersion is of type float, not int"),
+        ({"sequence_end": 1}, "sequenceEnd is of type int, not bool"),
+        ({"expires_at": timedelta(days=1)}, "expiresAt is of type timedelta, not datetime"),
+        ({"headers": [("a", "b")]}, "headers is of type list, not Mapping"),
+    ):
+        with pytest.raises(RecordError, match=said):
+            writer.write(NewMessage(message_id="m1", stream_name="order-1", **wrong))
     with pytest.raises(RecordError, match="ttl is negative"):
         writer.store_received("m1", stream_name="order-1", ttl_seconds=-1)
     assert written(writer, messages) == []
