@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,6 +15,8 @@ from messagestore_core.contract.run_document import (
     HttpRetries,
     ReplayTask,
     RunDocument,
+    Selection,
+    Sequences,
     StartPoint,
     Subscription,
 )
@@ -25,6 +28,7 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore, observing
 from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.context import Run
+from messagestore_jobs.replay import newest
 from messagestore_jobs.replay.job import run_replay
 from support.httpendpoint import Answer, HttpEndpoint, http_endpoint
 from support.long import few
@@ -41,11 +45,16 @@ def table(tmp_path: Path) -> Table:
     return make_store(tmp_path / "store", map(message, ALL))
 
 
-def to_endpoint(table: Table, endpoint: HttpEndpoint, folder: Path) -> RunDocument:
+def to_endpoint(table: Table, endpoint: HttpEndpoint, folder: Path, **task: Any) -> RunDocument:
     refused = Folder(uri=f"file://{folder}/refused")
     to = HttpDestination(url=endpoint.url, delivery=QUICK, in_flight=2, dead_letter=refused)
-    subscription = Subscription(start=StartPoint(at="Beginning"), continuous=True)
-    return replay_document(table, ReplayTask(job_id="job-1", order="Global", subscription=subscription, destination=to))
+    given = {
+        "job_id": "job-1",
+        "order": "Global",
+        "subscription": Subscription(start=StartPoint(at="Beginning"), continuous=True),
+        "destination": to,
+    }
+    return replay_document(table, ReplayTask(**{**given, **task}))
 
 
 def send(spark: SparkSession, document: RunDocument, control: Meanwhile | None = None) -> ReplayOutcome:
@@ -98,3 +107,83 @@ def test_killed_at_a_cursor_at_most_one_batch_is_sent_again(
         assert set(endpoint.positions) == set(ALL)
         # Batches are of two events, then of four.
         assert len(endpoint.positions) <= len(ALL) + 3 * 4
+
+
+def part(position: int, sequence: str, number: int, size: int) -> dict[str, Any]:
+    return message(position, sequence_id=sequence, sequence_number=number, sequence_size=size)
+
+
+@pytest.fixture
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Table:
+    """Two of three members of p, and all four of q, the last first."""
+    monkeypatch.setattr(newest, "LOOK_WHOLE_SECONDS", 0)
+    of_q = [part(7 - n, "q", n, 4) for n in range(4, 0, -1)]
+    return make_store(tmp_path / "store", [part(1, "p", 2, 3), part(2, "p", 1, 3), *of_q])
+
+
+def complete_p(table: Table) -> None:
+    add_messages(table.uri, [part(7, "r", 1, 1), part(8, "p", 3, 3)], next_global_position=9)
+
+
+def in_sequences(table: Table, endpoint: HttpEndpoint, folder: Path) -> RunDocument:
+    select = Selection(sequences=Sequences(complete_only=True))
+    return to_endpoint(table, endpoint, folder, select=select, order="Sequence")
+
+
+OF_Q, OF_P_AND_R = [6, 5, 4, 3], [2, 1, 8, 7]
+"""What is sent, in order, if q is sent before p is complete."""
+
+
+def test_members_of_sequences_go_together_and_wait_where_the_endpoint_does(
+    spark: SparkSession, parts: Table, tmp_path: Path
+) -> None:
+    def erase() -> None:
+        add_tombstones(HeldStore(parts.uri), [("m9", 9)], AT, "erasing")
+        add_messages(parts.uri, [part(9, "s", 1, 2), part(10, "s", 2, 2)], next_global_position=11)
+
+    with http_endpoint(lambda request: Answer(400 if request.position == 4 else 202)) as endpoint:
+        document = in_sequences(parts, endpoint, tmp_path)
+        outcome = send(spark, document, Meanwhile(lambda: complete_p(parts), erase))
+        assert endpoint.positions == [*(at for at in OF_Q if at != 4), *OF_P_AND_R, 10]
+        assert (outcome.cursor.global_position, outcome.cursor.sent, outcome.cursor.set_aside) == (10, 8, 1)
+        assert (outcome.cursor.erased, outcome.cursor.waiting) == (1, 0)
+        endpoint.answer = lambda request: Answer(403 if request.position == 12 else 202)
+        add_messages(parts.uri, [part(11, "t", 1, 3), part(12, "t", 2, 3)], next_global_position=13)
+        assert send(spark, document).cursor.waiting == 2
+        add_messages(parts.uri, [part(13, "t", 3, 3)], next_global_position=14)
+        with pytest.raises(RunFailedError, match="403"):
+            send(spark, document)
+        assert endpoint.positions[-1] == 11
+        endpoint.answer = lambda _: Answer()
+        assert send(spark, document).cursor.sent == 11
+        assert endpoint.positions[-3:] == [11, 12, 13]
+
+
+@pytest.mark.parametrize(
+    ("name", "moment", "nth"),
+    few(
+        [
+            (name, moment, nth)
+            for name in ("cursor", "replay-sent", "replay-staged-removed", "replay-ended")
+            for moment in ("before", "after")
+            for nth in (1, 2)
+        ],
+        ("cursor", "before", 2),
+        ("replay-sent", "before", 2),
+    ),
+)
+def test_killed_at_any_write_members_of_sequences_go_at_least_once_and_in_order(
+    spark: SparkSession, parts: Table, tmp_path: Path, name: str, moment: str, nth: int
+) -> None:
+    with http_endpoint() as endpoint:
+        document = in_sequences(parts, endpoint, tmp_path)
+        for _ in range(2):
+            with suppress(Crash), observing(crash_at(name, moment, nth)):
+                send(spark, document)
+        complete_p(parts)
+        with suppress(Crash), observing(crash_at(name, moment, nth)):
+            send(spark, document)
+        assert send(spark, document).cursor.sent == 8
+    # What has no answer that was noted goes again; a batch is of two events first.
+    assert len(endpoint.positions) <= 8 + 3 * 4
+    assert list(dict.fromkeys(endpoint.positions)) == [*OF_Q, *OF_P_AND_R]
