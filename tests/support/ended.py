@@ -73,6 +73,7 @@ def ended_by(document: RunDocument, store: HeldStore) -> Ended:
         asked=digest_of(document),
         sources={task.source_id: _seen(document, store)},
         adds_only=True,
+        bytes=outcome.table.bytes,
         quiet=Quiet(outcome=outcome, due_at=due_at(store, task.lifecycle, at)),
     )
 

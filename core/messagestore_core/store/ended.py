@@ -35,7 +35,7 @@ class SeenFiles(ContractModel):
 
 
 class Quiet(ContractModel):
-    """The end of an ingest that had nothing left to do."""
+    """The end of a run that has left an ingest nothing to do."""
 
     outcome: IngestOutcome
     due_at: datetime | None = None
@@ -55,8 +55,10 @@ class Ended(ContractModel):
     """Those that it had read whole, by their ids."""
     adds_only: bool = False
     """Whether an ingest of new files will do little else than to read them and to add their messages."""
+    bytes: int | None = None
+    """Of the files of ``messages``, the most that an ingest reads besides what is new; absent: not known."""
     quiet: Quiet | None = None
-    """Absent if the last run was no such ingest."""
+    """Absent if an ingest may have something to do besides what is new."""
     empty: dict[str, str] = {}
     """The tables without rows, each with the mark of its last commit."""
 

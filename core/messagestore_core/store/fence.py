@@ -24,7 +24,7 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from typing_extensions import override
 
 from messagestore_core.store.delta_log import EPOCH, CommitNote, empty_commit, epoch_of, note_at
-from messagestore_core.store.ended import Ended, left_empty, mark, read_ended
+from messagestore_core.store.ended import Ended, is_newest, left_empty, mark, read_ended
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.foreign import refuse_foreign
 from messagestore_core.store.handle import OpenTable, Store
@@ -56,9 +56,11 @@ class HeldStore(Store):
 
     Attributes:
         ended: what the run before said at its end; None: nothing, or the store is not held.
+        follows_end: whether no other run has come since that end, which may have broken off.
     """
 
     ended: Ended | None = None
+    follows_end = False
     _epoch_is_open = False
     _is_held = False
     _looked_at = -_LOOK_AGAIN_SECONDS
@@ -243,6 +245,8 @@ def holding(stores: Sequence[HeldStore], run: str) -> Iterator[None]:
     for store in stores:
         # What was read earlier counts if tables were left unopened for it.
         store.ended = store.ended if store.known.unopened else read_ended(store)
+        if store.epoch is None:
+            store.follows_end = store.ended is not None and is_newest(store, store.ended)
     for store in held:
         if not open_epoch(store, run) and store.ended is not None:
             # What comes now has no commit on messages before it, by which others would know of it.
@@ -276,7 +280,8 @@ def open_epoch(store: HeldStore, run: str) -> bool:
     """
     with _observed("claim"):
         before = _commit_epoch(store, run, "messages")
-        if before is None or not _has_ended(store, before):
+        store.follows_end = before is not None and _has_ended(store, before)
+        if not store.follows_end:
             others = [name for name in store.tables if name != "messages"]
             with ThreadPoolExecutor(len(others)) as threads:
                 list(threads.map(partial(_commit_epoch, store, run), others))

@@ -21,7 +21,6 @@ from messagestore_core.contract.run_document import (
 from messagestore_core.contract.run_report import Outcome, RunError, RunReport, Usage
 from messagestore_core.progress import ProgressListener, never
 from messagestore_core.store.audit import note_holds
-from messagestore_core.store.ended import Ended
 from messagestore_core.store.errors import RunFailedError, end_if_stopped
 from messagestore_core.store.fence import HeldStore, holding
 from messagestore_core.store.folder import check_folder, open_folder
@@ -31,7 +30,7 @@ from messagestore_jobs.delete import check_deletion, run_delete
 from messagestore_jobs.driver.control import Maintenance, RunControl, Steps
 from messagestore_jobs.driver.failures import error_of, is_panic
 from messagestore_jobs.driver.folders import granted_tables, needed_uris, written_tables
-from messagestore_jobs.driver.idle_check import PendingWork, find_work, is_little
+from messagestore_jobs.driver.idle_check import PendingWork, find_work, is_little, left_to_ingests
 from messagestore_jobs.driver.usage import Meter
 from messagestore_jobs.lock import erasing, replaying, subscribing, writing
 
@@ -190,8 +189,7 @@ def _execute(
         outcome = _result(run, control)
         if not isinstance(document.task, IngestTask):
             for store in granted:
-                # What has been read of its sources stays read.
-                store.end((store.ended or Ended()).model_copy(update={"quiet": None}))
+                store.end(left_to_ingests(store, now(document)))
         return outcome
 
 

@@ -13,11 +13,21 @@ import pyarrow as pa
 from messagestore_core.clock import now
 from messagestore_core.contract.records import FilesSource, RecordsSource
 from messagestore_core.contract.run_document import IngestTask, RunDocument
-from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag, UpdateCounts
+from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag, TableState, UpdateCounts
+from messagestore_core.store.delta_log import (
+    CommitNote,
+    has_any,
+    last_note,
+    may_be_processing,
+    next_expiry,
+    table_state,
+)
 from messagestore_core.store.ended import Ended, Quiet, SeenFiles, digest_of, has_tables, is_newest, read_ended
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import has_own_marker, refuse_links
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import is_local, reached
+from messagestore_core.store.pending_updates import count_pending
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.lock import writing
 from messagestore_jobs.source.local_files import MOST_FILES, Chosen, Seen, list_local_files, list_objects
@@ -30,7 +40,8 @@ _Files = FilesSource | RecordsSource
 class PendingWork(NamedTuple):
     """What is certain of an ingest: its outcome if it has nothing to do, else about how many bytes it will read.
 
-    ``bytes``, after decompression, is None if the run may have more work than to read some files.
+    ``bytes``, of what has come after decompression and of the store where the run may read it, is None if that is not
+    known or the run may have other work.
     """
 
     outcome: IngestOutcome | None = None
@@ -55,8 +66,10 @@ def find_work(document: RunDocument, storage: Storage) -> PendingWork:
         if ended is None or not _goes_on(ended, store, document, sources) or not is_newest(store, ended):
             return _UNCERTAIN
         listed = {source_id: _listed(store, source, ended.sources[source_id]) for source_id, source in sources.items()}
-        if ended.quiet is None or any(one.seen.all() != ended.sources[source_id] for source_id, one in listed.items()):
-            return PendingWork(bytes=_bytes_of(listed.values()) if ended.adds_only else None)
+        is_due = ended.quiet is not None and _is_due(ended.quiet.due_at, now(document))
+        has_new = any(one.seen.all() != ended.sources[source_id] for source_id, one in listed.items())
+        if ended.quiet is None or is_due or has_new:
+            return PendingWork(bytes=_bytes_to_read(ended, listed.values(), is_due=is_due))
         refuse_links(store.uri)
         if not has_own_marker(store) or not has_tables(store, ended):
             return _UNCERTAIN
@@ -75,19 +88,18 @@ def _sources(task: IngestTask) -> dict[str, _Files] | None:
 
 
 def _goes_on(ended: Ended, store: Store, document: RunDocument, sources: Mapping[str, _Files]) -> bool:
-    """Whether the run is to do what the last ingest did, may write the store, and nothing is due meanwhile."""
+    """Whether the run is to do what the last ingest did, may write the store, and has no last lines to read."""
     return (
         ended.asked == digest_of(document)
         and sources.keys() == ended.sources.keys()
         # Without an epoch of its own, or with an older one, it must be refused.
         and (ended.epoch is None or (store.epoch is not None and ended.epoch <= store.epoch))
-        and not (ended.quiet is not None and _is_due(ended.quiet, document))
+        and not (ended.quiet is not None and _is_due(ended.quiet.lines_rest_at, datetime.now(UTC)))
     )
 
 
-def _is_due(quiet: Quiet, document: RunDocument) -> bool:
-    by_clock = quiet.due_at is not None and quiet.due_at <= now(document)
-    return by_clock or (quiet.lines_rest_at is not None and quiet.lines_rest_at <= datetime.now(UTC))
+def _is_due(due_at: datetime | None, at: datetime) -> bool:
+    return due_at is not None and due_at <= at
 
 
 class _Listing(NamedTuple):
@@ -117,15 +129,40 @@ def _strange(path: str, why: str = "its name is not UTF-8") -> None:
     raise OSError(f"{path!r}: {why}")
 
 
-def _bytes_of(listed: Iterable[_Listing]) -> int | None:
-    """About how many bytes have arrived; None if in many files."""
+def _bytes_to_read(ended: Ended, listed: Iterable[_Listing], *, is_due: bool) -> int | None:
+    """About how many bytes a run reads at most; None if in many new files."""
     files, size = (sum(column) for column in zip(*(one.seen.new() for one in listed), strict=True))
-    return size if is_little(files=files) else None
+    of_store = 0 if ended.adds_only and not is_due else ended.bytes
+    return None if of_store is None or not is_little(files=files) else size + of_store
 
 
 def is_little(size: int = 0, files: int = 0) -> bool:
     """Whether so many bytes in so many files are little to read."""
     return size <= LITTLE_BYTES and files <= LITTLE_FILES
+
+
+def left_to_ingests(store: HeldStore, at: datetime) -> Ended:
+    """What a run of another kind says at its end: what has been read of the sources stays read."""
+    before, note = store.ended or Ended(), last_note(store)
+    table = table_state(store, note)
+    quiet = _still_quiet(before.quiet, store, note, table, at) if before.quiet and store.follows_end else None
+    return before.model_copy(update={"bytes": table.bytes, "quiet": quiet})
+
+
+def _still_quiet(quiet: Quiet, store: HeldStore, note: CommitNote, table: TableState, at: datetime) -> Quiet | None:
+    """The same, with the tables as they are now; None if a sequence has come, or the first expiry."""
+    lifecycle = quiet.outcome.lifecycle
+    if has_any(store, "sequence_id") or (lifecycle is None and note.updates != UpdateCounts()):
+        return None
+    due = [quiet.due_at, next_expiry(store)]
+    if lifecycle is not None:
+        lifecycle = lifecycle.model_copy(update={"totals": note.updates, "pending": count_pending(store)})
+        # A replay may have begun what can time out.
+        due += [at] if may_be_processing(store) else []
+    changes = {"totals": note.totals, "table": table, "lifecycle": lifecycle}
+    outcome = quiet.outcome.model_copy(update=changes)
+    due_at = min((time for time in due if time is not None), default=None)
+    return quiet.model_copy(update={"outcome": outcome, "due_at": due_at})
 
 
 def _outcome(last: IngestOutcome, at: datetime, skipped: Sequence[int | None]) -> IngestOutcome:

@@ -247,6 +247,7 @@ class Ingest:
             asked=digest_of(self._run.document),
             sources=sources,
             adds_only=is_near and outcome.lifecycle is None,
+            bytes=outcome.table.bytes,
             quiet=Quiet(outcome=outcome, due_at=due, lines_rest_at=rest_at) if is_quiet else None,
         )
 

@@ -14,7 +14,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.records import Translator
-from messagestore_core.contract.run_document import Hold, MaintainTask, Match, RunDocument
+from messagestore_core.contract.run_document import (
+    Hold,
+    MaintainTask,
+    Match,
+    PurgeTask,
+    ReplayTask,
+    Rule,
+    RunDocument,
+    StreamDestination,
+)
 from messagestore_core.contract.run_report import Outcome, RunReport
 from messagestore_core.store.delta_log import committed_batch
 from messagestore_core.store.fence import HeldStore
@@ -269,9 +278,9 @@ def test_little_is_left_where_few_bytes_in_few_files_are_unread(
     assert not has_little(document)
 
 
-def test_there_is_little_only_after_a_run_that_has_opened_the_index(stream: Stream) -> None:
+def test_the_store_counts_until_a_run_has_opened_the_index(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     document = stream.document()
-    stream.run()
+    monkeypatch.setattr(idle_check, "LITTLE_BYTES", stream.run().table.bytes)
     stream.arrive("b.jsonl", lines(record("m3")))
     assert not has_little(document)
     stream.run()
@@ -279,25 +288,69 @@ def test_there_is_little_only_after_a_run_that_has_opened_the_index(stream: Stre
     assert has_little(document)
 
 
-def test_after_a_run_of_another_kind_there_is_little_and_never_nothing(stream: Stream) -> None:
+def redrive(document: RunDocument) -> ReplayTask:
+    """A redrive of all dead letters into the stream of an ingest."""
+    to = StreamDestination(table=document.table, ingest=document.task)
+    return ReplayTask(job_id="redrive", origin="DeadLetters", destination=to)
+
+
+def purge_of_all(document: RunDocument) -> PurgeTask:
+    return PurgeTask(mode="Enforce", rules=(Rule(name="all", statuses=("RECEIVED",)),))
+
+
+def maintenance(document: RunDocument) -> MaintainTask:
+    return MaintainTask()
+
+
+@pytest.mark.parametrize("other", [maintenance, purge_of_all, redrive])
+def test_after_a_run_of_another_kind_it_says_what_a_run_with_spark_says(
+    stream: Stream, other: Callable[[RunDocument], MaintainTask | PurgeTask | ReplayTask]
+) -> None:
     document = stream.document()
-    report = execute(document.model_copy(update={"task": MaintainTask()}), lambda: stream.spark, Heard(), 0, clock)
-    assert report.error is None
-    assert has_little(document)
+    done = execute(document.model_copy(update={"task": other(document)}), lambda: stream.spark, Heard(), 0, clock)
+    assert done.error is None
+    report = check_for_work(document, clock).report
+    assert report is not None
+    assert _without_usage(report) == _without_usage(execute(document, lambda: stream.spark, Heard(), 0, clock))
     stream.arrive("b.jsonl", lines(record("m3")))
     assert has_little(document)
 
 
-def test_updates_are_not_little(spark: SparkSession, tmp_path: Path) -> None:
+def test_after_a_purge_it_knows_of_a_lifecycle_what_a_run_with_spark_knows(spark: SparkSession, tmp_path: Path) -> None:
     stream = Updated(spark, tmp_path)
-    stream.arrive("a.jsonl", lines(record("m1")))
+    stream.arrive("a.jsonl", lines(record("m1", ttl="PT1H"), record("m2")))
+    stream.tell(update("m1", "COMPLETED"), update("m9", "COMPLETED"))
     stream.run()
-    stream.arrive("b.jsonl", lines(record("m2")))
-    assert not has_little(stream.document(lifecycle=stream.lifecycle()))
-    stream.tell(update("m1", "COMPLETED"))
-    stream.run()
-    stream.arrive("c.jsonl", lines(record("m3")))
-    assert not has_little(stream.document(lifecycle=None))
+    document = stream.document(at=START + timedelta(minutes=1), lifecycle=stream.lifecycle())
+    purge = document.model_copy(update={"task": purge_of_all(document)})
+    assert execute(purge, lambda: spark, Heard(), 0, clock).error is None
+    report = check_for_work(document, clock).report
+    assert report is not None
+    assert _without_usage(report) == _without_usage(execute(document, lambda: spark, Heard(), 0, clock))
+
+
+def test_a_run_of_another_kind_after_one_that_broke_off_leaves_the_rest_to_spark(stream: Stream) -> None:
+    document = stream.document()
+    was_planned(stream)
+    maintain = document.model_copy(update={"task": MaintainTask()})
+    assert execute(maintain, lambda: stream.spark, Heard(), 0, clock).error is None
+    assert looked(document) is None
+
+
+def test_updates_and_expiry_may_read_the_store(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Updated(spark, tmp_path)
+    stream.arrive("a.jsonl", lines(record("m1"), record("m2", ttl="PT1H")))
+    of_store = stream.run().table.bytes
+    due = stream.document(at=START + timedelta(hours=1), lifecycle=stream.lifecycle())
+    stream.arrive("b.jsonl", b"x" * 60)
+    new = stream.document(lifecycle=stream.lifecycle())
+    for document, size in ((due, of_store + 60), (new, of_store + 60)):
+        monkeypatch.setattr(idle_check, "LITTLE_BYTES", size)
+        assert has_little(document)
+        monkeypatch.setattr(idle_check, "LITTLE_BYTES", size - 1)
+        assert not has_little(document)
 
 
 def test_a_batch_that_broke_off_is_not_little(stream: Stream) -> None:

@@ -6,7 +6,9 @@ import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -14,17 +16,18 @@ from messagestore_core.contract.records import FilesSource, Translator
 from messagestore_core.contract.run_document import Hold, IngestTask, RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.store import ended
-from messagestore_core.store.delta_log import epoch_of
+from messagestore_core.store.delta_log import epoch_of, last_note
 from messagestore_core.store.ended import read_ended
 from messagestore_core.store.fence import FencedError, HeldStore, holding, open_epoch
+from messagestore_core.store.folder import check_folder
 from messagestore_core.store.layout import LAST_RUN, MARKER
-from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.schemas import MESSAGES, TABLES
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.driver.idle_check import PendingWork, find_work
+from messagestore_jobs.driver.idle_check import PendingWork, find_work, left_to_ingests
 from support.ended import end_run, ended_by
 from support.ingests import RESOURCE
 from support.long import few
-from support.stores import OWNER, START, add_messages, change_rows, make_store, message
+from support.stores import OWNER, START, add_messages, add_rows, change_rows, make_store, message
 
 STEPS = 20
 ASKED: dict[str, object] = {
@@ -87,6 +90,26 @@ class World:
         self.earlier.append((self.store / LAST_RUN).read_bytes())
         self.left = self.state()
 
+    def does_another(self) -> None:
+        """A run of another kind comes to its end; it may have added a message."""
+        before, as_left = self.state_of_messages(self.state()), self.state_of_messages(self.left)
+        self.epoch += 1
+        store = HeldStore.of(self.document().table, Storage())
+        check_folder(store)
+        with holding([store], "another"):
+            if self.chosen.random() < 0.5:
+                self.numbers += 1
+                rows = pa.Table.from_pylist([message(self.numbers, expires_at=self.soon())], schema=MESSAGES)
+                add_rows(store, "messages", rows, last_note(store))
+            store.end(left_to_ingests(store, self.clock))
+        if before == as_left:
+            self.left = self.state()
+
+    def state_of_messages(self, state: tuple[Any, ...]) -> tuple[object, ...]:
+        """A state without the versions of other tables, in which others have changed no row."""
+        files, versions, *rest = state
+        return files, versions[self.tables().index("messages")], rest
+
     def arrives(self) -> None:
         self.numbers += 1
         (self.landing / f"{self.numbers}.jsonl").write_bytes(b"x")
@@ -113,8 +136,11 @@ class World:
 
     def adds(self) -> None:
         self.numbers += 1
-        expires_at = self.chosen.choice([None, self.clock + timedelta(hours=1)])
-        add_messages(f"file://{self.store}", [message(self.numbers, expires_at=expires_at)])
+        add_messages(f"file://{self.store}", [message(self.numbers, expires_at=self.soon())])
+
+    def soon(self) -> datetime | None:
+        """A time to expire, or none."""
+        return self.chosen.choice([None, self.clock + timedelta(hours=1)])
 
     def is_written(self) -> None:
         """Somebody else commits to a table."""
@@ -159,6 +185,7 @@ class World:
 
 HAPPENS: tuple[Callable[[World], None], ...] = (
     World.arrives,
+    World.does_another,
     World.changes,
     World.is_asked_otherwise,
     World.goes_on,
