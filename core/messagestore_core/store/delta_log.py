@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
 from pydantic import BaseModel, ValidationError
 
 from messagestore_core.clock import in_utc
@@ -17,6 +17,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import LOG
 from messagestore_core.store.notes import Entry, TablesNote
 from messagestore_core.store.objects import LARGEST_DOCUMENT
+from messagestore_core.store.schemas import checkpoint_interval
 from messagestore_core.store.statistics import complete, count_open
 
 DAY = "partition.inserted_date"
@@ -133,13 +134,20 @@ def epoch_of(table: DeltaTable) -> int | None:
     return None if epoch is None else int(epoch)
 
 
-def empty_commit(table: DeltaTable, properties: CommitProperties) -> None:
-    """Make a commit without files.
+def empty_commit(table: DeltaTable, name: str, properties: CommitProperties) -> None:
+    """Make a commit without files, and a checkpoint where Spark makes one.
 
+    delta-rs itself makes one at the versions before. Of two commits a run, one by each, it could be that neither does.
     Written as no rows, since the table then has the new version; it would not have that of a transaction of its own.
+
+    Args:
+        name: the table's.
     """
     rows = pa.schema(table.schema().to_arrow()).empty_table()
-    write_deltalake(table, rows, mode="append", commit_properties=properties)
+    hooks = PostCommitHookProperties(create_checkpoint=False)
+    write_deltalake(table, rows, mode="append", commit_properties=properties, post_commithook_properties=hooks)
+    if table.version() % checkpoint_interval(name) == 0:
+        table.create_checkpoint()
 
 
 def has_any(store: Store, column: str) -> bool:

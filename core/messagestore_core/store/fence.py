@@ -31,7 +31,7 @@ from messagestore_core.store.handle import OpenTable, Store
 from messagestore_core.store.layout import LAST_RUN
 from messagestore_core.store.notes import TableAt, TablesNote
 from messagestore_core.store.objects import write_document
-from messagestore_core.store.schemas import properties as table_properties
+from messagestore_core.store.schemas import checkpoint_interval
 
 Observer = Callable[[str, str], None]
 
@@ -143,7 +143,8 @@ class HeldStore(Store):
     def _as_written(self, name: str, before: OpenTable) -> OpenTable:
         """A table after a commit by its own object, which also writes the checkpoint that is due then."""
         table = before.table
-        is_due = (table.version() + 1) % int(table_properties(name)["delta.checkpointInterval"]) == 0
+        interval = checkpoint_interval(name)
+        is_due = table.version() % interval in (0, interval - 1)
         return OpenTable(table, table.version(), super()._check_point(name) if is_due else before.check_point)
 
     @override
@@ -327,7 +328,7 @@ def _commit_epoch(store: HeldStore, run: str, name: str) -> _Before | None:
         # A commit after one that was not read would repeat wrong totals.
         properties.max_commit_retries = 0
         try:
-            empty_commit(table, properties)
+            empty_commit(table, name, properties)
         except CommitFailedError:
             checked = None
             continue

@@ -231,7 +231,7 @@ def _note(store: HeldStore, name: str, run: str) -> None:
     """Commit the first note on a table of an earlier release, so that later commits of others show."""
     table = store.open_to_write(name)
     with store.step(f"note-{name}"):
-        empty_commit(table, store.carrying_on(name, table, run))
+        empty_commit(table, name, store.carrying_on(name, table, run))
     store.known.noted.add(name)
 
 

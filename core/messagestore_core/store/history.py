@@ -62,7 +62,7 @@ def begin_history(store: HeldStore, step: tuple[str, int]) -> bool:
         return False
     table = _made(store)
     with store.step("history-begun"):
-        empty_commit(table, _begins(store, step))
+        empty_commit(table, HISTORY, _begins(store, step))
     store.known.committed(HISTORY, table.version() + 1)
     return True
 

@@ -116,7 +116,7 @@ def _name_all(store: HeldStore, names: Iterable[str], note: CommitNote) -> None:
         properties = store.commit_properties(note if name == "messages" else None)
         properties.max_commit_retries = 0
         with store.step(f"repair-{name}"):
-            empty_commit(table, properties)
+            empty_commit(table, name, properties)
         store.known.committed(name, table.version() + 1)
 
 

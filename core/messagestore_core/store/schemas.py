@@ -298,6 +298,11 @@ def properties(name: str) -> dict[str, str]:
     return PROPERTIES | {_CHECKPOINTS: "5"} if name in _PLANNED_IN else PROPERTIES
 
 
+def checkpoint_interval(name: str) -> int:
+    """How many versions of a table have one checkpoint."""
+    return int(properties(name)[_CHECKPOINTS])
+
+
 def earlier_properties(name: str) -> dict[str, tuple[str, ...]]:
     """The properties that earlier releases made a table with, each with its values; it has them until an upgrade."""
     if name == "messages":

@@ -339,7 +339,7 @@ def _commit_nothing(store: HeldStore, step: tuple[str, int], note: CommitNote) -
         max_commit_retries=0,
     )
     with store.step("lifecycle"):
-        empty_commit(table, properties)
+        empty_commit(table, "messages", properties)
     store.known.committed("messages", table.version() + 1)
 
 

@@ -127,7 +127,7 @@ def forget_past(store: HeldStore, name: str, note: CommitNote | None) -> int:
         )
     table = store.open_to_write(name)
     with store.step("erase-renew"):
-        empty_commit(table, properties)
+        empty_commit(table, name, properties)
     table = store.table(name)
     with store.step("erase-checkpoint"):
         table.create_checkpoint()

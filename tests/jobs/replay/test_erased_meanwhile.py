@@ -129,7 +129,7 @@ def test_runs_that_only_claim_the_store_cost_a_replay_nothing(spark: SparkSessio
 
     def claim() -> None:
         transaction = CommitProperties(app_transactions=[Transaction(EPOCH, 7)])
-        empty_commit(Store(table.uri).opened("tombstones"), transaction)
+        empty_commit(Store(table.uri).opened("tombstones"), "tombstones", transaction)
 
     with observing(lambda name, moment: written.append(name)):
         replayed(spark, files_replay(table, tmp_path / "out"), {("replay-object", "before", 1): claim})

@@ -245,7 +245,9 @@ def test_a_held_store_follows_its_own_commits_and_finds_what_came_between(store:
 
 
 def write(store: HeldStore, name: str, table: DeltaTable) -> None:
-    empty_commit(table, store.commit_properties(CommitNote(run=f"run-{store.epoch}") if name == "messages" else None))
+    empty_commit(
+        table, name, store.commit_properties(CommitNote(run=f"run-{store.epoch}") if name == "messages" else None)
+    )
 
 
 class Driver:

@@ -6,8 +6,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import NoReturn
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from messagestore_core.contract.run_report import IngestCounts
@@ -15,9 +16,10 @@ from messagestore_core.store import fence
 from messagestore_core.store.delta_log import CommitNote, empty_commit, epoch_of, last_note
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import FencedError, HeldStore, holding, observing, open_epoch
+from messagestore_core.store.layout import LOG
 from messagestore_core.store.notes import TablesNote
 from messagestore_core.store.objects import local_path
-from messagestore_core.store.schemas import TABLES
+from messagestore_core.store.schemas import TABLES, checkpoint_interval
 from support.stores import make_store, message, stored
 
 HANDED_ON = r"has been handed to a newer run \(epoch 6, this run has 5\); nothing more was written"
@@ -50,7 +52,7 @@ def versions(store: HeldStore) -> dict[str, int]:
 
 
 def append_nothing(table: DeltaTable, store: HeldStore) -> None:
-    empty_commit(table, store.commit_properties(CommitNote(run="run-5")))
+    empty_commit(table, "messages", store.commit_properties(CommitNote(run="run-5")))
 
 
 def test_a_claim_puts_its_epoch_into_every_table_once_and_changes_nothing_else(store: StoreAt) -> None:
@@ -77,6 +79,29 @@ def test_a_newer_claim_takes_the_store_and_an_older_one_is_refused(store: StoreA
         open_epoch(store(5), "run-5")
     assert caught.value.reason == "Fenced"
     assert epochs(store(5)) == dict.fromkeys(TABLES, 6)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_log_has_a_checkpoint_in_each_interval_whichever_commits_are_claims(store: StoreAt, first: int) -> None:
+    log, interval = Path(local_path(store(5).path("messages", LOG))), checkpoint_interval("messages")
+    while store(5).version("messages") % 2 != first:
+        append_by_spark(store(5))
+    for epoch in range(5, 5 + interval):
+        open_epoch(store(epoch), f"run-{epoch}")
+        append_by_spark(store(epoch))
+    checkpoints = [int(path.name[:20]) for path in sorted(log.glob("*.checkpoint.parquet"))]
+    assert checkpoints == list(range(interval, store(5).version("messages") + 1, interval))
+
+
+def append_by_spark(store: HeldStore) -> None:
+    """A commit that has a checkpoint where one by Spark has."""
+    table = store.opened("messages")
+    rows = pa.schema(table.schema().to_arrow()).empty_table()
+    properties = store.carrying_on("messages", table, "run")
+    hooks = PostCommitHookProperties(create_checkpoint=False)
+    write_deltalake(table, rows, mode="append", commit_properties=properties, post_commithook_properties=hooks)
+    if table.version() % checkpoint_interval("messages") == 0:
+        table.create_checkpoint()
 
 
 def test_a_claim_passes_over_tables_that_a_deletion_took(store: StoreAt) -> None:

@@ -83,7 +83,7 @@ def test_a_transaction_is_found_where_its_log_is_cut(store: HeldStore) -> None:
 
 def commit(store: HeldStore, transaction: Transaction) -> None:
     table = store.opened("messages")
-    empty_commit(table, CommitProperties(app_transactions=[transaction]))
+    empty_commit(table, "messages", CommitProperties(app_transactions=[transaction]))
 
 
 def test_what_was_committed_before_the_log_was_cut_is_seen(store: HeldStore) -> None:
