@@ -178,7 +178,9 @@ def _read(store: Store, table: str, schema: pa.Schema, paths: Collection[str]) -
     filesystem, root = store.objects(table).locate("")
     tables = [schema.empty_table()]
     for path in paths:
-        rows = pq.read_table(f"{root}/{path}", columns=schema.names, filesystem=filesystem, partitioning=None)
+        # By its path pyarrow would open the file three times.
+        with filesystem.open_input_file(f"{root}/{path}") as file:
+            rows = pq.read_table(file, columns=schema.names)
         tables.append(rows.select(schema.names).cast(schema))
     return pa.concat_tables(tables)
 

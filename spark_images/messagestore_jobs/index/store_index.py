@@ -56,7 +56,7 @@ from messagestore_jobs.rows.messages import read_messages
 SAVE_KEYS = 250_000
 """Once so many ids are in no stored run, they are written."""
 SAVE_KEYS_AT_END = 50_000
-SAVE_COMMITS_AT_END = 20
+SAVE_COMMITS_AT_END = 10
 """How many ids and commits a run of the job leaves at most for the next one to read from the table."""
 _KEY_BYTES = 32
 _NOTHING = np.empty(0, dtype=ENTRY)
@@ -139,9 +139,8 @@ class StoreIndex:
     def close(self) -> None:
         """Save if the next run of the job would otherwise have much to read."""
         behind = self._store.table("messages").version() - self._manifest.version
-        known = self._manifest.version >= 0
         many = max(self._count_new("ids"), self._count_new("purged")) >= SAVE_KEYS_AT_END
-        if many or (known and behind > SAVE_COMMITS_AT_END):
+        if many or behind > SAVE_COMMITS_AT_END:
             self.save()
 
     def save(self) -> None:

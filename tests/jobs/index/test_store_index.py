@@ -147,6 +147,18 @@ def test_what_is_saved_is_not_read_again(uri: str, monkeypatch: pytest.MonkeyPat
     assert read == [2]
 
 
+def test_few_messages_have_an_index_once_a_run_would_read_many_commits(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_index, "SAVE_KEYS_AT_END", 100)
+    saved = []
+    for number in range(1, store_index.SAVE_COMMITS_AT_END + 2):
+        append(HeldStore(uri), [IDS[number]], ["a-1"], day(0), number)
+        Ingested.opened(NO_SPARK, HeldStore(uri)).index.close()
+        saved.append(objects(uri) != [])
+    assert (saved[0], saved[-1]) == (False, True)
+
+
 def test_a_restored_copy_with_another_past_is_not_believed(empty: Path, uri: str, tmp_path: Path) -> None:
     run = Ingested.opened(NO_SPARK, HeldStore(uri))
     run.batch(IDS[:2], ["a-1"] * 2, day(0))
