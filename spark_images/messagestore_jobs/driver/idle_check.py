@@ -26,7 +26,8 @@ from messagestore_core.store.ended import Ended, Quiet, SeenFiles, digest_of, ha
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import has_own_marker, refuse_links
 from messagestore_core.store.handle import Store
-from messagestore_core.store.objects import is_local, reached
+from messagestore_core.store.layout import LOG, MARKER
+from messagestore_core.store.objects import LARGEST_DOCUMENT, is_local, reached
 from messagestore_core.store.pending_updates import count_pending
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.lock import writing
@@ -63,6 +64,9 @@ def find_work(document: RunDocument, storage: Storage) -> PendingWork:
         return _UNCERTAIN
     with writing(store.uri, None, 0, lambda text: None):
         ended = read_ended(store)
+        if ended is None and _is_new(store):
+            arrived = [_listed(store, source) for source in sources.values()]
+            return PendingWork(bytes=_bytes_to_read(Ended(adds_only=True), arrived, is_due=False))
         if ended is None or not _goes_on(ended, store, document, sources) or not is_newest(store, ended):
             return _UNCERTAIN
         listed = {source_id: _listed(store, source, ended.sources[source_id]) for source_id, source in sources.items()}
@@ -109,7 +113,13 @@ class _Listing(NamedTuple):
     chosen: Chosen
 
 
-def _listed(store: Store, source: _Files, before: SeenFiles) -> _Listing:
+def _is_new(store: Store) -> bool:
+    """Whether no run has written the store; one of before markers has a log."""
+    has_marker = store.objects().read(MARKER, LARGEST_DOCUMENT) is not None
+    return not has_marker and not store.objects("messages", LOG).exists(f"{0:020d}.json")
+
+
+def _listed(store: Store, source: _Files, before: SeenFiles | None = None) -> _Listing:
     """List a source, no further than can be compared."""
     listed = _Listing(Seen(before), Chosen(source))
     for _ in listed.seen.passing(listed.chosen.of(_portions(store, source.uri))):

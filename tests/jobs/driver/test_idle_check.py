@@ -278,6 +278,16 @@ def test_little_is_left_where_few_bytes_in_few_files_are_unread(
     assert not has_little(document)
 
 
+def test_the_first_run_has_little_to_read_where_little_has_arrived(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream.store = "another"
+    document = stream.document()
+    assert has_little(document)
+    monkeypatch.setattr(idle_check, "LITTLE_BYTES", 100)
+    assert not has_little(document)
+
+
 def test_the_store_counts_until_a_run_has_opened_the_index(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     document = stream.document()
     monkeypatch.setattr(idle_check, "LITTLE_BYTES", stream.run().table.bytes)
