@@ -230,7 +230,8 @@ class Watch:
             log=log,
             events=[json.loads(line) for line in events.splitlines()],
             pods={pod.name: pod.end() for pod in pods.values()},
-            addresses={pod.address: pod.name for pod in pods.values()},
+            # A driver that ends within a second is hardly seen while it runs.
+            addresses={pod.address: pod.name for pod in pods.values()} | {driver["status"]["podIP"]: f"{name}-driver"},
         )
 
     def requests(self) -> list[Request]:
@@ -415,7 +416,7 @@ def nothing(watch: Watch) -> None:
             "from application created to container ended, s": run.ended - run.created,
             "CPU-seconds of the driver's container": run.report["usage"]["driverCpuSeconds"],
             "CPU-seconds of the Spark operator, which submits it": cpu,
-            "pods": len(run.pods),
+            "pods": len(run.addresses),
             **asked(run),
         }
         for run, cpu in zip(runs, submitted, strict=True)
