@@ -15,7 +15,7 @@ from messagestore_jobs.replay.begin import nothing, task_of
 from messagestore_jobs.replay.leaves import together
 from messagestore_jobs.replay.newest import LOOK_AGAIN, Newest
 from messagestore_jobs.replay.sending import ReplayControl, WithinLimits
-from messagestore_jobs.replay.subscription import SubscriptionRun
+from messagestore_jobs.replay.subscription import SubscriptionRun, with_state
 from messagestore_jobs.replay.unnoted import is_due, note_unnoted
 from messagestore_jobs.replay.unsent import is_stopped_by
 
@@ -46,6 +46,8 @@ class RoundByRound(WithinLimits):
             RunFailedError: as a subscription does.
         """
         complete = True
+        lag = self._subscription.lag(self._cursor)
+        self.reached(with_state(nothing(), self._cursor, lag, taken_up=self._taken_up))
         while complete and not self.suspended() and not is_stopped_by(self._ended.progress.failed, task_of(self._run)):
             at = replace(self._run, as_of=now(self._run.document))
             self._subscription.run = at

@@ -20,6 +20,8 @@ from messagestore_core.contract.run_document import (
     Route,
     RoutesDestination,
     RunDocument,
+    Selection,
+    Sequences,
     StartPoint,
     Subscription,
     TopicFrom,
@@ -83,11 +85,11 @@ def named(*topics: str, first: int = 1) -> list[dict[str, Any]]:
     return [message(first + n, headers={"topic": topic}) for n, topic in enumerate(topics)]
 
 
-def routes(table: Table, *several: Route) -> RunDocument:
+def routes(table: Table, *several: Route, **more: Any) -> RunDocument:
     subscription = Subscription(start=BEGINNING, continuous=True)
     destination = RoutesDestination(routes=several)
-    task = ReplayTask(job_id="job-1", order="Global", subscription=subscription, destination=destination)
-    return replay_document(table, task)
+    given = {"job_id": "job-1", "order": "Global", "subscription": subscription, "destination": destination}
+    return replay_document(table, ReplayTask(**{**given, **more}))
 
 
 def tries_of(state: DestinationState) -> int:
@@ -149,3 +151,51 @@ def test_each_goes_on_by_itself_whatever_the_others_do(
         with going(spark, document) as again:
             wait_until(lambda: again.reached().get("rest") == 8 and again.reached().get("named") == 8, 60, said)
         assert (positions(topics, a), positions(topics, rest)) == ([1, 3, 5, 6], [2, 4, 7, 8])
+
+
+def part(position: int, sequence: str, number: int, topic: str) -> dict[str, Any]:
+    headers = {"topic": topic}
+    return message(position, sequence_id=sequence, sequence_number=number, sequence_size=3, headers=headers)
+
+
+def test_each_gets_whole_sequences_by_itself_whatever_the_others_do(
+    spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "_FIRST_WAIT", timedelta(seconds=0.5))
+    monkeypatch.setattr(side_by_side, "_LONGEST_WAIT", timedelta(seconds=1))
+    a, rest, missing = topics.make(), topics.make(), topics.name()
+    of_p, of_q = [part(n, "p", 4 - n, a) for n in (1, 2, 3)], [part(3 + n, "q", n, "") for n in (1, 2)]
+    table = make_store(tmp_path / "store", [*of_p, *of_q])
+    (port,) = free_ports(1)
+    cluster, to_named = broker.cluster(), TopicFrom(header="topic", pattern="topic-.*")
+    named_ones = "headers['topic'] <> ''"
+    document = routes(
+        table,
+        Route(name="late", destination=HttpDestination(url=f"http://127.0.0.1:{port}/events", delivery=QUICK)),
+        Route(name="named", where=named_ones, destination=KafkaDestination(cluster=cluster, topic_from=to_named)),
+        Route(name="rest", otherwise=True, destination=KafkaDestination(cluster=cluster, topic=rest)),
+        select=Selection(sequences=Sequences(complete_only=True)),
+        order="Sequence",
+    )
+    with going(spark, document) as run:
+        said = lambda: f"{run.reached()} {run.reasons()} {run.report}"  # noqa: E731
+        wait_until(lambda: positions(topics, a) == [3, 2, 1], 60, said)
+        wait_until(lambda: run.reasons() == {"late": "HttpUnreachable"}, 30, said)
+        assert positions(topics, rest) == []
+        # The last of q, and a sequence whose second member names a topic that is not there.
+        of_r = [part(6 + n, "r", n, missing if n == 2 else a) for n in (1, 2, 3)]
+        add_messages(table.uri, [part(6, "q", 3, ""), *of_r], next_global_position=10)
+        wait_until(lambda: positions(topics, rest) == [4, 5, 6], 30, said)
+        wait_until(lambda: run.reasons() == {"late": "HttpUnreachable", "named": "TopicMissing"}, 30, said)
+        assert positions(topics, a) == [3, 2, 1, 7]
+        topics.make(missing)
+        with http_endpoint(port=port) as late:
+            wait_until(lambda: late.positions == [3, 2, 1, 4, 5, 6, 7, 8, 9], 60, said)
+            wait_until(lambda: run.reasons() == {}, 30, said)
+        assert (positions(topics, a), positions(topics, missing)) == ([3, 2, 1, 7, 9], [8])
+    assert run.report.error is None, run.report.error
+    assert run.reached() == {"late": 9, "named": 9, "rest": 9}
+    # What was sent is not sent again, and a run that has nothing to send says how far it is.
+    with going(spark, document) as again:
+        wait_until(lambda: again.reached() == {"late": 9, "named": 9, "rest": 9}, 60, lambda: f"{again.reached()}")
+    assert (positions(topics, a), positions(topics, rest)) == ([3, 2, 1, 7, 9], [4, 5, 6])
