@@ -2,7 +2,7 @@
 
 A continuous replay sends from a store of 100,000 messages to a topic of a real broker, or with ``--http`` to an HTTP
 endpoint, in a process of its own as in a pod. Commits of some messages come at random times. Then nothing comes, which
-shows what the process needs at rest.
+shows what the process needs at rest. With ``--sequences`` it sends complete sequences, and each commit is one.
 """
 
 import json
@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from confluent_kafka import Consumer
@@ -33,6 +33,8 @@ from messagestore_core.contract.run_document import (
     ReplayTask,
     Resource,
     RunDocument,
+    Selection,
+    Sequences,
     StartPoint,
     Subscription,
 )
@@ -79,6 +81,7 @@ def main(
     messages: Annotated[int, typer.Option(help="Messages of a commit.")] = 100,
     rest: Annotated[int, typer.Option(help="Seconds of rest.")] = 60,
     http: Annotated[bool, typer.Option(help="Send to an endpoint, which answers at once.")] = False,
+    sequences: Annotated[bool, typer.Option(help="Send complete sequences.")] = False,
     sending: Annotated[str, typer.Option(help="The run document of the sending process.")] = "",
 ) -> None:
     """Measure, and print the table."""
@@ -87,15 +90,22 @@ def main(
         run_replay(Run.of(document, local_session(cores=2, memory="512m", little=True), Silent()), _UntilTold())
         return
     with tempfile.TemporaryDirectory(prefix="messagestore-perf-") as folder, _to(http) as (to, await_position):
-        store = make_store(Path(folder) / "store", (message(n, stream_name=f"a-{n % 100}") for n in range(1, HELD + 1)))
+
+        def row(n: int) -> dict[str, Any]:
+            number, of = (n - 1) % messages + 1, (n - 1) // messages
+            more = {"sequence_id": f"s{of}", "sequence_number": number, "sequence_size": messages} if sequences else {}
+            return message(n, stream_name=f"a-{n % 100}", **more)
+
+        store = make_store(Path(folder) / "store", map(row, range(1, HELD + 1)))
         subscription = Subscription(start=StartPoint(global_position=HELD + 1), continuous=True)
+        select = Selection(sequences=Sequences(complete_only=True) if sequences else None)
         document = RunDocument(
             run="replay-1",
             resource=Resource(kind="ReplayJob", namespace="perf", name="out"),
             table=store,
-            task=ReplayTask(job_id="perf.out", subscription=subscription, destination=to),
+            task=ReplayTask(job_id="perf.out", subscription=subscription, select=select, destination=to),
         )
-        waits, used, cores, mebibytes = _measured(document, await_position, store.uri, commits, messages, rest)
+        waits, used, cores, mebibytes = _measured(document, await_position, row, commits, messages, rest)
     table = Table("commits", "p50, s", "p95, s", "most, s", "CPU-s a commit", "cores at rest", "MiB at rest")
     cuts = statistics.quantiles(waits, n=20)
     figures = [f"{value:.2f}" for value in (cuts[9], cuts[18], max(waits))]
@@ -136,7 +146,12 @@ def _to(http: bool) -> Iterator[tuple[Destination, Callable[[int], None]]]:
 
 
 def _measured(
-    document: RunDocument, await_position: Callable[[int], None], uri: str, commits: int, messages: int, rest: int
+    document: RunDocument,
+    await_position: Callable[[int], None],
+    row: Callable[[int], dict[str, Any]],
+    commits: int,
+    messages: int,
+    rest: int,
 ) -> tuple[list[float], float, float, int]:
     """Seconds that the last message of each commit waited; CPU-seconds of a commit; cores and MiB at rest."""
     with subprocess.Popen(
@@ -148,8 +163,8 @@ def _measured(
         last = HELD
         for n in range(commits + 3):
             last += messages
-            rows = [message(at, stream_name=f"a-{at % 100}") for at in range(last - messages + 1, last + 1)]
-            add_messages(uri, rows, next_global_position=last + 1)
+            rows = map(row, range(last - messages + 1, last + 1))
+            add_messages(document.table.uri, rows, next_global_position=last + 1)
             committed = time.monotonic()
             await_position(last)
             if n == 2:
