@@ -1,5 +1,7 @@
 """Begin a replay: count its messages, and cut the selection into splits."""
 
+from typing import Any
+
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -70,8 +72,8 @@ def _splits_by_position(source: Source, measured: DataFrame) -> list[Split]:
     low, high = ends
     width = (high - low) // SPLITS + 1
     cell = F.floor((F.col("place") - low) / width)
-    rows = measured.groupBy(cell.alias("cell")).agg(*_sums()).collect()
-    return [_split((row["first"],), row) for row in sorted(rows, key=lambda row: int(row["cell"]))]
+    rows = measured.groupBy(cell.alias("cell")).agg(*_sums()).toArrow().sort_by("cell").to_pylist()
+    return [_split((row["first"],), row) for row in rows]
 
 
 def _splits_by_rank(source: Source, measured: DataFrame) -> list[Split]:
@@ -85,7 +87,7 @@ def _splits_by_rank(source: Source, measured: DataFrame) -> list[Split]:
     return [_split(tuple(cell["start"]), cell) for cell in in_order]
 
 
-def _split(start: Key, row: Row) -> Split:
+def _split(start: Key, row: Row | dict[str, Any]) -> Split:
     return Split(start, row["messages"], row["bytes"], row["claims"], row["first"], row["last"])
 
 

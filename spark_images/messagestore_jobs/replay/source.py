@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_document import ReplayTask
@@ -59,6 +60,8 @@ class Source:
         """The first and the last selected position, if all between them are selected."""
         self._left: Column | None = None
         self._opened: DataFrame | None = None
+        self._seen: dict[str, Any] | None = None
+        """What was found while the selected positions were listed."""
 
     @property
     def table(self) -> str:
@@ -85,13 +88,17 @@ class Source:
         """How many messages would be selected if they had their record as it came."""
         if not self.sends_records:
             return 0
-        rows = selected_messages(self.with_refused(self._table), self.task.select, self.now)
+        if self._seen is not None:
+            return int(self._seen.get("withheld", 0))
+        rows = self._matching(self._table)
         return rows.where(~is_original(rows)).count()
 
     def origins(self) -> list[tuple[str, int]]:
         """The topics of selected messages, each with its highest partition."""
-        topic = F.substring_index(F.replace("source.uri", F.lit(URI), F.lit("")), GENERATION, 1)
-        rows = self.rows().groupBy(topic.alias("topic")).agg(F.max("source.partition").alias("last")).collect()
+        seen = self._seen or {}
+        if seen.get("first_topic") is not None and seen["first_topic"] == seen["last_topic"]:
+            return [(seen["first_topic"], seen["last_partition"])]
+        rows = self.rows().groupBy(_topic().alias("topic")).agg(F.max("source.partition").alias("last")).collect()
         return sorted((row["topic"], row["last"]) for row in rows)
 
     def ends(self) -> tuple[int, int] | None:
@@ -111,10 +118,29 @@ class Source:
         return self.rows().where(self.order.between(start, end))
 
     def list_selected(self, state: ReplayState) -> None:
-        """Write the selected positions, so that the selection stays the same while messages change."""
-        positions = self._matching(self._table).select("global_position")
+        """Write the selected positions, so that the selection stays the same while messages change.
+
+        What else is asked of them is found on the way, as each look at the table takes its time.
+        """
+        matching = self._matching(self._table)
+        goes = F.col("_goes")
+        rows = matching.select(
+            "global_position",
+            (is_original(matching) if self.sends_records else F.lit(True)).alias("_goes"),
+            _topic().alias("topic"),
+            F.col("source.partition").alias("partition"),
+        )
+        seen = Observation()
+        counted = rows.observe(
+            seen,
+            F.count_if(~goes).alias("withheld"),
+            F.min(F.when(goes, F.col("topic"))).alias("first_topic"),
+            F.max(F.when(goes, F.col("topic"))).alias("last_topic"),
+            F.max(F.when(goes, F.col("partition"))).alias("last_partition"),
+        )
         with state.held.step("replay-selected"):
-            positions.write.mode("overwrite").parquet(state.selected_uri)
+            counted.where(goes).select("global_position").write.mode("overwrite").parquet(state.selected_uri)
+        self._seen = seen.get
         self.use_list(state.selected_uri)
 
     def use_list(self, uri: str) -> None:
@@ -170,13 +196,13 @@ class Source:
         if self._range is not None:
             return rows.where(F.col("global_position").between(*self._range))
         if self._selected is None:
-            return self._matching(rows)
+            matching = self._matching(rows)
+            return matching.where(is_original(matching)) if self.sends_records else matching
         return rows.join(self._selected, "global_position", "left_semi").select(*rows.columns)
 
     def _matching(self, rows: DataFrame) -> DataFrame:
-        """The rows that match the selectors, and that can be sent in the destination's form."""
-        matching = selected_messages(self.with_refused(rows), self.task.select, self.now).select(*rows.columns)
-        return matching.where(is_original(matching)) if self.sends_records else matching
+        """The rows that match the selectors, whether they can be sent in the destination's form or not."""
+        return selected_messages(self.with_refused(rows), self.task.select, self.now).select(*rows.columns)
 
     def with_refused(self, rows: DataFrame, within: tuple[int, int] | None = None) -> DataFrame:
         """The rows, with column ``REFUSED`` if other destinations decide what goes here.
@@ -206,6 +232,11 @@ class Source:
         if self._opened is None:
             self._opened = read_table(self.spark, self.store, self.table, self.version)
         return self._opened
+
+
+def _topic() -> Column:
+    """The topic that a record came from."""
+    return F.substring_index(F.replace("source.uri", F.lit(URI), F.lit("")), GENERATION, 1)
 
 
 def by_position(source: Source) -> bool:
