@@ -1,29 +1,14 @@
 """Helm upgrades the release, rolls it back and tests it, in the cluster."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
-from hack import install, kind
 
-from support.helm import CHART, helm
+from support.helm import helm
+from support.kind import RELEASE, upgraded
 from support.laws import Source, check_laws, read_store, totals
 from support.records import message, records
 from support.site import STREAM, Site
-
-WHERE = ("--kubeconfig", kind.kubeconfig(), "--namespace", install.OPERATOR_NAMESPACE)
-
-
-@contextmanager
-def upgraded(*values: str) -> Iterator[None]:
-    """The release with other values, rolled back afterwards."""
-    chosen = [option for value in values for option in ("--set-json", value)]
-    helm("upgrade", install.OPERATOR_RELEASE, CHART, *WHERE, "--reuse-values", *chosen, "--wait", "--timeout", "10m")
-    try:
-        yield
-    finally:
-        helm("rollback", install.OPERATOR_RELEASE, *WHERE, "--wait", "--timeout", "10m")
 
 
 @pytest.mark.long
@@ -54,7 +39,7 @@ def test_a_run_under_way_goes_on_through_an_upgrade_and_a_rollback(site: Site) -
 def test_helm_test_stores_purges_and_replays_on_a_bucket_and_leaves_nothing(site: Site) -> None:
     test = {"uri": site.uri("helm-test"), "namespace": site.namespace, "storage": site.storage()}
     with upgraded(f"test={json.dumps(test)}"):
-        said = helm("test", install.OPERATOR_RELEASE, *WHERE, "--timeout", "20m")
+        said = helm("test", *RELEASE, "--timeout", "20m")
     assert said.count("Phase:          Succeeded") == 4, said
     assert site.objects("helm-test") == []
     assert site.items(STREAM) == []

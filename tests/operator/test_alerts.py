@@ -4,7 +4,6 @@ The operator and the API server are real, Spark is faked. Times of the rules are
 they look back at ten seconds.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,14 +12,13 @@ from typing import Any
 
 import pytest
 
+from support.alerts import quick_rules, wait_for_alerts
 from support.apiserver import ApiServer
 from support.fakespark import DENIED, fake_spark
-from support.helm import rendered
 from support.launches import stream
 from support.operators import FAST, running_operator
 from support.prometheus import Alertmanager, running_alertmanager, running_prometheus
 from support.reader import OURS, Reader
-from support.waiting import wait_until
 
 OWN = "messaging"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{OWN}/leases"
@@ -87,17 +85,17 @@ def test_faults_raise_alerts_and_what_runbooks_say_ends_them(
         fake_spark(apiserver, OWN) as spark,
         running_operator(apiserver, tmp_path / "operator", settings) as operator,
         running_prometheus(
-            tmp_path / "p", operator.metrics_port, labels=LABELS, rules=_quick_rules(), alertmanager=alerts.port
+            tmp_path / "p", operator.metrics_port, labels=LABELS, rules=quick_rules(), alertmanager=alerts.port
         ),
     ):
-        _until(alerts, {"OperatorHasNoLeader"})
+        wait_for_alerts(alerts, {"OperatorHasNoLeader"})
         assert alerts.firing() == {"MessageStoreOperatorHasNoLeader"}
         spark.opens, spark.tells = world.opens, world.tells
         _apply_everything(reader)
         apiserver.request("DELETE", f"{LEASE}/{LEADER}")
-        _until(alerts, OF_RESOURCES)
+        wait_for_alerts(alerts, OF_RESOURCES)
         _mend(world, reader)
-        _until(alerts, set())
+        wait_for_alerts(alerts, set())
     assert (spark.problems, spark.overlaps) == ([], [])
 
 
@@ -111,22 +109,6 @@ def _mend(world: World, reader: Reader) -> None:
     # The replay has ended: another one takes its place.
     _apply_replay(reader, "orders-once-more")
     reader.server.request("DELETE", f"{OURS}/replayjobs/orders-again")
-
-
-def _until(alerts: Alertmanager, names: set[str]) -> None:
-    """Wait until these alerts fire and no others."""
-    wanted = {f"MessageStore{name}" for name in names}
-    wait_until(lambda: alerts.firing() == wanted, 60, lambda: f"wanted {wanted}: {alerts.firing()}", beat=0.3)
-
-
-def _quick_rules() -> dict[str, Any]:
-    """The chart's rules with short times."""
-    objects = rendered("--set", "metrics.prometheusRule.enabled=true")
-    (rule,) = [one for one in objects if one["kind"] == "PrometheusRule"]
-    spec: dict[str, Any] = rule["spec"]
-    for alert in spec["groups"][0]["rules"]:
-        alert |= {"for": "1s", "expr": re.sub(r"\[\w+\]", "[10s]", alert["expr"])}
-    return spec
 
 
 def _apply_everything(reader: Reader) -> None:

@@ -22,16 +22,18 @@ from pathlib import Path
 from typing import Any
 
 from hack import install, kind, programs
-from hack.machine import run
 from kubernetes import client, config
 from pyarrow.fs import FileInfo, FileSelector, FileType, S3FileSystem
 
+from support.helm import CHART, helm
 from support.waiting import wait_until
 
 REPOSITORY = Path(__file__).parents[2]
 VALUES = REPOSITORY / "tests" / "e2e" / "operator.yaml"
 POD_S3_ENDPOINT = f"http://s3.{install.STORAGE_NAMESPACE}.svc:7070"
 """The S3 server's address for pods."""
+RELEASE = (install.OPERATOR_RELEASE, "--kubeconfig", kind.kubeconfig(), "--namespace", install.OPERATOR_NAMESPACE)
+"""The operator's release, for helm."""
 
 _REMOVALS = 20
 
@@ -187,9 +189,20 @@ def install_operator() -> None:
 @contextmanager
 def without_operator() -> Iterator[None]:
     """Uninstall the operator's release, and install it again afterwards."""
-    helm = [programs.program("helm"), "--kubeconfig", kind.kubeconfig(), "--namespace", install.OPERATOR_NAMESPACE]
-    run([*helm, "uninstall", install.OPERATOR_RELEASE, "--wait"])
+    helm("uninstall", *RELEASE, "--wait")
     try:
         yield
     finally:
         install_operator()
+
+
+@contextmanager
+def upgraded(*values: str) -> Iterator[None]:
+    """The operator's release with other values, rolled back afterwards."""
+    chosen = [option for value in values for option in ("--set-json", value)]
+    name, *where = RELEASE
+    helm("upgrade", name, CHART, *where, "--reuse-values", *chosen, "--wait", "--timeout", "10m")
+    try:
+        yield
+    finally:
+        helm("rollback", *RELEASE, "--wait", "--timeout", "10m")

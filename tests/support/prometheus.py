@@ -6,7 +6,7 @@ import subprocess
 import sys
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,11 +54,20 @@ class Alertmanager:
 
     port: int
 
-    def firing(self) -> set[str]:
-        """The names of the alerts that fire now."""
+    def firing(self, namespaces: Sequence[str] = ()) -> set[str]:
+        """The names of the alerts that fire now; with namespaces, only those about one of them, or about none."""
+        about = {*namespaces, None}
+        return {one["alertname"] for one in self._labels() if not namespaces or one.get("namespace") in about}
+
+    def named(self, alert: str, namespace: str) -> set[str]:
+        """The names of the resources of a namespace for which an alert fires."""
+        labels = (one for one in self._labels() if (one["alertname"], one.get("namespace")) == (alert, namespace))
+        return {one["name"] for one in labels}
+
+    def _labels(self) -> list[dict[str, str]]:
         url = f"http://127.0.0.1:{self.port}/api/v2/alerts?active=true"
         with urllib.request.urlopen(url, timeout=scaled(10)) as answer:
-            return {one["labels"]["alertname"] for one in json.load(answer)}
+            return [one["labels"] for one in json.load(answer)]
 
 
 @contextmanager
@@ -67,6 +76,7 @@ def running_prometheus(
     target: int,
     every: str = "1s",
     *,
+    paths: Sequence[str] = ("/metrics",),
     labels: Mapping[str, str] | None = None,
     rules: Mapping[str, Any] | None = None,
     alertmanager: int | None = None,
@@ -74,11 +84,18 @@ def running_prometheus(
     """Scrapes a port of this machine, and keeps what it gets in a folder.
 
     Args:
+        paths: of its pages of figures, which are an instance each.
         labels: of the target.
         rules: groups of rules, whose alerts an Alertmanager at this port gets.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    targets = [{"targets": [f"127.0.0.1:{target}"], "labels": dict(labels or {})}]
+    targets = [
+        {
+            "targets": [f"127.0.0.1:{target}"],
+            "labels": {"__metrics_path__": path, "instance": path, **(labels or {})},
+        }
+        for path in paths
+    ]
     configuration: dict[str, Any] = {
         "global": {"scrape_interval": every, "evaluation_interval": every},
         "scrape_configs": [{"job_name": "operator", "honor_labels": True, "static_configs": targets}],
