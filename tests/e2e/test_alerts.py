@@ -81,11 +81,9 @@ def test_faults_raise_alerts_and_what_runbooks_say_ends_them(
     _mend(site, bucket)
     _until(site, alerts, set())
 
-    holder = {"spec": {"holderIdentity": "gone", "leaseDurationSeconds": 3600}}
-    site.cluster.kubectl(OWN, "patch", "lease", LEASE, "--type=merge", "--patch", json.dumps(holder))
-    _until(site, alerts, {"OperatorHasNoLeader"})
-    assert "gone" in _follow(site, tmp_path, "MessageStoreOperatorHasNoLeader")
-    site.cluster.kubectl(OWN, "delete", "lease", LEASE)
+    with _no_leader(site):
+        _until(site, alerts, {"OperatorHasNoLeader"})
+        assert "gone" in _follow(site, tmp_path, "MessageStoreOperatorHasNoLeader")
     _until(site, alerts, set())
 
 
@@ -143,6 +141,17 @@ def _follow(site: Site, folder: Path, heading: str) -> str:
     done = run_script(run + here + "\n".join(commands("docs/runbooks.md", heading)), folder, folder)
     assert done.returncode == 0, f"{heading}\n{done.stdout}{done.stderr}"
     return done.stdout
+
+
+@contextmanager
+def _no_leader(site: Site) -> Iterator[None]:
+    """The Lease names a replica that is gone, until somebody deletes it."""
+    holder = {"spec": {"holderIdentity": "gone", "leaseDurationSeconds": 3600}}
+    site.cluster.kubectl(OWN, "patch", "lease", LEASE, "--type=merge", "--patch", json.dumps(holder))
+    try:
+        yield
+    finally:
+        site.cluster.kubectl(OWN, "delete", "lease", LEASE)
 
 
 def _too_large() -> bytes:
