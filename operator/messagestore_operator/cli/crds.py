@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from messagestore_operator.cli.output import echo
-from messagestore_operator.cli.store import FAILED
+from messagestore_operator.cli.store import writing
 
 
 def crds(
@@ -21,10 +20,7 @@ def crds(
     from messagestore_operator.api import crd
 
     if output is not None:
-        try:
+        with writing(output):
             crd.write(output)
-        except OSError as error:
-            echo(f"error: {output} can't be written: {error.strerror}", err=True)
-            raise typer.Exit(FAILED) from None
         return
     typer.echo("---\n".join(crd.files().values()), nl=False)

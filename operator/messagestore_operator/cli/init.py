@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messagestore_operator.cli.output import echo
-from messagestore_operator.cli.store import FAILED, reporting
+from messagestore_operator.cli.store import FAILED, reporting, writing
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
@@ -55,10 +55,8 @@ def init(folder: Folder, output: Target = None, name: Name = None) -> None:
     if output is None:
         typer.echo(text, nl=False)
     else:
-        try:
+        with writing(output):
             output.write_text(text)
-        except OSError as error:
-            raise _failed(f"{output} can't be written: {error.strerror}") from None
         echo(f"{output}: check it, then: messagestore validate -f {output}", err=True)
 
 

@@ -10,7 +10,7 @@ import typer
 
 from messagestore_operator.cli.options import moment
 from messagestore_operator.cli.output import echo
-from messagestore_operator.cli.store import FAILED, opened, reporting
+from messagestore_operator.cli.store import opened, reporting, writing
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
@@ -71,11 +71,8 @@ def page(
 
 def write_page(file: Path, text: str) -> None:
     """Write a page, and print its path."""
-    try:
+    with writing(file):
         file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        echo(f"error: {file} can't be written: {error.strerror}", err=True)
-        raise typer.Exit(FAILED) from None
     echo(str(file.absolute()))
 
 

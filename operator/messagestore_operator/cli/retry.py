@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,7 +99,9 @@ def _warn_of_another_place(updates: str, source: str | None) -> None:
     from messagestore.location import Location
     from messagestore_core.store.objects import is_below
 
-    if source is None or not is_below(Location(updates).uri, source):
+    with closing(Location(updates)) as location:
+        is_known = source is not None and is_below(location.uri, source)
+    if not is_known:
         last = f", the last were from {source}" if source else ""
         echo(
             f"warning: no run has read updates from {updates} yet{last}; is it spec.lifecycle.source.files.uri?",

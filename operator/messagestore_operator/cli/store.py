@@ -14,6 +14,8 @@ from messagestore_operator.cli.output import echo
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from messagestore.errors import BrokenMessageError
     from messagestore.reader import Reader
 
@@ -75,6 +77,16 @@ def reporting() -> Iterator[None]:
         raise typer.Exit(BAD_INPUT) from None
     except MessageStoreError as error:
         echo(f"error: {error}", err=True)
+        raise typer.Exit(FAILED) from None
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Report that a file can't be written, and exit."""
+    try:
+        yield
+    except OSError as error:
+        echo(f"error: {file} can't be written: {error.strerror}", err=True)
         raise typer.Exit(FAILED) from None
 
 
