@@ -120,27 +120,14 @@ class Source:
     def list_selected(self, state: ReplayState) -> None:
         """Write the selected positions, so that the selection stays the same while messages change.
 
-        What else is asked of them is found on the way, as each look at the table takes its time.
+        What is asked of records that are sent as they came is found on the way, as each look at the table takes time.
         """
-        matching = self._matching(self._table)
-        goes = F.col("_goes")
-        rows = matching.select(
-            "global_position",
-            (is_original(matching) if self.sends_records else F.lit(True)).alias("_goes"),
-            _topic().alias("topic"),
-            F.col("source.partition").alias("partition"),
-        )
-        seen = Observation()
-        counted = rows.observe(
-            seen,
-            F.count_if(~goes).alias("withheld"),
-            F.min(F.when(goes, F.col("topic"))).alias("first_topic"),
-            F.max(F.when(goes, F.col("topic"))).alias("last_topic"),
-            F.max(F.when(goes, F.col("partition"))).alias("last_partition"),
-        )
+        rows, seen = self._matching(self._table), Observation() if self.sends_records else None
+        if seen is not None:
+            rows = _originals(rows, seen)
         with state.held.step("replay-selected"):
-            counted.where(goes).select("global_position").write.mode("overwrite").parquet(state.selected_uri)
-        self._seen = seen.get
+            rows.select("global_position").write.mode("overwrite").parquet(state.selected_uri)
+        self._seen = None if seen is None else seen.get
         self.use_list(state.selected_uri)
 
     def use_list(self, uri: str) -> None:
@@ -232,6 +219,25 @@ class Source:
         if self._opened is None:
             self._opened = read_table(self.spark, self.store, self.table, self.version)
         return self._opened
+
+
+def _originals(rows: DataFrame, seen: Observation) -> DataFrame:
+    """The rows that have their record as it came; ``seen`` counts the others, and has the topics of these."""
+    rows = rows.select(
+        "global_position",
+        is_original(rows).alias("goes"),
+        _topic().alias("topic"),
+        F.col("source.partition").alias("partition"),
+    )
+    goes = F.col("goes")
+    topic, partition = (F.when(goes, F.col(name)) for name in ("topic", "partition"))
+    return rows.observe(
+        seen,
+        F.count_if(~goes).alias("withheld"),
+        F.min(topic).alias("first_topic"),
+        F.max(topic).alias("last_topic"),
+        F.max(partition).alias("last_partition"),
+    ).where(goes)
 
 
 def _topic() -> Column:
