@@ -81,13 +81,13 @@ def created(apiserver: ApiServer) -> Callable[[Document], Answer]:
     return say
 
 
-def test_both_accept_every_valid_resource(apiserver: ApiServer, valid: Document) -> None:
+def test_api_server_and_models_accept_every_valid_resource(apiserver: ApiServer, valid: Document) -> None:
     assert complaints_of_model(valid) == []
     answer = create(apiserver, valid)
     assert answer.accepted, answer.body
 
 
-def test_valid_resources_give_every_field_a_value() -> None:
+def test_the_valid_resources_together_set_every_field() -> None:
     """Otherwise no mutation would touch that field; a part that occurs in many places counts once."""
     for kind in KINDS:
         spec_and_status = schema_of(kind)["properties"]
@@ -109,7 +109,7 @@ def _disagreement(mutation: Mutation, answer: Answer) -> str | None:
 
 
 @pytest.mark.parametrize("step", few([1, 5], 5))
-def test_both_say_the_same_of_every_mutation_of_a_spec(
+def test_api_server_and_models_agree_on_every_mutation_of_a_spec(
     created: Callable[[Document], Answer], valid: Document, step: int
 ) -> None:
     found = []
@@ -129,7 +129,9 @@ def _is_stricter(mutation: Mutation, answer: Answer) -> bool:
 
 @pytest.mark.parametrize("document", [stream_from_files(), deleting_policy(), replay_to_files()], ids=_id)
 @pytest.mark.parametrize("step", few([1, 5], 5))
-def test_both_say_the_same_of_every_mutation_of_a_status(apiserver: ApiServer, document: Document, step: int) -> None:
+def test_api_server_and_models_agree_on_every_mutation_of_a_status(
+    apiserver: ApiServer, document: Document, step: int
+) -> None:
     stored = create(apiserver, document, dry_run=False)
     assert stored.accepted, stored.body
     found = []
@@ -147,7 +149,7 @@ def test_both_say_the_same_of_every_mutation_of_a_status(apiserver: ApiServer, d
     assert not found, "\n".join(found)
 
 
-def test_the_models_are_stricter_where_the_schema_has_no_words(apiserver: ApiServer) -> None:
+def test_the_models_also_refuse_what_the_schema_cannot_express(apiserver: ApiServer) -> None:
     never, nowhere = stream_from_files(), stream_from_files()
     never["spec"]["trigger"]["schedule"]["cron"] = "0 0 30 2 *"
     nowhere["spec"]["trigger"]["schedule"]["timeZone"] = "Europe/Atlantis"
@@ -463,7 +465,7 @@ def test_a_rule_says_the_same_in_cel_and_in_python(
 
 
 @pytest.mark.parametrize(("document", "path", "value"), REFUSED_UPDATES, ids=_case_id)
-def test_what_is_immutable_stays(apiserver: ApiServer, document: Document, path: str, value: Any) -> None:
+def test_an_immutable_field_cannot_be_changed(apiserver: ApiServer, document: Document, path: str, value: Any) -> None:
     answer = _update(apiserver, document, path, value)
     assert answer.status == 422, answer.body
     assert "can't be changed" in answer.body["message"]

@@ -103,7 +103,7 @@ def test_a_null_is_refused_by_name(apiserver: ApiServer) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_the_operator_writes_is_no_drift(apiserver: ApiServer, kind: str) -> None:
+def test_writes_of_the_operator_are_no_drift(apiserver: ApiServer, kind: str) -> None:
     """The operator's status, finalizer and annotations stay when the manifest is applied again, without a conflict."""
     (state,) = [one for one in states() if one.kind == kind and one.name in ("idle", "purged", "succeeded")]
     manifest = {name: state.document[name] for name in ("apiVersion", "kind", "spec")}

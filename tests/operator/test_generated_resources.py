@@ -79,7 +79,7 @@ def _specs(draw: DrawFn, kind: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("examples", few([150, 40], 40))
-def test_both_say_the_same_of_generated_resources(apiserver: ApiServer, kind: str, examples: int) -> None:
+def test_api_server_and_models_agree_on_generated_resources(apiserver: ApiServer, kind: str, examples: int) -> None:
     verdicts = {True: 0, False: 0}
 
     @settings(

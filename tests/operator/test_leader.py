@@ -89,9 +89,7 @@ def test_a_leader_that_renews_is_not_taken_over_from(apiserver: ApiServer, name:
     assert with_client(apiserver, scenario) is False
 
 
-def test_a_leader_whose_requests_hang_knows_that_it_leads_no_more_before_another_may(
-    apiserver: ApiServer, name: str
-) -> None:
+def test_a_leader_whose_requests_hang_stops_leading_before_another_may_lead(apiserver: ApiServer, name: str) -> None:
     async def scenario(client: KubeClient) -> tuple[float, float]:
         loop = asyncio.get_running_loop()
         connection = _hanging(client)
@@ -128,7 +126,7 @@ def test_a_leader_that_was_frozen_past_its_deadline_ends_without_another_request
     assert after == before
 
 
-def test_a_leader_whose_lease_another_holds_leads_no_more(apiserver: ApiServer, name: str) -> None:
+def test_a_leader_stops_when_another_holds_its_lease(apiserver: ApiServer, name: str) -> None:
     async def scenario(client: KubeClient) -> None:
         leader = Leader(client, "default", name, "first", FAST)
         await leader.acquire()
@@ -152,7 +150,7 @@ def test_a_deleted_lease_is_made_again_by_its_leader(apiserver: ApiServer, name:
     assert lease["spec"]["holderIdentity"] == "first"
 
 
-def test_no_answer_is_an_error_in_words() -> None:
+def test_a_server_that_does_not_answer_is_a_readable_error() -> None:
     from kubernetes.aio.client import Configuration
 
     from messagestore_operator.kube.client import connect

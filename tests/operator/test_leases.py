@@ -53,7 +53,7 @@ def _epoch(lease: ApiObject) -> int:
     return int(at(lease, "spec", "leaseTransitions"))
 
 
-def test_of_many_that_want_a_new_table_one_gets_it(apiserver: ApiServer, table: TableKey) -> None:
+def test_of_many_runs_that_request_a_new_table_one_gets_it(apiserver: ApiServer, table: TableKey) -> None:
     async def scenario(leases: TableLeases, _: KubeClient) -> list[object]:
         wants = (leases.acquire(table, f"default/run-{n}", 1, None, NOW) for n in range(8))
         return list(await asyncio.gather(*wants, return_exceptions=True))
@@ -62,7 +62,7 @@ def test_of_many_that_want_a_new_table_one_gets_it(apiserver: ApiServer, table: 
     assert sum(isinstance(answer, ConflictError) for answer in answers) == 7
 
 
-def test_of_many_that_want_a_free_table_one_gets_it(apiserver: ApiServer, table: TableKey) -> None:
+def test_of_many_runs_that_request_a_free_table_one_gets_it(apiserver: ApiServer, table: TableKey) -> None:
     async def scenario(leases: TableLeases, _: KubeClient) -> list[object]:
         await leases.acquire(table, "default/first", 1, None, NOW)
         free = await leases.release(table, "default/first", NOW)
@@ -87,7 +87,7 @@ def test_a_released_table_keeps_its_epoch_and_has_no_holder(apiserver: ApiServer
 
 
 @pytest.mark.parametrize("changed", [False, True], ids=["as it is", "from before a change"])
-def test_a_table_is_let_go_whose_lease_is_known(apiserver: ApiServer, table: TableKey, changed: bool) -> None:
+def test_a_table_is_released_also_if_its_lease_changed_since_it_was_read(apiserver: ApiServer, table: TableKey, changed: bool) -> None:
     async def scenario(leases: TableLeases, client: KubeClient) -> ApiObject | None:
         known = await leases.acquire(table, "default/first", 41, None, NOW)
         if changed:
@@ -195,5 +195,5 @@ def test_a_lease_that_was_taken_meanwhile_is_not_removed(apiserver: ApiServer, t
     assert holder_of(lease) == "default/second"
 
 
-def test_an_epoch_by_the_clock_fits_where_it_is_kept_for_decades() -> None:
+def test_an_epoch_made_from_the_clock_fits_its_field_until_2080() -> None:
     assert first_epoch(datetime(2080, 1, 1, tzinfo=UTC)) < 2**31

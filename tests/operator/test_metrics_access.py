@@ -40,7 +40,9 @@ def operator(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> 
             yield started, authority
 
 
-def test_figures_are_told_to_whom_a_role_allows_them(apiserver: ApiServer, operator: tuple[Operator, Path]) -> None:
+def test_metrics_are_served_only_to_tokens_that_a_role_allows(
+    apiserver: ApiServer, operator: tuple[Operator, Path]
+) -> None:
     stranger, prometheus = (_token(apiserver, name) for name in ("stranger", "prometheus"))
     subject = {"kind": "ServiceAccount", "name": "prometheus", "namespace": OWN}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{ACCOUNT}-metrics"}
@@ -52,7 +54,7 @@ def test_figures_are_told_to_whom_a_role_allows_them(apiserver: ApiServer, opera
     assert operator[0].get("/metrics")[0] == 0, "there is no way without TLS"
 
 
-def test_tokens_of_strangers_take_nothing_from_the_operators_own_work(
+def test_requests_with_unknown_tokens_do_not_slow_the_operator(
     apiserver: ApiServer, operator: tuple[Operator, Path]
 ) -> None:
     ended = threading.Event()

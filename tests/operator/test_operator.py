@@ -133,7 +133,7 @@ def _scrape_while_it_works(apiserver: ApiServer, namespace: str, operator: Opera
     assert operator.figure("messagestore_operator_leading") == 1
 
 
-def test_what_a_run_is_made_of_belongs_to_it_and_its_driver_may_reach_its_own_report_only(
+def test_the_objects_of_a_run_belong_to_it_and_its_driver_may_reach_only_its_own_report(
     apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
 ) -> None:
     spark.seconds = 60
@@ -190,7 +190,7 @@ def _suspend(server: ApiServer, namespace: str, name: str, suspend: bool) -> Non
     assert answer.accepted, answer.body
 
 
-def test_a_run_that_fails_is_tried_again_and_says_why_meanwhile(
+def test_a_failed_run_is_retried_and_the_status_says_why_it_failed(
     apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
 ) -> None:
     spark.fails = True
@@ -203,7 +203,7 @@ def test_a_run_that_fails_is_tried_again_and_says_why_meanwhile(
     eventually(lambda: _condition(_status(apiserver, namespace, "orders")).get("status") == "True")
 
 
-def test_keys_that_stay_wrong_leave_the_lag_unknown_and_then_the_stream_stalled_until_they_are_right(
+def test_wrong_credentials_leave_the_lag_unknown_then_stall_the_stream_until_they_are_corrected(
     apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
 ) -> None:
     def wait(condition: str) -> None:
@@ -275,7 +275,7 @@ def _at_rest(status: dict[str, Any]) -> dict[str, Any] | None:
     return None if status.get("currentRun") else status
 
 
-def test_without_the_spark_operators_kind_it_serves_and_runs_begin_when_that_is_installed(
+def test_the_operator_is_ready_without_the_spark_operator_and_starts_runs_once_that_is_installed(
     apiserver: ApiServer, namespace: str, tmp_path: Path
 ) -> None:
     settings = {**_settings(namespace), "resync": "PT10M"}
@@ -332,7 +332,7 @@ def test_a_leader_that_was_frozen_finds_itself_replaced_and_ends_without_another
             assert frozen.process.wait(timeout=scaled(10)) == 3
 
 
-def test_it_ends_when_it_is_asked_to_and_the_next_one_leads_at_once(
+def test_after_an_operator_was_told_to_end_the_next_one_leads_at_once(
     apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
 ) -> None:
     settings = {**_settings(namespace), "leader": {"duration": 60.0, "renewDeadline": 40.0, "retry": 0.3}}
@@ -378,7 +378,7 @@ def test_an_api_server_that_breaks_down_again_and_again_makes_no_run_twice_and_f
         assert [run for run in status["recentRuns"] if run["state"] != "Succeeded"] == []
 
 
-def test_what_a_paused_namespace_or_a_bound_holds_back_says_so_and_starts_in_order(
+def test_runs_that_wait_for_a_paused_namespace_or_a_bound_say_so_and_start_in_order(
     apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
 ) -> None:
     spark.seconds = 1.5

@@ -71,7 +71,7 @@ def test_a_resource_says_why_it_is_as_it_is(plugin: Plugin) -> None:
     assert (shown["kind"], shown["name"], shown["phase"]) == ("RetentionPolicy", "ninety-days", "AwaitingApproval")
 
 
-def test_what_has_run_is_listed(plugin: Plugin) -> None:
+def test_runs_lists_the_runs_of_a_resource(plugin: Plugin) -> None:
     assert plugin.said("runs").splitlines()[1].split()[:4] == [
         "orders-ingest-1",
         "stream/orders",
@@ -114,14 +114,16 @@ def test_previews_holds_and_dead_letters_are_told(plugin: Plugin) -> None:
         (("runs", "stream", "orders", "-o", "jsom"), 2, "jsom"),
     ],
 )
-def test_what_cant_be_done_is_said_in_words(plugin: Plugin, arguments: tuple[str, ...], code: int, words: str) -> None:
+def test_a_question_that_cannot_be_answered_ends_with_a_readable_error(
+    plugin: Plugin, arguments: tuple[str, ...], code: int, words: str
+) -> None:
     result = plugin.run(*arguments)
     assert (result.exit_code, result.stdout) == (code, "")
     assert words in result.stderr
     assert "Traceback" not in result.stderr
 
 
-def test_the_page_is_a_walk_that_works(plugin: Plugin) -> None:
+def test_the_commands_of_the_page_about_operating_work_in_order(plugin: Plugin) -> None:
     """Word for word, by kubectl, which finds the plugin in PATH."""
     (headings,) = RUN_BY_PLUGIN.values()
     found, redriven, approved, slowed, written = (plugin.follow("docs/operate.md", heading) for heading in headings)
@@ -162,7 +164,7 @@ def test_a_run_is_requested_by_each_new_value(plugin: Plugin) -> None:
     assert len(values) == 2
 
 
-def test_a_resource_is_suspended_and_goes_on(plugin: Plugin) -> None:
+def test_a_resource_is_suspended_and_resumed(plugin: Plugin) -> None:
     assert plugin.said("suspend", "policy", "ninety-days") == "policy ninety-days: is suspended\n"
     assert plugin.read("RetentionPolicy", "ninety-days")["spec"]["suspend"] is True
     assert "it is suspended, and runs once it is resumed" in plugin.said("trigger", "policy", "ninety-days")
@@ -248,7 +250,9 @@ def test_a_replay_is_cancelled_by_its_deletion(plugin: Plugin, job: str) -> None
         (("delete", "order", "o-1"), 'did you mean "orders"?'),
     ],
 )
-def test_what_cant_be_changed_is_said_in_words(plugin: Plugin, arguments: tuple[str, ...], words: str) -> None:
+def test_a_change_that_cannot_be_made_ends_with_a_readable_error(
+    plugin: Plugin, arguments: tuple[str, ...], words: str
+) -> None:
     result = plugin.run(*arguments)
     assert result.exit_code in (1, 2)
     assert words in result.stderr
@@ -303,7 +307,7 @@ def users(plugin: Plugin) -> Iterator[None]:
     ("user", "allowed", "refused"),
     [("look", LOOK, ACT + APPROVE), ("act", ACT, ()), ("approve", APPROVE, ACT)],
 )
-def test_who_has_a_role_does_its_task_and_is_refused_the_others(
+def test_each_role_allows_its_own_task_and_no_other(
     plugin: Plugin, user: str, allowed: tuple[tuple[str, ...], ...], refused: tuple[tuple[str, ...], ...]
 ) -> None:
     wait_until(lambda: plugin.run(*allowed[0], "--as", user).exit_code in (0, 2), 30, lambda: "the role holds")
@@ -337,7 +341,7 @@ def restricted(plugin: Plugin) -> Iterator[None]:
 
 @pytest.mark.usefixtures("users", "restricted")
 @pytest.mark.parametrize("command", READ, ids=lambda command: command[0])
-def test_who_may_read_makes_a_pod_under_the_restricted_standard_and_deletes_it(
+def test_the_role_for_reading_makes_a_pod_under_the_restricted_standard_and_deletes_it(
     plugin: Plugin, command: tuple[str, ...]
 ) -> None:
     """Pods don't run here: none has a node."""
@@ -352,7 +356,7 @@ def test_who_may_read_makes_a_pod_under_the_restricted_standard_and_deletes_it(
 
 @pytest.mark.usefixtures("users")
 @pytest.mark.parametrize("user", ["look", "act", "approve"])
-def test_who_has_another_role_makes_no_pod_and_is_told_which_it_takes(plugin: Plugin, user: str) -> None:
+def test_another_role_makes_no_pod_for_reading_and_is_told_which_role_can(plugin: Plugin, user: str) -> None:
     for command in READ:
         result = plugin.run(*command, "--image", "spark:1", "--as", user)
         assert (result.exit_code, result.stdout) == (1, "")
@@ -361,14 +365,14 @@ def test_who_has_another_role_makes_no_pod_and_is_told_which_it_takes(plugin: Pl
 
 
 @pytest.mark.usefixtures("users")
-def test_who_may_read_does_nothing_else(plugin: Plugin) -> None:
+def test_the_role_for_reading_allows_no_other_task(plugin: Plugin) -> None:
     for command in (*ACT, *APPROVE):
         assert plugin.run(*command, "--dry-run", "--as", "read").exit_code == 1, command
     assert "no run is there to take the image from" in plugin.run("messages", "orders", "--as", "read").stderr
 
 
 @pytest.mark.usefixtures("users")
-def test_who_may_look_in_one_namespace_is_refused_all(plugin: Plugin) -> None:
+def test_the_role_for_looking_in_one_namespace_allows_no_view_of_all_namespaces(plugin: Plugin) -> None:
     assert "at the cluster scope" in plugin.run("status", "-A", "--as", "look").stderr
     assert "pod orders-ingest-1-driver is gone" in plugin.run("logs", "stream", "orders", "--as", "look").stderr
 
@@ -440,7 +444,9 @@ def test_a_report_has_what_helps_and_no_secrets_or_payloads(plugin: Plugin, tmp_
 
 
 @pytest.mark.usefixtures("users")
-def test_a_report_of_who_may_look_lacks_only_the_operators_namespace(plugin: Plugin, tmp_path: Path) -> None:
+def test_a_report_made_with_the_role_for_looking_lacks_only_the_operators_namespace(
+    plugin: Plugin, tmp_path: Path
+) -> None:
     said = json.loads(plugin.said("report", "--file", str(tmp_path / "mine"), "--as", "look", "-o", "json"))
     assert "payments/MessageStream/orders.json" in said["files"]
     assert [one.partition(":")[0] for one in said["problems"]] == [

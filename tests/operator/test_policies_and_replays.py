@@ -126,7 +126,7 @@ def test_a_replay_to_files_runs_beside_a_stream_that_writes(
     assert len(spark.launched("orders-")) == len(spark.launched("again-")) == 1
 
 
-def test_after_a_redrive_both_streams_say_what_they_have(
+def test_after_a_redrive_both_streams_show_their_new_figures(
     apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
 ) -> None:
     _stream(apiserver, namespace, "orders", trigger={"interval": "P1D"})
@@ -228,7 +228,7 @@ def test_an_erasure_runs_beside_a_continuous_replay_that_knows_its_tombstones(
     assert not sending.over
 
 
-def test_each_destination_has_conditions_and_only_if_all_are_stalled_is_the_replay(
+def test_each_destination_has_conditions_and_the_replay_is_stalled_only_if_all_are(
     apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
 ) -> None:
     _stream(apiserver, namespace, "orders", trigger={"manual": {}})

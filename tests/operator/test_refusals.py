@@ -97,7 +97,7 @@ def spark(apiserver: ApiServer, cluster: Cluster) -> Iterator[FakeSpark]:
     assert (fake.problems, fake.overlaps) == ([], [])
 
 
-def test_a_spec_that_only_the_operator_refuses_is_refused_on_the_resource_and_heals(
+def test_a_spec_that_only_the_operator_refuses_is_reported_until_it_is_corrected(
     cluster: Cluster, spark: FakeSpark
 ) -> None:
     cluster.apply("orders", trigger={"manual": {}})
@@ -114,7 +114,7 @@ def test_a_spec_that_only_the_operator_refuses_is_refused_on_the_resource_and_he
     eventually(lambda: cluster.ready("orders")["reason"] == "Waiting")
 
 
-def test_a_resource_under_way_that_comes_to_be_refused_is_seen_to_its_end(cluster: Cluster, spark: FakeSpark) -> None:
+def test_a_run_is_followed_to_its_end_though_its_spec_came_to_be_refused(cluster: Cluster, spark: FakeSpark) -> None:
     spark.seconds = 4
     cluster.apply("orders", trigger={"interval": "PT1S"})
     run = eventually(lambda: cluster.status("orders").get("currentRun", {}).get("startedAt") and spark.launched(""))[0]
@@ -133,7 +133,7 @@ def test_a_resource_under_way_that_comes_to_be_refused_is_seen_to_its_end(cluste
     eventually(lambda: not cluster.is_there("orders"))
 
 
-def test_a_launch_that_the_api_server_refuses_is_said_in_its_words_and_the_table_is_let_go(
+def test_a_launch_that_the_api_server_refuses_is_reported_and_the_table_is_released(
     cluster: Cluster, spark: FakeSpark
 ) -> None:
     cluster.quota(0)

@@ -93,7 +93,7 @@ def _tell_newer_field(server: ApiServer, namespace: str) -> bool:
     few([("present", "present"), ("earlier", "present"), ("present", "earlier")], ("present", "present")),
 )
 @pytest.mark.usefixtures("newer_definition")
-def test_runs_under_way_are_followed_by_the_next_operator_and_none_is_launched_twice(
+def test_an_operator_of_another_release_follows_current_runs_and_launches_none_twice(
     apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path, first: str, second: str
 ) -> None:
     codes = {"present": {}, "earlier": earlier_code(tmp_path) if "earlier" in (first, second) else {}}

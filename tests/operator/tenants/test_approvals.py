@@ -56,7 +56,7 @@ def annotate(tenants: Tenants, name: str, user: str = "", **annotations: Any) ->
     return one.server.request("PATCH", f"{one.path('RetentionPolicy')}/{name}", body, MERGE, user or one.user)
 
 
-def test_an_approver_approves_in_the_own_name(tenants: Tenants, approver: str) -> None:
+def test_an_approver_approves_under_their_own_name(tenants: Tenants, approver: str) -> None:
     name = made(tenants, REQUIRED)
     answer = annotate(tenants, name, approver, **{PREVIEW: "8c1f", BY: approver})
     assert answer.accepted, answer.body
@@ -67,7 +67,7 @@ def test_an_approver_approves_in_the_own_name(tenants: Tenants, approver: str) -
 @pytest.mark.parametrize(
     "annotations", [{PREVIEW: "8c1f"}, {BY: "auditor"}, {PREVIEW: "8c1f", BY: "editor"}, {PREVIEW: "", BY: "auditor"}]
 )
-def test_half_an_approval_or_one_in_another_name_is_refused(
+def test_an_incomplete_approval_or_one_under_another_name_is_refused(
     tenants: Tenants, approver: str, annotations: dict[str, str]
 ) -> None:
     answer = annotate(tenants, made(tenants, REQUIRED), approver, **annotations)
@@ -98,7 +98,9 @@ def test_an_editor_does_not_change_an_approval(tenants: Tenants, approver: str) 
 
 
 @pytest.mark.parametrize("spec", [ENFORCE, {**ENFORCE, "approval": "NotRequired"}])
-def test_no_second_policy_goes_around_an_approval(tenants: Tenants, approver: str, spec: dict[str, Any]) -> None:
+def test_an_editor_makes_no_policy_that_enforces_without_approval(
+    tenants: Tenants, approver: str, spec: dict[str, Any]
+) -> None:
     answer = make(tenants, spec)[1]
     assert answer.status == 403, answer.body
     assert "for mode: Enforce without approval: Required" in answer.body["message"]
@@ -114,14 +116,14 @@ def test_no_second_policy_goes_around_an_approval(tenants: Tenants, approver: st
         ({"mode": "DryRun", "approval": "Required"}, ENFORCE | {"approval": "NotRequired"}),
     ],
 )
-def test_an_editor_does_not_edit_approval_away(
+def test_an_editor_does_not_remove_the_need_for_approval(
     tenants: Tenants, before: dict[str, Any], change: dict[str, Any]
 ) -> None:
     assert tenants.one.change("RetentionPolicy", made(tenants, before), {"spec": change}).status == 403
 
 
 @pytest.mark.usefixtures("approver")
-def test_an_editor_edits_what_waits_for_approval_or_removes_nothing(tenants: Tenants) -> None:
+def test_an_editor_edits_policies_that_need_approval_or_remove_nothing(tenants: Tenants) -> None:
     rules = {"spec": {"rules": [{"name": "old", "maxAge": "P2D"}]}}
     for spec in (REQUIRED, {"mode": "DryRun"}, {}):
         answer = tenants.one.change("RetentionPolicy", made(tenants, spec), rules)

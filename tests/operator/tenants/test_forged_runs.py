@@ -50,7 +50,7 @@ def _others(tenants: Tenants, orders: MessageStream) -> Iterator[None]:
 
 @pytest.mark.usefixtures("_others")
 @pytest.mark.parametrize("names", ["payroll", "kube-root-ca.crt", "payments-config"])
-def test_a_config_map_that_names_anothers_object_as_its_run_makes_the_operator_touch_neither(
+def test_the_operator_touches_neither_a_forged_config_map_nor_the_object_that_it_names_as_its_run(
     tenants: Tenants, orders: MessageStream, names: str
 ) -> None:
     _make(tenants, _config_maps(tenants), _forged(orders, f"labelled-{names}", names))
@@ -108,7 +108,7 @@ def test_a_driver_changes_the_data_of_its_config_map_and_no_metadata(tenants: Te
 
 
 @pytest.mark.usefixtures("_others")
-def test_of_random_labels_names_and_owners_none_lets_the_operator_touch_what_others_made(
+def test_the_operator_touches_no_object_of_others_whatever_its_labels_name_and_owners(
     tenants: Tenants, orders: MessageStream
 ) -> None:
     chosen = random.Random(SEED)

@@ -49,7 +49,7 @@ def _parser_without_end(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         ("regular-expression", "type RLIKE '((a{30}){30}){30}'", "write LIKE with % and _"),
     ],
 )
-def test_what_is_more_than_a_predicate_is_refused_on_the_resource(
+def test_a_text_that_is_more_than_a_predicate_is_refused_on_the_resource(
     tenants: Tenants, name: str, where: str, words: str
 ) -> None:
     assert tenants.other.stream(name, filter={"where": where}).accepted
@@ -79,7 +79,7 @@ def test_each_kind_refuses_such_a_predicate_in_its_field(
     assert tenants.other.told(name, "PredicateRefused", kind, of=tenants.operator).words.startswith(f"{field}: ")
 
 
-def test_only_the_resource_itself_pays_for_a_predicate_without_end(tenants: Tenants) -> None:
+def test_a_predicate_that_never_ends_delays_only_its_own_resource(tenants: Tenants) -> None:
     eventually(lambda: tenants.operator.get("/readyz")[0] == 200, of=tenants.operator)
     for number in range(20):
         assert tenants.one.stream(f"hostile-{number}", filter={"where": "type = 'never ends'"}).accepted
@@ -103,7 +103,7 @@ def test_only_the_resource_itself_pays_for_a_predicate_without_end(tenants: Tena
     assert not tenants.launched(tenants.one)
 
 
-def test_a_resource_that_nobody_has_read_can_be_deleted(tenants: Tenants) -> None:
+def test_a_resource_whose_predicate_was_never_read_can_be_deleted(tenants: Tenants) -> None:
     name = "goes"
     document = {"table": {"uri": "s3a://lake/goes", "deletionPolicy": "Retain"}}
     assert tenants.one.stream(name, filter={"where": "type = 'never ends' OR type = 'goes'"}, **document).accepted

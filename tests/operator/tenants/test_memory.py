@@ -43,7 +43,7 @@ def _stream(tenant: Tenant, number: int, size: int) -> None:
 @pytest.mark.parametrize(
     ("make", "count", "size"), [(_config_map, 300, 1_000_000), (_config_map, 5000, 64 << 10), (_stream, 300, 1_450_000)]
 )
-def test_large_objects_of_a_tenant_fill_no_operators_memory_nor_that_of_the_next(
+def test_large_objects_of_a_tenant_do_not_fill_the_memory_of_the_operator_or_its_successor(
     tenants: Tenants, tmp_path: Path, make: Make, count: int, size: int
 ) -> None:
     """As large as the API server takes them, besides those of the cases before."""

@@ -102,7 +102,7 @@ def test_a_slow_replay_of_one_namespace_keeps_no_run_of_the_other_waiting(tenant
         assert foreign not in one.heard()
 
 
-def test_a_store_goes_to_another_namespace_by_its_owners_word_alone(tenants: Tenants, stores: Stores) -> None:
+def test_only_its_owner_can_release_a_store_to_another_namespace(tenants: Tenants, stores: Stores) -> None:
     one, other, uri = tenants.one, tenants.other, "s3a://lake/wanted"
     assert other.stream("landlord", table={"uri": uri}, trigger=HOURLY).accepted
     other.ready("landlord", of=tenants.operator)
@@ -122,7 +122,7 @@ def test_a_store_goes_to_another_namespace_by_its_owners_word_alone(tenants: Ten
     other.told("landlord", "TableReleased", of=tenants.operator)
 
 
-def test_the_settings_speak_for_an_owner_that_is_gone_to_the_one_heir_that_they_name(
+def test_the_settings_hand_the_store_of_a_deleted_owner_to_the_heir_that_they_name(
     tenants: Tenants, stores: Stores
 ) -> None:
     one, uri = tenants.one, "s3a://lake/left"

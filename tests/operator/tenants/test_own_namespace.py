@@ -21,7 +21,7 @@ def test_a_tenants_stream_is_served(tenants: Tenants) -> None:
     assert tenants.operator.get("/readyz")[0] == 200
 
 
-def test_what_is_refused_is_told_on_the_resource_and_by_an_event(tenants: Tenants) -> None:
+def test_a_refused_predicate_is_reported_in_the_status_and_by_an_event(tenants: Tenants) -> None:
     assert tenants.one.stream("refused", filter={"where": "java_method('java.lang.System', 'exit', 1) = 1"}).accepted
     told = tenants.one.told("refused", "PredicateRefused", of=tenants.operator)
     assert told.words.startswith("spec.filter.where: ")
@@ -117,7 +117,7 @@ def test_a_selector_finds_streams_of_its_own_namespace(tenants: Tenants) -> None
     assert not [run for run in tenants.launched(tenants.other) if run.startswith("selects")]
 
 
-def test_what_another_namespace_makes_to_look_like_a_run_is_none(tenants: Tenants) -> None:
+def test_an_object_of_another_namespace_that_looks_like_a_run_is_not_taken_for_one(tenants: Tenants) -> None:
     """Anyone who may create ConfigMaps, such as the cluster's own editors, can give them any label."""
     assert tenants.one.stream("victim", suspend=True, trigger={"interval": "PT1H"}).accepted
     victim = MessageStream.model_validate(tenants.one.read("MessageStream", "victim"))

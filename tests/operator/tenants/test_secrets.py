@@ -47,13 +47,13 @@ def test_runs_begin_once_their_secret_is_labelled(apiserver: ApiServer, tenants:
     tenants.one.ready("labelled-later", of=tenants.operator, seconds=60)
 
 
-def test_a_secret_that_is_not_there_is_named(tenants: Tenants) -> None:
+def test_a_missing_secret_is_named(tenants: Tenants) -> None:
     assert tenants.one.stream("lacking", storage=storage("not-there")).accepted
     told = tenants.one.told("lacking", "SecretMissing", of=tenants.operator)
     assert told.words == "Secret not-there doesn't exist in this namespace"
 
 
-def test_a_secret_of_the_neighbour_is_not_there(apiserver: ApiServer, tenants: Tenants) -> None:
+def test_a_secret_of_another_namespace_counts_as_missing(apiserver: ApiServer, tenants: Tenants) -> None:
     make_secret(apiserver, tenants.other.namespace, "theirs", "storage")
     assert tenants.one.stream("theirs", storage=storage("theirs")).accepted
     tenants.one.told("theirs", "SecretMissing", of=tenants.operator)
@@ -108,7 +108,7 @@ def test_policies_and_replays_may_not_use_secrets_with_another_label(
     assert not [run for run in tenants.launched(tenants.one) if run.startswith(name)]
 
 
-def test_credentials_go_to_no_broker_in_clear(apiserver: ApiServer, tenants: Tenants) -> None:
+def test_credentials_are_sent_to_no_broker_without_tls(apiserver: ApiServer, tenants: Tenants) -> None:
     make_secret(apiserver, tenants.one.namespace, "user", "kafka")
     assert tenants.one.stream("clear", **_user("user", "SASL_PLAINTEXT")).accepted
     told = tenants.one.told("clear", "NotAllowed", of=tenants.operator)

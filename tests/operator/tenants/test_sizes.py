@@ -51,7 +51,7 @@ def test_a_stream_that_asks_for_less_again_is_served(tenants: Tenants) -> None:
     tenants.one.ready("shrinks", of=tenants.operator)
 
 
-def test_a_run_is_what_the_operator_says(tenants: Tenants) -> None:
+def test_a_tenant_cannot_change_what_the_operator_sets_for_a_run(tenants: Tenants) -> None:
     name, server = "obedient", tenants.one.server
     wishes = {
         "conf": {"spark.network.timeout": "1s", "spark.locality.wait": "1s"},

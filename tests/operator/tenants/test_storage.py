@@ -21,7 +21,7 @@ def table(tenants: Tenants, name: str) -> dict[str, Any]:
     return {"uri": f"s3a://lake/{tenants.one.namespace}/{name}"}
 
 
-def test_a_stream_in_the_part_of_its_namespace_is_served(tenants: Tenants) -> None:
+def test_a_stream_below_its_namespaces_prefix_is_served(tenants: Tenants) -> None:
     assert tenants.one.stream("own", table=table(tenants, "own"), trigger={"interval": "PT1H"}).accepted
     eventually(lambda: any(run.startswith("own") for run in tenants.launched(tenants.one)), of=tenants.operator)
 
@@ -31,7 +31,7 @@ def refused(tenants: Tenants, name: str, words: str, kind: str = "MessageStream"
     assert not [run for run in tenants.launched(tenants.one) if run.startswith(name)]
 
 
-def test_a_table_in_the_part_of_another_namespace_is_refused(tenants: Tenants) -> None:
+def test_a_table_below_another_namespaces_prefix_is_refused(tenants: Tenants) -> None:
     there = {"uri": f"s3a://lake/{tenants.other.namespace}/orders"}
     assert tenants.one.stream("stranger", table=there).accepted
     refused(tenants, "stranger", "spec.table.uri: " + NOT_ALLOWED)
@@ -51,7 +51,7 @@ def test_a_table_in_the_part_of_another_namespace_is_refused(tenants: Tenants) -
         ("destination", "ReplayJob", "destination.files"),
     ],
 )
-def test_every_folder_of_a_resource_is_refused_in_the_part_of_another_namespace(
+def test_every_folder_of_a_resource_is_refused_below_another_namespaces_prefix(
     tenants: Tenants, name: str, kind: str, field: str
 ) -> None:
     """However the URI is written: this one is another folder for a reader that decodes escapes."""
@@ -73,6 +73,6 @@ def test_a_source_by_the_pods_identity_is_refused(tenants: Tenants) -> None:
     ("name", "endpoint"),
     [("metadata", "http://169.254.169.254"), ("decimal", "http://2852039166"), ("mapped", "http://[::ffff:7f00:1]:80")],
 )
-def test_a_server_of_the_node_is_refused(tenants: Tenants, name: str, endpoint: str) -> None:
+def test_an_endpoint_on_the_node_is_refused(tenants: Tenants, name: str, endpoint: str) -> None:
     assert tenants.one.stream(name, table=table(tenants, name), storage={**OWN, "endpoint": endpoint}).accepted
     refused(tenants, name, "spec.storage.endpoint: ")

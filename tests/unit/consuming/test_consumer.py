@@ -54,7 +54,9 @@ def test_all_messages_are_handled_in_order_and_later_ones_by_the_next_consumer(u
         assert received(another) == [13, 14]
 
 
-def test_handlers_get_their_types_one_handler_the_others_and_the_rest_is_passed_over(uri: str, clock: Clock) -> None:
+def test_a_message_goes_to_the_handler_of_its_type_else_to_the_general_one_else_is_skipped(
+    uri: str, clock: Clock
+) -> None:
     add_messages(uri, [message(13, type="Placed"), message(14, type="Paid"), message(15, type=None)])
     got: list[tuple[str, int]] = []
     with consumer(uri, clock, start=13) as one:
@@ -78,7 +80,7 @@ def test_handlers_get_their_types_one_handler_the_others_and_the_rest_is_passed_
     assert got == [("placed", 13), ("paid", 14), ("every", 13), ("every", 14), ("every", 15)]
 
 
-def test_a_category_and_a_condition_choose_and_what_they_leave_out_is_passed(
+def test_a_cursor_also_passes_messages_that_category_or_condition_leave_out(
     uri: str, clock: Clock, tmp_path: Path
 ) -> None:
     add_messages(uri, [message(13, stream_name="cart-1"), message(14, stream_name="cart-2", type="Paid")])
@@ -88,7 +90,9 @@ def test_a_category_and_a_condition_choose_and_what_they_leave_out_is_passed(
 
 
 @pytest.mark.parametrize(("start", "first"), [("Beginning", 1), (5, 5), ("Now", 13), (100, None)])
-def test_it_starts_where_it_is_told_and_only_once(uri: str, clock: Clock, start: int, first: int | None) -> None:
+def test_a_start_counts_only_for_the_first_consumer_of_a_name(
+    uri: str, clock: Clock, start: int, first: int | None
+) -> None:
     with consumer(uri, clock, start=start):
         pass
     commit(uri, [13])
@@ -102,7 +106,7 @@ def test_a_start_that_is_no_position_is_refused(uri: str, clock: Clock) -> None:
             consumer(uri, clock, start=start)
 
 
-def test_now_is_behind_messages_that_a_purge_took(uri: str, clock: Clock) -> None:
+def test_a_start_at_now_lies_after_purged_messages_too(uri: str, clock: Clock) -> None:
     remove_rows(uri, "messages", "global_position > 7")
     with consumer(uri, clock, start="Now"):
         pass
@@ -164,7 +168,7 @@ def test_an_idle_consumer_writes_its_slots_no_more_often_than_every_half_lease(
         assert before != written()
 
 
-def test_it_wakes_within_a_second_of_a_commit(uri: str) -> None:
+def test_a_waiting_consumer_receives_a_message_within_a_second_of_its_commit(uri: str) -> None:
     with Consumer(uri, "billing", start="Now", slots=4) as one:
         assert one.receive_nowait() is None
         committed = list[float]()
@@ -183,7 +187,7 @@ def test_it_wakes_within_a_second_of_a_commit(uri: str) -> None:
     assert at - committed[0] < 5, "far more than a second, for machines under load"
 
 
-def test_it_waits_as_long_as_it_is_told_and_stops_when_it_is_told(uri: str) -> None:
+def test_receive_waits_for_its_timeout_and_ends_on_stop(uri: str) -> None:
     with Consumer(uri, "billing", start="Now", slots=4) as one:
         begun = monotonic()
         assert one.receive(timeout=0.2) is None
@@ -214,7 +218,7 @@ def test_a_message_that_fails_is_tried_again_while_its_stream_waits_and_others_g
     assert got.index(6) < got.index(4), "other streams go on"
 
 
-def test_what_waits_is_handled_again_by_the_next_consumer_with_what_is_behind_it(uri: str, clock: Clock) -> None:
+def test_a_message_that_waits_for_a_retry_and_those_after_it_go_to_the_next_consumer(uri: str, clock: Clock) -> None:
     with consumer(uri, clock, slots=1) as one:
 
         @one.on()
@@ -229,7 +233,7 @@ def test_what_waits_is_handled_again_by_the_next_consumer_with_what_is_behind_it
         assert received(another) == [*range(4, 13)]
 
 
-def test_a_slot_whose_stream_waits_for_long_waits_too_and_goes_on_where_it_was(
+def test_a_slot_pauses_while_its_stream_waits_for_long_and_then_continues_where_it_was(
     uri: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "PAUSED_AFTER", 10)
@@ -329,7 +333,9 @@ def test_an_erasure_while_messages_are_read_costs_a_second_read(
         assert received(one) == [*range(1, 13)]
 
 
-def test_a_store_that_was_put_back_behind_its_cursor_is_told(uri: str, clock: Clock, tmp_path: Path) -> None:
+def test_a_store_that_was_restored_to_a_point_before_its_cursor_is_reported(
+    uri: str, clock: Clock, tmp_path: Path
+) -> None:
     store, copy = tmp_path / "store", tmp_path / "copy"
     shutil.copytree(store, copy)
     commit(uri, [13, 14])
@@ -347,7 +353,7 @@ def test_a_store_that_was_put_back_behind_its_cursor_is_told(uri: str, clock: Cl
         another.receive_nowait()
 
 
-def test_a_store_that_is_put_back_while_it_is_consumed_is_told(uri: str, clock: Clock, tmp_path: Path) -> None:
+def test_a_store_that_is_restored_while_it_is_consumed_is_reported(uri: str, clock: Clock, tmp_path: Path) -> None:
     store, copy = tmp_path / "store", tmp_path / "copy"
     shutil.copytree(store, copy)
     commit(uri, [13, 14])
@@ -373,7 +379,7 @@ def test_a_store_that_was_made_again_is_consumed_from_its_start(uri: str, clock:
         assert received(another) == [1, 2]
 
 
-def test_a_purge_of_the_newest_messages_is_no_store_put_back(uri: str, clock: Clock) -> None:
+def test_a_purge_of_the_newest_messages_is_not_taken_for_a_restore(uri: str, clock: Clock) -> None:
     commit(uri, [13, 14])
     with consumer(uri, clock) as one:
         received(one)
@@ -384,7 +390,7 @@ def test_a_purge_of_the_newest_messages_is_no_store_put_back(uri: str, clock: Cl
         assert received(another) == [15]
 
 
-def test_a_broken_message_ends_the_consumer_or_is_left_out_by_the_callers_will(uri: str, clock: Clock) -> None:
+def test_a_broken_message_ends_the_consumer_unless_the_caller_handles_it(uri: str, clock: Clock) -> None:
     add_messages(uri, [message(13, payload_sha256="0" * 64), message(14)])
     with consumer(uri, clock, start=13) as one, pytest.raises(BrokenMessageError):
         received(one)
@@ -424,19 +430,19 @@ def test_a_run_without_handlers_and_a_batch_without_a_database_are_refused(uri: 
             one.batch()
 
 
-def test_what_is_no_store_is_told(tmp_path: Path, clock: Clock) -> None:
+def test_a_folder_without_a_store_is_refused(tmp_path: Path, clock: Clock) -> None:
     with pytest.raises(StoreNotFoundError):
         consumer(f"file://{tmp_path}/nothing", clock)
 
 
-def test_another_number_of_slots_is_refused(uri: str, clock: Clock) -> None:
+def test_a_consumer_with_another_number_of_slots_is_refused(uri: str, clock: Clock) -> None:
     with consumer(uri, clock):
         pass
     with pytest.raises(ConsumerStateError, match="has 4 slots, not 8"):
         consumer(uri, clock, slots=8)
 
 
-def test_state_that_is_no_consumers_is_refused(uri: str, clock: Clock, tmp_path: Path) -> None:
+def test_a_file_that_is_no_consumer_state_is_refused(uri: str, clock: Clock, tmp_path: Path) -> None:
     with consumer(uri, clock):
         pass
     folder = tmp_path / "store" / CONSUMERS / "billing"
@@ -445,7 +451,7 @@ def test_state_that_is_no_consumers_is_refused(uri: str, clock: Clock, tmp_path:
         one.receive_nowait()
 
 
-def test_all_that_is_in_the_folder_is_known_to_runs(uri: str, clock: Clock, tmp_path: Path) -> None:
+def test_runs_know_each_file_of_consumer_state(uri: str, clock: Clock, tmp_path: Path) -> None:
     one = consumer(uri, clock)
     received(one)
     store = tmp_path / "store"

@@ -37,7 +37,7 @@ def test_streams_of_one_cardinal_id_have_one_slot() -> None:
     assert slot_of("order", 64) == slot_of("order", 64)
 
 
-def test_two_share_the_work_and_no_stream_has_both(uri: str, clock: Clock) -> None:
+def test_two_consumers_share_the_streams_and_no_stream_goes_to_both(uri: str, clock: Clock) -> None:
     with consumer(uri, clock) as one, consumer(uri, clock) as two:
         assert len(received(one, 1)) == 1
         assert received(two) == []
@@ -54,7 +54,7 @@ def test_two_share_the_work_and_no_stream_has_both(uri: str, clock: Clock) -> No
         assert second
 
 
-def test_slots_of_one_that_died_are_taken_when_its_lease_ends(uri: str, clock: Clock) -> None:
+def test_slots_of_a_dead_consumer_are_taken_when_its_lease_ends(uri: str, clock: Clock) -> None:
     dead = consumer(uri, clock)
     assert len(received(dead, 5)) == 5
     with consumer(uri, clock) as another:
@@ -65,14 +65,14 @@ def test_slots_of_one_that_died_are_taken_when_its_lease_ends(uri: str, clock: C
         assert received(another) == [*range(1, 25)]
 
 
-def test_one_that_closes_gives_its_slots_back_at_once(uri: str, clock: Clock) -> None:
+def test_a_consumer_that_closes_gives_its_slots_back_at_once(uri: str, clock: Clock) -> None:
     with consumer(uri, clock) as one:
         received(one, 5)
     with consumer(uri, clock) as another:
         assert received(another) == [*range(6, 25)]
 
 
-def test_a_stalled_one_that_comes_back_is_refused(uri: str, clock: Clock) -> None:
+def test_a_stalled_consumer_that_comes_back_is_refused(uri: str, clock: Clock) -> None:
     stalled = consumer(uri, clock)
     assert received(stalled, 3) == [1, 2, 3]
     clock.pass_by(61)
@@ -84,7 +84,7 @@ def test_a_stalled_one_that_comes_back_is_refused(uri: str, clock: Clock) -> Non
         assert sorted(received(another) + received(stalled) + received(another)) == [25, 26]
 
 
-def test_one_whose_lease_ended_goes_on_if_nobody_came(uri: str, clock: Clock) -> None:
+def test_a_consumer_whose_lease_ended_continues_if_no_other_took_its_slots(uri: str, clock: Clock) -> None:
     with consumer(uri, clock) as one:
         assert received(one, 3) == [1, 2, 3]
         clock.pass_by(1000)
@@ -103,12 +103,12 @@ def test_more_consumers_than_slots_wait_for_one(uri: str, clock: Clock) -> None:
         one.close()
 
 
-def test_names_dont_know_each_other(uri: str, clock: Clock) -> None:
+def test_consumers_of_different_names_are_independent(uri: str, clock: Clock) -> None:
     with consumer(uri, clock) as one, consumer(uri, clock, "audit") as other:
         assert received(one) == received(other) == [*range(1, 25)]
 
 
-def test_an_answer_that_was_lost_is_found_out(uri: str, clock: Clock, tmp_path: Path) -> None:
+def test_a_write_whose_answer_was_lost_is_recognised(uri: str, clock: Clock, tmp_path: Path) -> None:
     faults = Faults()
     with consumer(uri, clock, state=FaultyCursors(f"{tmp_path}/state", faults), batch_size=3) as one:
         assert received(one, 2) == [1, 2]
@@ -132,7 +132,7 @@ def test_a_write_that_failed_is_told_and_nothing_is_skipped(uri: str, clock: Clo
     assert rest[0] <= 4
 
 
-def test_one_whose_state_was_deleted_ends(uri: str, clock: Clock, tmp_path: Path) -> None:
+def test_a_consumer_whose_state_was_deleted_ends(uri: str, clock: Clock, tmp_path: Path) -> None:
     one = consumer(uri, clock)
     received(one)
     (tmp_path / "store/_consumers/billing/consumer.json").unlink()

@@ -41,7 +41,7 @@ def running(world: World, **spec: Any) -> tuple[Key, App]:
 sent = partial(subscription_outcome, Lag(as_of=AT, records=0))
 
 
-def test_it_has_one_run_without_lease_and_executors_and_tells_how_far_it_is(world: World) -> None:
+def test_a_continuous_replay_has_one_run_without_lease_or_executors_and_its_status_shows_progress(world: World) -> None:
     key, app = running(world)
     task = app.create.document.task
     assert (task.subscription.continuous, app.create.run.continuous, app.create.always_executors) == (True, True, False)
@@ -57,7 +57,7 @@ def test_it_has_one_run_without_lease_and_executors_and_tells_how_far_it_is(worl
     assert (world.status(key).round, world.status(key).replayed_total) == (3, 5)
 
 
-def test_it_has_the_executors_that_it_asks_for(world: World) -> None:
+def test_a_continuous_replay_has_the_executors_of_its_spec(world: World) -> None:
     _, app = running(world, spark={"executor": {"instances": 2}})
     assert app.create.always_executors
 
@@ -71,7 +71,9 @@ def test_it_has_the_executors_that_it_asks_for(world: World) -> None:
     ],
     ids=["spec", "reset", "secret"],
 )
-def test_it_starts_again_once_something_has_changed(world: World, change: Callable[[World, Key], None]) -> None:
+def test_a_continuous_replay_starts_again_when_its_spec_reset_or_secret_changes(
+    world: World, change: Callable[[World, Key], None]
+) -> None:
     world.secrets_version = "before"
     key, app = running(world)
     world.paused = "the operator is paused"
@@ -89,7 +91,7 @@ def test_it_starts_again_once_something_has_changed(world: World, change: Callab
     assert (again is app, again.control.stop) == (False, False)
 
 
-def test_it_is_suspended_and_goes_on(world: World) -> None:
+def test_a_suspended_continuous_replay_stops_and_starts_again_when_it_is_resumed(world: World) -> None:
     key, app = running(world)
     continuous(world, suspend=True)
     world.reconcile()
@@ -102,7 +104,9 @@ def test_it_is_suspended_and_goes_on(world: World) -> None:
     assert world.only_run() is not app
 
 
-def test_it_starts_again_by_backoff_and_is_well_once_it_has_its_destination(world: World) -> None:
+def test_a_failed_continuous_replay_retries_with_backoff_and_is_ready_once_it_reaches_its_destination(
+    world: World,
+) -> None:
     key, app = running(world)
     world.finish(app, error=RunError(reason="KafkaUnreachable", message="no broker answers"))
     world.reconcile()
@@ -115,7 +119,7 @@ def test_it_starts_again_by_backoff_and_is_well_once_it_has_its_destination(worl
     assert world.ready(key)[:2] == ("True", "Replayed")
 
 
-def test_it_waits_for_no_window_and_keeps_no_old_files(world: World) -> None:
+def test_a_continuous_replay_ignores_windows_and_keeps_no_old_files_from_maintenance(world: World) -> None:
     night = Window(Schedule(cron="0 1 * * *", time_zone="UTC"), timedelta(hours=2))
     world.defaults = replace(world.defaults, windows=(night,))
     key, app = running(world)
@@ -131,7 +135,7 @@ def test_it_waits_for_no_window_and_keeps_no_old_files(world: World) -> None:
         ({"start": None, "select": {"dueForRetry": True}}, "needs start"),
     ],
 )
-def test_what_can_not_go_on_is_refused(world: World, spec: dict[str, Any], words: str) -> None:
+def test_a_spec_that_cannot_be_continuous_is_refused(world: World, spec: dict[str, Any], words: str) -> None:
     stream(world)
     with pytest.raises(ValueError, match=words):
         continuous(world, **spec)
@@ -142,7 +146,7 @@ def of_destination(world: World, key: Key) -> dict[str, tuple[str, str]]:
     return {condition.type: (condition.status, condition.reason) for condition in one.conditions}
 
 
-def test_a_destination_that_refuses_has_conditions_of_its_own_until_it_is_back(world: World) -> None:
+def test_a_failing_destination_has_conditions_of_its_own_until_it_recovers(world: World) -> None:
     key, app = running(world)
     app.report = world.report(app, "Running", sent(3, 7))
     world.reconcile_after(minutes=2)
@@ -183,7 +187,7 @@ def going_on(of: dict[str, RunError | None], since: datetime = AT, tries: int = 
     return sent(6, 7).model_copy(update={"cursor": None, "destinations": states})
 
 
-def test_of_several_one_that_fails_is_told_and_tried_by_the_run_itself(world: World) -> None:
+def test_the_run_itself_reports_and_retries_one_failing_destination_of_several(world: World) -> None:
     tenancy = world.defaults.tenancy.model_copy(update={"http": HttpBounds(hosts=("events.example.org",))})
     world.defaults = replace(world.defaults, tenancy=tenancy)
     key, app = running(world, destination=None, destinations=SEVERAL)

@@ -118,7 +118,7 @@ def test_one_failed_run_does_not_stall_a_resource(world: World, resource: Callab
 
 @pytest.mark.parametrize("error", [UNREACHABLE, LOST, RunError(reason="SubmissionFailed", message="quota")])
 @pytest.mark.parametrize("resource", EACH)
-def test_outages_lost_nodes_and_quotas_are_never_stalled(
+def test_outages_lost_nodes_and_quotas_never_stall_a_resource(
     world: World, resource: Callable[[World], Key], error: RunError
 ) -> None:
     key = resource(world)
@@ -164,7 +164,7 @@ def test_a_failure_with_another_reason_is_counted_anew(world: World) -> None:
     assert told(world, key) == stalled("StorageMissing")
 
 
-def test_a_lost_driver_tells_nothing_of_the_keys_and_an_outage_ends_it(world: World) -> None:
+def test_a_lost_driver_leaves_a_resource_stalled_and_an_outage_does_not(world: World) -> None:
     key = ingesting(world)
     for _ in range(3):
         fail(world, minutes=12)
@@ -199,7 +199,7 @@ def test_the_first_committed_batch_ends_a_lasting_failure(world: World) -> None:
     assert told(world, key) == ("Running", {"Ready": ("True", "Ingesting")})
 
 
-def test_a_policy_is_stalled_once_every_stream_of_it_fails_so(world: World) -> None:
+def test_a_policy_is_stalled_once_all_its_streams_keep_failing(world: World) -> None:
     stream(world, "a")
     stream(world, "b")
     key = policy(world, "a", "b")
@@ -232,7 +232,7 @@ def erasing(world: World) -> Key:
 
 
 @pytest.mark.parametrize("resource", [*EACH, deleting, erasing])
-def test_what_is_stopped_again_and_again_is_tried_later_and_later_and_is_no_failure(
+def test_a_run_that_is_stopped_repeatedly_starts_ever_later_and_counts_as_no_failure(
     world: World, resource: Callable[[World], Key]
 ) -> None:
     key = resource(world)

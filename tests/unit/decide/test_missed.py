@@ -10,13 +10,13 @@ from messagestore_operator.status.words import clock_time
 MISSED = datetime(2026, 1, 5, 8, tzinfo=UTC)
 
 
-def test_a_point_that_was_missed_is_put_behind_with_a_warning() -> None:
+def test_a_missed_schedule_time_is_recorded_with_a_warning() -> None:
     status, told = pass_over_missed(Scheduled(None, MISSED, None), MessageStreamStatus(run_number=7))
     assert status == MessageStreamStatus(run_number=7, last_schedule_time=clock_time(MISSED))
     words = "the run of 2026-01-05T08:00:00Z is skipped: its starting deadline has passed"
     assert told == [EmitEvent("Warning", "ScheduleMissed", words)]
 
 
-def test_nothing_is_told_where_none_was_missed() -> None:
+def test_without_a_missed_schedule_time_there_is_no_event() -> None:
     before = MessageStreamStatus(run_number=7)
     assert pass_over_missed(Scheduled(MISSED, None, None), before) == (before, [])

@@ -36,7 +36,7 @@ INTO_COPY: dict[str, Any] = {"stream": {"name": "copy"}}
         (INTO_COPY, [COPY], set()),
     ],
 )
-def test_a_replay_needs_those_of_what_it_reads_and_of_what_it_sends_to(
+def test_a_replay_needs_the_secrets_of_its_store_and_of_its_destinations(
     destination: dict[str, Any], streams: list[MessageStream], secrets: set[str]
 ) -> None:
     assert secrets_of(replay(**destination), streams) == {Need(name, Use.STORAGE) for name in secrets}

@@ -46,7 +46,7 @@ def test_an_archive_in_the_landing_folder_gets_no_purge_and_says_what_to_change(
     assert len(runs_of(world, key)) == 1
 
 
-def test_a_replay_into_a_landing_folder_waits_until_it_is_none(world: World) -> None:
+def test_a_replay_into_a_streams_source_folder_waits_until_the_stream_reads_elsewhere(world: World) -> None:
     orders = stream(world, "orders", "s3a://in/orders")
     run_once(world)
     key = replay(world, "s3a://in/orders/again")
@@ -57,7 +57,7 @@ def test_a_replay_into_a_landing_folder_waits_until_it_is_none(world: World) -> 
     assert not is_refused(world, key)
 
 
-def test_of_two_streams_that_remove_from_one_folder_the_first_goes_on(world: World) -> None:
+def test_of_two_streams_that_delete_files_of_one_folder_only_the_first_runs(world: World) -> None:
     first = stream(world, "orders", "s3a://in/all", afterIngest="Delete")
     run_once(world)
     world.wait(seconds=1)
@@ -101,7 +101,7 @@ def test_a_continuous_run_goes_on_while_its_new_folder_is_refused(world: World) 
     assert not app.control.stop
 
 
-def test_a_name_of_another_namespace_blocks_nobody(world: World) -> None:
+def test_a_folder_of_another_namespace_blocks_no_stream(world: World) -> None:
     stream(world, "greedy", "s3a://in", "others", afterIngest="Delete")
     world.reconcile()
     world.wait(seconds=1)

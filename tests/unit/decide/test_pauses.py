@@ -55,7 +55,7 @@ def test_while_paused_nothing_is_launched_and_everything_says_why(world: World) 
     assert "ingest" in {app.create.run.kind for app in world.runs()}
 
 
-def test_what_runs_goes_on_through_a_pause_and_is_not_stopped_for_what_could_not_follow(world: World) -> None:
+def test_a_run_continues_through_a_pause_and_a_changed_spec_does_not_stop_it(world: World) -> None:
     key = stream(world, trigger={"continuous": {}})
     app = world.start_due()
     app.report = world.report(app, "Running", world.outcome(app))
@@ -87,7 +87,7 @@ def test_a_run_that_was_reserved_before_a_pause_is_reserved_no_more(world: World
     assert world.only_run().owner == policy
 
 
-def test_a_store_is_not_deleted_in_a_pause_and_the_way_out_is_told(world: World) -> None:
+def test_a_store_is_not_deleted_in_a_pause_and_the_status_says_how_to_keep_its_data(world: World) -> None:
     key = stream(world, trigger=INTERVAL, table=DELETED)
     run_once(world)
     world.paused = PAUSED

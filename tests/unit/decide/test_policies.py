@@ -57,7 +57,7 @@ def test_a_policy_waits_for_its_schedule_and_purges(world: World) -> None:
     assert len(world.launched) == 1
 
 
-def test_messages_that_wait_for_too_long_are_told_once_until_they_have_gone(world: World) -> None:
+def test_messages_that_wait_too_long_for_a_subscription_raise_one_event_until_they_have_gone(world: World) -> None:
     stream(world)
     key = policy(world, rules=[{"name": "sent", "consumedBy": {"replayJobs": ["relay"]}}])
     world.defaults = replace(world.defaults, retention_blocked_after=timedelta(days=2))
@@ -130,7 +130,7 @@ def test_an_approval_lets_the_very_preview_be_carried_out(world: World) -> None:
     assert len(world.launched) == 2
 
 
-def test_a_few_streams_at_a_time_until_all_are_done(world: World) -> None:
+def test_a_policy_purges_a_few_streams_at_a_time_until_all_are_done(world: World) -> None:
     names = ["a", "b", "c", "d", "e"]
     for name in names:
         stream(world, name)
@@ -256,7 +256,7 @@ def test_a_missing_scrub_key_is_named(world: World) -> None:
     assert (variable.variable, variable.secret, variable.key) == (task.scrub.key_environment, "scrub-key", "key")
 
 
-def test_bytes_are_erased_when_that_is_due(world: World) -> None:
+def test_an_erasure_starts_when_it_is_due(world: World) -> None:
     stream(world)
     key = policy(world)
     request(world, key)
@@ -283,7 +283,7 @@ def test_bytes_are_erased_when_that_is_due(world: World) -> None:
     assert len(world.launched) == 2
 
 
-def test_suspend_starts_nothing_and_the_round_is_made_up_for(world: World) -> None:
+def test_a_suspended_policy_starts_no_run_and_makes_up_for_one_when_it_is_resumed(world: World) -> None:
     stream(world)
     key = policy(world, trigger=DAILY, suspend=True)
     world.reconcile_after(hours=30)
@@ -293,7 +293,7 @@ def test_suspend_starts_nothing_and_the_round_is_made_up_for(world: World) -> No
     assert len(world.launched) == 1
 
 
-def test_suspend_before_the_launch_leaves_the_round_owed(world: World) -> None:
+def test_a_run_that_was_requested_before_a_suspension_starts_when_the_policy_is_resumed(world: World) -> None:
     stream(world)
     key = policy(world)
     world.annotate(key, run_requested="now")
@@ -335,7 +335,7 @@ def test_an_operator_killed_between_two_actions_purges_once(world: World, cut: i
     assert {app.create.run.stream for app in world.runs()} == {"orders", "b"}
 
 
-def test_a_pod_that_waits_is_told_of(world: World) -> None:
+def test_a_policy_says_why_the_pod_of_its_run_waits(world: World) -> None:
     stream(world)
     key = policy(world)
     request(world, key)
@@ -348,7 +348,7 @@ def test_a_pod_that_waits_is_told_of(world: World) -> None:
     assert world.ready(key)[0] == "True"
 
 
-def test_a_stream_that_leaves_a_policy_ends_its_run(world: World) -> None:
+def test_the_purge_of_a_stream_ends_when_its_policy_drops_the_stream(world: World) -> None:
     stream(world)
     stream(world, "b")
     key = policy(world)
@@ -425,7 +425,7 @@ def test_a_preview_or_a_report_of_an_epoch_that_was_not_granted_changes_no_figur
     assert contents(world, orders) == (10, 10)
 
 
-def test_a_stream_that_was_made_again_elsewhere_does_not_say_what_a_purge_left_of_the_store_before(
+def test_a_stream_that_was_made_again_elsewhere_shows_no_figures_of_its_former_store(
     world: World,
 ) -> None:
     orders = stream(world)

@@ -25,7 +25,7 @@ def sent(messages: int, number: int, *, complete: bool = True) -> ReplayOutcome:
     return ReplayOutcome(selection=selection, progress=progress, complete=complete, round=number)
 
 
-def test_it_sends_what_is_due_again_and_again_and_holds_the_table(world: World) -> None:
+def test_a_redelivery_runs_again_and_again_with_the_lease_of_the_table(world: World) -> None:
     stream(world)
     key = job(world)
     world.reconcile()
@@ -48,7 +48,7 @@ def test_it_sends_what_is_due_again_and_again_and_holds_the_table(world: World) 
     assert (status.round, status.replayed_total, len(status.recent_runs)) == (2, 5, 2)
 
 
-def test_a_clock_that_is_behind_the_last_leaders_keeps_nothing_waiting(world: World) -> None:
+def test_a_clock_that_is_behind_the_last_leaders_delays_no_redelivery(world: World) -> None:
     stream(world)
     job(world)
     first = run_once(world, outcome=sent(3, 1))
@@ -76,7 +76,7 @@ def test_a_failed_run_is_tried_again_without_end(world: World) -> None:
     assert world.status(key).phase == "Idle"
 
 
-def test_a_pause_ends_after_the_batch_and_goes_on_at_once(world: World) -> None:
+def test_a_suspended_redelivery_stops_after_its_batch_and_continues_when_it_is_resumed(world: World) -> None:
     stream(world)
     key = job(world)
     app = world.start_due()
@@ -120,7 +120,7 @@ def test_a_missing_stream_is_waited_for(world: World) -> None:
     assert len(world.launched) == 1
 
 
-def test_deleting_it_ends_its_run(world: World) -> None:
+def test_deleting_a_redelivery_ends_its_run(world: World) -> None:
     stream(world)
     key = job(world)
     app = world.start_due()

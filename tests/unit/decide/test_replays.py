@@ -70,7 +70,7 @@ def test_a_dry_run_takes_no_table_though_the_run_that_it_previews_would(world: W
 BROKEN = RunError(reason="MessagesBroken", message="1 of 10 selected messages were not sent")
 
 
-def test_one_that_could_not_send_some_has_failed_or_is_degraded_as_it_asks(world: World) -> None:
+def test_a_replay_with_broken_messages_has_failed_or_is_degraded_by_its_spec(world: World) -> None:
     stream(world)
     reached = ReplayProgress(replayed=9, failed=1, first_failed_positions=(7,), percent=100)
     outcome = halfway().model_copy(update={"progress": reached, "complete": True})
@@ -86,7 +86,7 @@ def test_one_that_could_not_send_some_has_failed_or_is_degraded_as_it_asks(world
     assert world.reasons(key)[-1] == "MessagesBroken"
 
 
-def test_a_pause_stops_after_the_batch_and_goes_on_with_a_new_run(world: World) -> None:
+def test_a_suspended_replay_stops_after_its_batch_and_continues_with_a_new_run(world: World) -> None:
     stream(world)
     key = job(world, activeDeadline="PT1H")
     first = world.start_due()
@@ -118,7 +118,7 @@ def test_a_new_rate_limit_reaches_the_run_under_way(world: World) -> None:
     assert (app.control.messages_per_second, app.control.stop, app.there) == (50, False, True)
 
 
-def test_failures_beyond_the_limit_are_for_good(world: World) -> None:
+def test_a_replay_with_more_failures_than_its_backoff_limit_has_failed_finally(world: World) -> None:
     stream(world)
     key = job(world, backoffLimit=2)
     for failures in range(1, 4):
@@ -135,7 +135,7 @@ def test_failures_beyond_the_limit_are_for_good(world: World) -> None:
     assert len(world.launched) == 3
 
 
-def test_one_that_has_ended_in_a_way_that_is_not_known_here_is_not_sent_again(world: World) -> None:
+def test_a_replay_that_ended_in_an_unknown_phase_is_not_sent_again(world: World) -> None:
     stream(world)
     key = job(world)
     run_once(world)
@@ -157,7 +157,7 @@ def test_without_the_spark_operator_a_replay_waits_and_has_not_failed(world: Wor
     assert world.status(key).phase == "Succeeded"
 
 
-def test_what_no_other_try_mends_fails_at_once(world: World) -> None:
+def test_an_error_that_no_retry_helps_fails_a_replay_at_once(world: World) -> None:
     stream(world)
     key = job(world)
     run_once(world, error=RunError(reason="DestinationNotEmpty", message="s3a://replay/checks is not empty"))
@@ -200,7 +200,7 @@ def test_the_active_deadline_ends_the_run(world: World) -> None:
     assert (world.status(key).phase, world.ready(key)[1]) == ("Failed", "DeadlineExceeded")
 
 
-def test_its_time_to_live_removes_the_resource(world: World) -> None:
+def test_a_finished_replay_is_removed_after_its_time_to_live(world: World) -> None:
     stream(world)
     key = job(world, ttlAfterFinished="P1D")
     run_once(world)
@@ -221,7 +221,7 @@ def test_a_missing_stream_is_waited_for(world: World) -> None:
     assert world.status(key).phase == "Succeeded"
 
 
-def test_what_only_replays_wrote_goes_with_its_stream(world: World) -> None:
+def test_a_store_that_only_replays_wrote_is_deleted_with_its_stream(world: World) -> None:
     stream(world)
     copy = stream(world, "copy", trigger={"manual": {}}, table={"uri": "s3a://lake/copy", "deletionPolicy": "Delete"})
     key = job(world, destination={"stream": {"name": "copy"}})
@@ -233,7 +233,7 @@ def test_what_only_replays_wrote_goes_with_its_stream(world: World) -> None:
     assert world.ready(copy)[:2] == ("False", "Deleting")
 
 
-def test_a_stream_that_nothing_was_written_to_goes_without_a_run(world: World) -> None:
+def test_a_stream_without_data_is_deleted_without_a_run(world: World) -> None:
     copy = stream(world, "copy", trigger={"manual": {}}, table={"uri": "s3a://lake/copy", "deletionPolicy": "Delete"})
     world.reconcile()
     world.delete(copy)
@@ -281,7 +281,7 @@ def test_a_continuous_stream_is_replayed_once_it_has_taken_something_in(world: W
         {"trigger": {"continuous": {}}, "suspend": True},
     ],
 )
-def test_a_stream_that_takes_in_nothing_now_is_replayed_as_its_store_is(world: World, idle: dict[str, Any]) -> None:
+def test_a_stream_without_runs_of_its_own_can_be_replayed(world: World, idle: dict[str, Any]) -> None:
     stream(world, **idle)
     key = job(world)
     run_once(world)
@@ -401,7 +401,7 @@ def test_after_a_redrive_into_its_own_stream_the_status_has_both(world: World) -
     assert (contents(world, orders), dead_letters(world, orders)) == ((15, 15), 2)
 
 
-def test_a_replay_that_stops_on_its_way_or_fails_at_its_end_has_changed_its_target_too(world: World) -> None:
+def test_a_replay_that_stops_midway_or_fails_at_its_end_updates_the_figures_of_its_target(world: World) -> None:
     ingested(world, "orders")
     copy = ingested(world, "copy")
     key = job(world, **INTO_ANOTHER)

@@ -93,7 +93,7 @@ def test_a_report_with_an_impossible_value_is_dropped_as_a_problem_of_one_line(o
     assert "NoneType" not in found.report_problem
 
 
-def test_what_is_written_by_a_clock_that_no_status_can_hold_is_not_believed_either() -> None:
+def test_a_report_with_a_time_that_no_status_can_hold_is_dropped() -> None:
     found = checked(report(ingest(1)), now=BEFORE_YEARS_OF_FOUR_DIGITS)
     assert (found.report, found.report_problem is None) == (None, False)
 

@@ -82,7 +82,7 @@ def degraded(world: World, key: Key) -> str:
     return next((each.message for each in world.status(key).conditions if each.type == "Degraded"), "")
 
 
-def test_each_destination_is_sent_what_is_its_own(world: World) -> None:
+def test_each_destination_reaches_the_run_with_its_condition_and_its_start(world: World) -> None:
     stream(world)
     key = job(world)
     world.reconcile()
@@ -104,7 +104,7 @@ def test_each_destination_is_sent_what_is_its_own(world: World) -> None:
     assert (one.cursor.global_position, one.lag.records) == (7, 2)
 
 
-def test_one_that_fails_is_tried_by_its_backoff_and_the_others_by_the_trigger(world: World) -> None:
+def test_a_failing_destination_is_retried_by_its_backoff_and_the_others_run_by_the_trigger(world: World) -> None:
     stream(world)
     key = job(world)
     run(world, eu=AWAY, audit=None)
@@ -125,7 +125,7 @@ def test_one_that_fails_is_tried_by_its_backoff_and_the_others_by_the_trigger(wo
     assert (degraded(world, key), of(world, key)["eu"]) == ("", ("True", "Replayed"))
 
 
-def test_it_is_tried_again_without_a_trigger(world: World) -> None:
+def test_a_failed_destination_is_retried_without_a_trigger(world: World) -> None:
     stream(world)
     key = job(world, trigger={"manual": {}})
     world.annotate(key, run_requested="now")
@@ -139,7 +139,7 @@ def test_it_is_tried_again_without_a_trigger(world: World) -> None:
     assert (len(world.launched), degraded(world, key)) == (2, "")
 
 
-def test_one_that_no_retry_helps_rests_until_the_spec_changes(world: World) -> None:
+def test_a_destination_that_no_retry_helps_is_left_out_until_the_spec_changes(world: World) -> None:
     stream(world)
     key = job(world)
     run(world, eu=None, audit=FULL)
@@ -169,7 +169,7 @@ def test_the_resource_is_stalled_once_all_destinations_are(world: World) -> None
     )
 
 
-def test_a_reset_has_all_tried(world: World) -> None:
+def test_a_reset_makes_the_run_try_all_destinations(world: World) -> None:
     stream(world)
     key = job(world)
     run(world, eu=RunError(reason="CursorAhead", message="ahead"), audit=None)
@@ -179,7 +179,7 @@ def test_a_reset_has_all_tried(world: World) -> None:
     assert len(world.launched) == 2
 
 
-def test_a_reset_by_name_moves_those_alone(world: World) -> None:
+def test_a_reset_of_named_destinations_moves_only_their_cursors(world: World) -> None:
     stream(world)
     key = job(world)
     for value, moved in (('{"eu": 6}', {"eu": "6"}), ('{"eu": 6, "audit": "Now"}', {"eu": "6", "audit": "Now"})):
@@ -219,7 +219,7 @@ def test_a_destination_that_was_removed_leaves_the_status(world: World) -> None:
     assert (of(world, key), degraded(world, key)) == ({"audit": ("True", "Replayed")}, "")
 
 
-def test_a_run_has_the_lease_of_the_stream_among_them(world: World) -> None:
+def test_a_run_with_a_stream_among_its_destinations_has_the_lease_of_that_stream(world: World) -> None:
     stream(world)
     stream(world, "others", table={"uri": "s3a://lake/others"})
     job(world, destinations=[DESTINATIONS[0], {"name": "rest", "otherwise": True, "stream": {"name": "others"}}])
@@ -229,7 +229,7 @@ def test_a_run_has_the_lease_of_the_stream_among_them(world: World) -> None:
     assert task.target.table.epoch is not None
 
 
-def test_a_condition_that_is_refused_is_told_at_once(world: World) -> None:
+def test_a_refused_condition_of_a_destination_is_reported_at_once(world: World) -> None:
     stream(world)
     bad = {**DESTINATIONS[0], "where": "status = 'FAILED'"}
     key = job(world, destinations=[bad, DESTINATIONS[1]])

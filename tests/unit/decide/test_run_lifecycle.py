@@ -84,7 +84,7 @@ def test_a_run_is_ended_at_its_deadline_and_no_second_before(
     assert found.actions == ((DeleteRun("default", REF.name),) if reason else ())
 
 
-def test_a_run_whose_deletion_was_asked_for_is_not_deleted_again_and_is_looked_at_until_it_is_gone() -> None:
+def test_a_run_whose_deletion_was_requested_is_not_deleted_again_and_is_polled_until_it_is_gone() -> None:
     ended = current(**RUNNING, ending=StatusError(reason="SpecChanged", message="m"))
     found = stage(ended, seen(deleting=True, report=report("Running")))
     assert (found.actions, ending(found)) == ((), "SpecChanged")
@@ -101,7 +101,7 @@ def test_a_run_whose_deletion_was_asked_for_is_not_deleted_again_and_is_looked_a
         (DesiredRun(generation=1, abort=DENIED), "StorageDenied"),
     ],
 )
-def test_one_that_can_not_start_is_ended_once_it_is_wanted_no_more_and_says_both(
+def test_a_run_that_cannot_start_is_ended_once_it_is_not_wanted_and_both_causes_are_reported(
     desired: DesiredRun, reason: str | None
 ) -> None:
     found = stage(current(), seen(AppState.PENDING, STUCK), desired)
@@ -109,7 +109,7 @@ def test_one_that_can_not_start_is_ended_once_it_is_wanted_no_more_and_says_both
     assert found.trouble.reason == "ImagePullFailed"
 
 
-def test_one_that_runs_goes_on_though_the_spec_has_changed() -> None:
+def test_a_running_run_continues_when_the_spec_changes() -> None:
     found = stage(current(**RUNNING), seen(), DesiredRun(generation=2, wanted=False))
     assert (ending(found), found.actions) == (None, ())
 
@@ -174,13 +174,13 @@ def test_a_reserved_run_of_which_nothing_was_made_yet_has_not_ended() -> None:
 
 @pytest.mark.parametrize("driver", [DriverPod("Unknown"), DriverPod("Running"), DriverPod("Pending")])
 @pytest.mark.parametrize("state", [AppState.SUCCEEDED, AppState.FAILED, AppState.MISSING])
-def test_nothing_has_ended_whose_driver_may_write_still(state: AppState, driver: DriverPod) -> None:
+def test_a_run_has_not_ended_while_its_driver_may_still_write(state: AppState, driver: DriverPod) -> None:
     found = stage(current(**RUNNING), seen(state, driver, report=report("Succeeded")))
     assert found.ended is None
     assert (found.trouble.reason, found.requeue_at) == ("WaitingForDriver", (NOW + Defaults().poll_interval,))
 
 
-def test_of_a_run_that_its_operator_did_not_see_launched_the_objects_tell_when_and_of_which_generation() -> None:
+def test_launch_time_and_generation_of_an_unrecorded_launch_come_from_its_objects() -> None:
     made = NOW - timedelta(minutes=3)
     observed = replace(seen(AppState.PENDING, DriverPod("Pending"), created_at=made), ref=replace(REF, generation=7))
     found = stage(current(launched_at=None, generation=2), observed, DesiredRun(generation=7)).current
@@ -233,22 +233,22 @@ def taken(table: TableKey) -> AcquireLease:
     return AcquireLease(table, f"default/{REF.name}", next_epoch(0, NOW), None)
 
 
-def test_a_run_takes_its_tables_before_it_is_made_and_is_looked_at_soon() -> None:
+def test_a_run_takes_its_tables_before_it_is_launched_and_is_requeued_soon() -> None:
     assert launched() == RunStage(RESERVED, actions=(taken(ONE), taken(TWO), CREATE), requeue_at=SOON)
 
 
-def test_one_that_waits_for_its_second_table_keeps_the_first_and_is_looked_at_soon() -> None:
+def test_a_run_that_waits_for_its_second_table_keeps_the_first_and_is_requeued_soon() -> None:
     found = launched(TWO)
     assert found.trouble == RunError(reason="TableBusy", message="s3a://lake/two is in use: waiting for run other")
     assert (found.current, found.actions, found.requeue_at) == (RESERVED, (taken(ONE),), SOON)
 
 
-def test_one_that_has_a_table_already_takes_the_other_only_and_waits_for_no_room() -> None:
+def test_a_run_that_has_one_of_its_tables_takes_only_the_other_and_skips_the_queue() -> None:
     assert launched(most=0).actions == (AwaitRoom(SLOT),)
     found = launched(ONE, by=f"default/{REF.name}", most=0)
     assert (found.trouble, found.actions) == (None, (taken(TWO), CREATE))
 
 
-def test_one_whose_table_still_has_a_run_of_who_gave_it_up_takes_none_and_is_looked_at_soon() -> None:
+def test_a_run_waits_while_a_run_of_the_tables_former_owner_lasts() -> None:
     found = launched(FORMER)
     assert (found.trouble.reason, found.actions, found.requeue_at) == ("TableBusy", (), SOON)

@@ -38,7 +38,7 @@ def end(world: World, owner: Key) -> None:
     world.reconcile()
 
 
-def test_what_is_beyond_the_bound_of_the_operator_says_so_holds_no_table_and_starts_in_its_turn(world: World) -> None:
+def test_a_run_beyond_the_operators_bound_says_so_holds_no_table_and_starts_in_its_turn(world: World) -> None:
     bounded(world, in_all=1)
     first, second, third = (stream(world, name) for name in "abc")
     for key in (first, second, third):
@@ -130,7 +130,7 @@ def test_starts_are_spread_and_each_is_looked_at_when_its_turn_comes(world: Worl
     assert going(world) == ["default/a", "default/b"]
 
 
-def test_a_stream_that_is_well_says_for_a_while_that_it_is(world: World) -> None:
+def test_a_ready_stream_stays_ready_for_a_while_as_its_run_waits_for_room(world: World) -> None:
     key = stream(world, "a")
     world.reconcile()
     end(world, key)
@@ -178,25 +178,25 @@ def slot(name: str, seconds: int = 0, namespace: str = "default") -> RunSlot:
     return RunSlot(f"{namespace}/{name}", owner, frozenset(), START + timedelta(seconds=seconds))
 
 
-def test_one_more_run_takes_a_start_from_those_that_follow_in_the_same_moment() -> None:
+def test_each_start_leaves_one_start_less_to_runs_of_the_same_second() -> None:
     queue = RunQueue(starts=1, bounds=RunBounds(starts_per_second=2.0))
     assert full(queue, slot("b"), START) is None
     words = "2 runs may start each second (runs.startsPerSecond)"
     assert full(queue.taken(slot("a")), slot("b"), START) == Full(words, START + timedelta(seconds=0.5))
 
 
-def test_each_that_has_started_beyond_what_may_adds_to_the_wait() -> None:
+def test_each_start_above_the_allowed_rate_adds_to_the_wait() -> None:
     queue = RunQueue(starts=-1, bounds=RunBounds(starts_per_second=2.0))
     assert full(queue, slot("a"), START).until == START + timedelta(seconds=1)
 
 
-def test_who_waits_for_the_end_of_another_asks_again_in_a_minute() -> None:
+def test_a_run_that_waits_for_another_to_end_is_requeued_after_a_minute() -> None:
     queue = RunQueue((slot("a"),), bounds=RunBounds(in_all=1))
     words = "1 run may run at once (runs.atOnce.inAll)"
     assert full(queue, slot("b"), START) == Full(words, START + timedelta(minutes=1))
 
 
-def test_those_that_can_start_are_as_many_as_may_be_started_and_have_room_in_their_turn() -> None:
+def test_startable_runs_are_the_first_in_the_queue_that_rate_and_bounds_allow() -> None:
     waiting = (slot("c", 3), slot("b", 2), slot("a", 1), slot("d", 4, "other"))
     assert list(startable(RunQueue(waiting=waiting, starts=2))) == [waiting[2], waiting[3]]
     queue = RunQueue((slot("z"),), waiting, bounds=RunBounds(in_all=3, in_namespace=2))

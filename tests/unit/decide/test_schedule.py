@@ -51,7 +51,9 @@ NEXT = [
 
 
 @pytest.mark.parametrize(("cron", "zone", "after", "expected"), NEXT)
-def test_the_next_time(cron: str, zone: str, after: str, expected: str) -> None:
+def test_the_next_time_of_a_cron_expression_is_found_in_its_time_zone(
+    cron: str, zone: str, after: str, expected: str
+) -> None:
     assert next_time(schedule(cron, zone), at(after)) == at(expected)
 
 
@@ -64,7 +66,9 @@ LATEST = [
 
 
 @pytest.mark.parametrize(("cron", "zone", "after", "until", "expected"), LATEST)
-def test_the_latest_time_that_was_missed(cron: str, zone: str, after: str, until: str, expected: str | None) -> None:
+def test_the_latest_missed_time_lies_between_two_given_times_or_is_none(
+    cron: str, zone: str, after: str, until: str, expected: str | None
+) -> None:
     assert latest_time(schedule(cron, zone), at(after), at(until)) == (at(expected) if expected else None)
 
 
@@ -96,7 +100,7 @@ TIMES_OF_A_NIGHT = [
 
 @pytest.mark.parametrize(("zone", "begin"), CLOCK_GOES_BACK)
 @pytest.mark.parametrize("cron", TIMES_OF_A_NIGHT)
-def test_a_repeated_hour_has_the_times_of_one(zone: str, begin: datetime, cron: str) -> None:
+def test_each_minute_of_a_repeated_hour_has_its_time_of_the_schedule(zone: str, begin: datetime, cron: str) -> None:
     night = [begin.replace(tzinfo=UTC) + timedelta(minutes=minute) for minute in range(6 * 60)]
     expected = [moment for moment in night if is_minute_of(cron, moment.astimezone(ZoneInfo(zone)))]
     found = [night[0] - timedelta(minutes=1)]
@@ -113,7 +117,7 @@ def is_minute_of(cron: str, local: datetime) -> bool:
     return croniter.match(cron, local.replace(tzinfo=None)) and (not local.fold or cron.split()[1].startswith("*"))
 
 
-def test_a_starting_deadline() -> None:
+def test_a_run_is_too_late_only_after_its_starting_deadline() -> None:
     late = schedule("0 9 * * *", startingDeadline="PT1H")
     assert not is_too_late(late, NOW, NOW + timedelta(hours=1))
     assert is_too_late(late, NOW, NOW + timedelta(hours=1, seconds=1))
@@ -128,7 +132,7 @@ def test_backoff_is_bounded_and_never_shrinks(failures: int, jitter: float) -> N
     assert backoff(failures + 1, base, longest) >= backoff(failures, base, longest)
 
 
-def test_what_failed_together_comes_back_within_a_fifth_of_the_wait() -> None:
+def test_jitter_lengthens_a_backoff_by_a_fifth_at_most() -> None:
     base, longest = timedelta(seconds=10), timedelta(minutes=10)
     assert [backoff(3, base, longest, jitter).total_seconds() for jitter in (0, 0.5, 1)] == [40, 44, 48]
 
@@ -148,7 +152,7 @@ def lease(**given: object) -> TableLease:
     return TableLease(TableKey("default", "", "s3a://lake/orders"), 7, resource_version="1", **given)
 
 
-def test_the_holder_keeps_its_epoch() -> None:
+def test_the_holder_of_a_lease_is_granted_it_again_with_the_same_epoch() -> None:
     assert grant(lease(holder="default/a"), lease_request("a"), NOW, Defaults()) == Granted(7)
 
 
@@ -196,7 +200,7 @@ DAY = timedelta(days=1)
         ({"since": NOW - DAY, "holder": "default/a", "holder_run": None}, False, True),
     ],
 )
-def test_a_lease_goes_a_day_after_it_was_of_use_to_anybody(given: dict[str, Any], named: bool, goes: bool) -> None:
+def test_an_unused_lease_is_left_over_after_a_day(given: dict[str, Any], named: bool, goes: bool) -> None:
     assert is_left_over(lease(**given), named, NOW, Defaults()) is goes
 
 

@@ -45,7 +45,7 @@ def test_a_new_stream_is_launched_in_one_reconciliation(world: World) -> None:
     assert world.only_run().create.document.table.epoch == world.held("s3a://lake/orders").epoch
 
 
-def test_a_stream_in_a_namespace_that_can_not_take_runs_is_looked_at_again_soon(world: World) -> None:
+def test_a_stream_in_a_namespace_that_cannot_take_runs_is_requeued_soon(world: World) -> None:
     world.can_run = False
     stream = orders(world)
     world.reconcile()
@@ -94,7 +94,7 @@ def test_an_interval_counts_from_start_to_start(world: World) -> None:
     assert {(event.message, event.routine) for _, event in world.events} == {("ingest run started", True)}
 
 
-def test_a_run_that_succeeds_is_news_only_after_one_that_did_not(world: World) -> None:
+def test_a_successful_run_raises_an_event_only_after_a_failed_one(world: World) -> None:
     stream = orders(world)
     run_once(world)
     world.wait(minutes=5)
@@ -169,7 +169,7 @@ def test_a_failed_run_is_tried_again_ever_later(world: World) -> None:
     assert world.status(stream).last_run.attempt == 5
 
 
-def test_a_failure_that_no_other_try_mends_waits_for_a_change(world: World) -> None:
+def test_after_a_failure_that_no_retry_helps_the_next_run_waits_for_a_new_spec(world: World) -> None:
     stream = orders(world)
     run_once(world, error=RunError(reason="TableRefused", message="belongs to default/other"))
     types = {one.type: one.status for one in world.status(stream).conditions}
@@ -238,7 +238,7 @@ def test_executors_that_never_run_fail_the_run_with_their_cause(world: World) ->
     )
 
 
-def test_executors_that_no_node_ever_starts_fail_the_run_and_are_no_trouble_before(world: World) -> None:
+def test_executors_that_never_start_fail_the_run_at_its_deadline_and_not_before(world: World) -> None:
     stream = orders(world)
     app = world.start_due()
     app.executors_waiting = Waiting(CREATING, since=world.now)
@@ -388,7 +388,7 @@ def test_nothing_follows_until_the_driver_is_gone(world: World) -> None:
     assert world.held("s3a://lake/orders").holder is None
 
 
-def test_a_new_run_is_not_said_to_have_failed_as_the_one_whose_driver_was_deleted(world: World) -> None:
+def test_a_new_run_does_not_show_the_failure_of_the_last_one_as_its_own(world: World) -> None:
     stream = orders(world)
     run_once(world)
     world.wait(minutes=5)
@@ -580,7 +580,7 @@ def written_each_minute(world: World) -> tuple[Key, Any]:
     return stream, app
 
 
-def test_the_figures_of_a_continuous_stream_are_written_once_in_a_while(world: World) -> None:
+def test_the_figures_of_a_continuous_stream_are_written_once_a_minute_at_most(world: World) -> None:
     stream, app = written_each_minute(world)
     writes = 0
     for _ in range(180):
@@ -605,7 +605,7 @@ def begun(world: World, **trigger: Any) -> tuple[Key, App]:
     return stream, world.only_run()
 
 
-def test_a_short_run_is_shown_when_it_has_ended_with_the_start_that_its_pod_tells(world: World) -> None:
+def test_a_short_run_is_written_to_the_status_once_with_the_start_of_its_pod(world: World) -> None:
     stream, app = begun(world)
     reserved = world.status(stream).current_run
     assert (reserved.name, reserved.launched_at) == (app.name, None)
@@ -623,7 +623,7 @@ def test_a_short_run_is_shown_when_it_has_ended_with_the_start_that_its_pod_tell
     assert world.reasons(stream) == []
 
 
-def test_a_run_that_lasts_is_shown_after_a_moment_and_its_trouble_at_once(world: World) -> None:
+def test_a_long_run_is_written_to_the_status_after_a_delay_and_its_trouble_at_once(world: World) -> None:
     stream, app = begun(world)
     world.start(app)
     world.reconcile()
@@ -639,7 +639,7 @@ def test_a_run_that_lasts_is_shown_after_a_moment_and_its_trouble_at_once(world:
     assert world.ready(stream)[1] == "ImagePullFailed"
 
 
-def test_between_two_writings_of_figures_all_else_is_written_at_once(world: World) -> None:
+def test_a_status_is_written_at_once_if_more_than_figures_changed(world: World) -> None:
     stream, app = written_each_minute(world)
     for reported in range(2):
         app.report = world.report(app, "Running", world.outcome(app))
@@ -651,7 +651,7 @@ def test_between_two_writings_of_figures_all_else_is_written_at_once(world: Worl
     assert world.status(stream).totals.stored == 10
 
 
-def test_what_is_told_of_figures_is_told_with_them_and_once(world: World) -> None:
+def test_an_event_about_figures_is_sent_once_when_the_figures_are_written(world: World) -> None:
     stream, app = written_each_minute(world)
     for number in range(1, 13):
         outcome = world.outcome(app)
@@ -712,7 +712,7 @@ def test_suspend_before_the_launch_withdraws_the_reserved_run(world: World) -> N
     assert world.status(stream).current_run is None
 
 
-def test_what_is_refused_is_said_without_a_run(world: World) -> None:
+def test_a_refused_predicate_is_reported_without_a_run(world: World) -> None:
     stream = orders(world, filter={"where": "no_such_column = 1"})
     world.reconcile()
     assert (world.status(stream).phase, world.ready(stream)[1], world.launched) == ("Stalled", "PredicateRefused", [])
@@ -725,7 +725,7 @@ NEVER = "spec.trigger.schedule.cron: must be a cron expression; this one never f
 
 
 @pytest.mark.parametrize("trigger", [INTERVAL, CONTINUOUS])
-def test_what_runs_goes_on_when_the_spec_comes_to_be_refused_and_nothing_follows_it(
+def test_a_run_continues_when_its_spec_comes_to_be_refused_and_no_run_follows(
     world: World, trigger: dict[str, Any]
 ) -> None:
     stream = orders(world, trigger)
@@ -839,7 +839,7 @@ def test_only_the_newest_ended_runs_are_kept_as_objects(world: World, listed: in
     assert len(world.status(stream).recent_runs) == min(listed, len(names))
 
 
-def test_what_came_of_a_run_is_written_down_before_it_is_removed(world: World) -> None:
+def test_the_result_of_a_run_is_written_before_the_run_is_removed(world: World) -> None:
     stream = orders(world, runHistoryLimit=0)
     app = world.run_under_way()
     world.finish(app)
@@ -867,7 +867,7 @@ def test_the_status_that_says_that_a_run_has_ended_says_when_the_next_will_be(
     assert not any(isinstance(action, act.WriteStatus) for action in world.reconcile_once(stream).actions)
 
 
-def test_an_incredible_report_stops_nothing(world: World) -> None:
+def test_an_impossible_report_fails_only_its_run(world: World) -> None:
     stream = orders(world)
     app = world.start_due()
     outcome: Any = world.outcome(app)
@@ -900,7 +900,7 @@ def test_of_an_error_a_status_gets_a_constant_and_a_line_of_printable_text(
     assert (error.reason, error.message) == told
 
 
-def test_maintenance_comes_between_runs_and_never_before_someone_who_waits(world: World) -> None:
+def test_maintenance_starts_between_runs_and_not_while_another_run_waits(world: World) -> None:
     stream = orders(world)
     run_once(world)
     world.tables["s3a://lake/orders"].version = 300
@@ -984,7 +984,7 @@ def test_maintenance_that_fails_within_a_run_is_left_alone_for_an_hour(world: Wo
         assert world.ready(stream)[0] == "True"
 
 
-def test_an_incredible_word_on_maintenance_reaches_no_status(world: World) -> None:
+def test_an_impossible_report_of_maintenance_reaches_no_status(world: World) -> None:
     stream, app = continuous_with(world, 300)
     report_upkeep(world, app, UpkeepDone(request_id=-1))
     assert world.status(stream).maintenance is None
@@ -1077,7 +1077,7 @@ def deletable(world: World, **more: Any) -> Key:
     return stream
 
 
-def test_retain_takes_no_finalizer(world: World) -> None:
+def test_a_stream_that_retains_its_data_has_no_finalizer(world: World) -> None:
     stream = orders(world)
     run_once(world)
     assert world.resources[stream].metadata.finalizers == ()
@@ -1100,7 +1100,7 @@ def test_delete_removes_the_data_first(world: World) -> None:
     assert "DataDeleted" in world.reasons(stream)
 
 
-def test_what_is_held_or_shared_is_not_deleted(world: World) -> None:
+def test_a_store_with_a_hold_or_another_stream_is_not_deleted(world: World) -> None:
     stream = deletable(world, holds=[{"name": "court", "until": "2026-01-05T09:00:00Z"}])
     neighbour = world.apply("MessageStream", "other", spec(suspend=True))
     world.delete(stream)
@@ -1114,7 +1114,7 @@ def test_what_is_held_or_shared_is_not_deleted(world: World) -> None:
     assert world.only_run().create.run.kind == "delete"
 
 
-def test_two_that_delete_one_folder_go_one_after_the_other(world: World) -> None:
+def test_two_streams_that_delete_one_folder_are_deleted_one_after_the_other(world: World) -> None:
     streams = two_that_delete_one_folder(world)
     for stream in streams:
         world.delete(stream)
@@ -1127,7 +1127,7 @@ def test_two_that_delete_one_folder_go_one_after_the_other(world: World) -> None
     assert [str(event.reason) for _, event in world.events].count("DataDeleted") == 2
 
 
-def test_of_two_that_delete_one_folder_the_one_that_never_owned_it_goes_last(world: World) -> None:
+def test_of_two_streams_that_delete_one_folder_the_one_that_never_owned_it_is_deleted_last(world: World) -> None:
     refused, owner = two_that_delete_one_folder(world)
     world.delete(refused)
     world.delete(owner)
@@ -1140,7 +1140,7 @@ def test_of_two_that_delete_one_folder_the_one_that_never_owned_it_goes_last(wor
     assert refused not in world.resources
 
 
-def test_two_that_delete_one_folder_go_with_their_namespace(world: World) -> None:
+def test_two_streams_that_delete_one_folder_go_with_their_namespace(world: World) -> None:
     streams = two_that_delete_one_folder(world)
     for stream in streams:
         world.delete(stream)
@@ -1157,7 +1157,7 @@ def two_that_delete_one_folder(world: World) -> list[Key]:
     return streams
 
 
-def test_what_another_holds_on_its_folder_is_not_deleted(world: World) -> None:
+def test_a_store_is_not_deleted_while_another_stream_on_its_folder_has_a_hold(world: World) -> None:
     stream, other = two_that_delete_one_folder(world)
     table = {"uri": "s3a://lake/orders", "deletionPolicy": "Delete"}
     world.apply("MessageStream", "other", spec(table=table, holds=[{"name": "court"}]))
@@ -1207,7 +1207,7 @@ def test_a_deletion_under_way_ends_with_its_namespace(world: World) -> None:
     assert world.reasons(stream)[-1] == "DataKept"
 
 
-def test_a_deletion_waits_a_while_for_what_somebody_may_change(world: World) -> None:
+def test_a_blocked_deletion_waits_for_a_bounded_time(world: World) -> None:
     stream = deletable(world)
     world.delete(stream)
     world.invalid[stream] = NEVER
@@ -1231,7 +1231,7 @@ def test_without_the_spark_operator_data_waits_for_its_deletion(world: World) ->
     assert stream not in world.resources
 
 
-def test_a_deletion_that_fails_says_the_way_out_and_takes_it(world: World) -> None:
+def test_a_failed_deletion_says_how_to_keep_the_data_and_ends_when_that_is_done(world: World) -> None:
     stream = deletable(world)
     world.delete(stream)
     run_once(world, error=DENIED)

@@ -36,7 +36,7 @@ def task_of(world: World) -> ReplayTask:
     return task
 
 
-def test_it_takes_no_lease_and_tells_how_far_it_is(world: World) -> None:
+def test_a_subscription_takes_no_lease_and_its_status_shows_progress(world: World) -> None:
     stream(world)
     key = job(world)
     world.reconcile()
@@ -77,7 +77,7 @@ def test_a_reset_starts_a_run_once_for_each_value(world: World) -> None:
     assert subscription.reset == Reset(value="2026-01-05T08:00:00Z", to=StartPoint(inserted_at=AT))
 
 
-def test_a_value_that_is_no_place_is_refused(world: World) -> None:
+def test_a_reset_to_no_position_or_time_is_refused(world: World) -> None:
     stream(world)
     key = job(world)
     world.annotate(key, reset_to="yesterday")
@@ -114,7 +114,7 @@ def test_a_changed_spec_is_sent_with_the_next_run(world: World) -> None:
     assert world.status(key).phase == "Idle"
 
 
-def test_a_cursor_that_was_found_is_told_in_an_event(world: World) -> None:
+def test_a_cursor_that_an_earlier_resource_left_raises_an_event(world: World) -> None:
     stream(world)
     key = job(world)
     run_once(world, outcome=sent(3, 7, taken_up=True))

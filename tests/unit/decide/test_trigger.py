@@ -56,13 +56,13 @@ def run(lasted: timedelta = timedelta(0), **given: Any) -> FinishedRun:
         (run(2 * HOUR, finished_at=None), 4),
     ],
 )
-def test_tries_are_counted_on_until_one_goes_well_or_works_for_longer_than_the_longest_wait(
+def test_attempts_are_counted_until_a_run_succeeds_or_outlasts_the_longest_backoff(
     last: FinishedRun | None, attempt: int
 ) -> None:
     assert next_attempt(last, stream(), SETTINGS) == attempt
 
 
-def test_what_failed_together_does_not_come_back_together() -> None:
+def test_runs_that_failed_together_are_retried_at_different_times() -> None:
     times = {retry_at(run(), stream(uid=f"uid-{number}"), SETTINGS, NOW) for number in range(10)}
     assert len(times) == 10
     wait = timedelta(minutes=4)
@@ -74,7 +74,7 @@ def test_an_interval_counts_from_the_start_of_a_run_whose_end_nobody_knows() -> 
     assert next_start(begun, HOUR, NOW) == NOW + timedelta(minutes=58)
 
 
-def test_a_schedule_begins_with_the_resource_and_without_a_date_of_its_making_now() -> None:
+def test_a_schedule_begins_at_the_resources_creation_or_now_if_that_is_unknown() -> None:
     hourly = Schedule(cron="0 * * * *", time_zone="UTC")
     later = NOW + timedelta(minutes=30)
     made, undated = stream(creationTimestamp="2026-01-05T07:59:00Z"), stream()
@@ -82,7 +82,7 @@ def test_a_schedule_begins_with_the_resource_and_without_a_date_of_its_making_no
     assert scheduled(hourly, undated, TriggeredStatus(), later) == Scheduled(None, None, NOW + HOUR)
 
 
-def test_after_a_time_that_was_missed_comes_the_next() -> None:
+def test_after_a_missed_time_the_schedule_continues_with_the_next() -> None:
     hourly = Schedule.model_validate({"cron": "0 * * * *", "startingDeadline": "PT10M"})
     made = stream(creationTimestamp="2026-01-05T07:59:00Z")
     later = NOW + timedelta(minutes=30)

@@ -59,7 +59,7 @@ def test_a_stream_of_another_namespace_does_not_keep_data_from_being_deleted(wor
     assert "stranger" not in texts(world, "heirs")
 
 
-def test_a_stream_of_its_own_namespace_does(world: World) -> None:
+def test_a_stream_of_the_same_namespace_keeps_data_from_being_deleted(world: World) -> None:
     key = stream(world, "orders", "heirs", table={"deletionPolicy": "Delete"})
     run_once(world)
     stream(world, "second", "heirs", suspend=True)
@@ -126,7 +126,7 @@ def test_a_continuous_run_on_a_table_that_was_given_away_is_stopped(world: World
     assert app.control.stop
 
 
-def test_no_policy_or_replay_of_the_old_owner_works_on_it_either(world: World) -> None:
+def test_no_policy_or_replay_of_the_former_owner_runs_on_a_table_that_was_handed_over(world: World) -> None:
     stream(world, "secretive", "stranger", annotations=RELEASED)
     spec = {"streamRefs": [{"name": "secretive"}], "rules": [{"name": "old", "maxAge": "P1D"}], "mode": "Enforce"}
     asked = {"messagestore.dev/run-requested": "1"}
@@ -139,7 +139,7 @@ def test_no_policy_or_replay_of_the_old_owner_works_on_it_either(world: World) -
     assert world.launched == []
 
 
-def test_the_settings_speak_for_an_owner_that_is_gone(world: World) -> None:
+def test_the_settings_may_hand_over_the_table_of_an_owner_that_is_gone(world: World) -> None:
     word = Adoption.model_validate({"uri": FOLDER, "from": "stranger", "to": "heirs/orders"})
     world.defaults = replace(world.defaults, tenancy=Tenancy(storage=OPEN.storage, adoptions=(word,)))
     stream(world, "orders", "heirs", annotations=ADOPTS)
@@ -166,7 +166,7 @@ def test_data_that_was_given_away_is_not_deleted_with_the_resource_that_had_it(w
     handed_over=st.floats(2, 100_000),
     kept=st.booleans(),
 )
-def test_an_epoch_of_one_lease_is_newer_than_those_that_another_granted_before(
+def test_an_epoch_of_a_new_lease_is_newer_than_those_of_the_lease_before_it(
     gaps: list[float], handed_over: float, kept: bool
 ) -> None:
     now = START
@@ -191,7 +191,7 @@ def test_where_the_clock_was_ahead_the_old_lease_still_counts() -> None:
 @pytest.mark.parametrize(
     "endpoint", ["https://s3.example.org", "https://S3.example.org:443/", "HTTPS://s3.example.org/".lower()]
 )
-def test_a_server_has_one_spelling(endpoint: str) -> None:
+def test_all_spellings_of_an_endpoint_are_one_table_key(endpoint: str) -> None:
     found = stream_with(storage={"endpoint": endpoint})
     assert table_key(found) == TableKey("default", "https://s3.example.org", "s3a://lake/orders")
 
@@ -255,7 +255,7 @@ def happen(world: World, step: str, number: int, keys: list[Key]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(steps=STEPS, old=ANNOTATIONS, new=ANNOTATIONS, deletes=st.booleans())
-def test_no_namespace_is_told_a_name_of_the_others(
+def test_no_status_of_a_namespace_names_resources_of_another_namespace(
     steps: list[str], old: dict[str, str], new: dict[str, str], deletes: bool
 ) -> None:
     world = World()

@@ -59,7 +59,7 @@ def test_a_redrive_reports_what_both_stores_have(monkeypatch: pytest.MonkeyPatch
     assert figures(outcome.target_table) == (1, 0, {}, 2)
 
 
-def test_a_redrive_into_its_own_stream_reports_one(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
+def test_a_redrive_into_its_own_stream_reports_only_that_store(monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
     outcome = outcome_of(monkeypatch, table, into(table), origin="DeadLetters")
     assert figures(outcome.table) == (2, 2, {"InvalidField": 1, "Unparseable": 1}, 2)
     assert outcome.target_table is None
@@ -72,7 +72,7 @@ def test_a_replay_of_messages_into_a_stream_reports_its_store_alone(
     assert (outcome.table, figures(outcome.target_table)) == (None, (1, 0, {}, 2))
 
 
-def test_a_replay_that_writes_to_no_store_or_sends_nothing_looks_at_none(
+def test_a_replay_that_sends_nothing_or_writes_to_no_store_reads_no_figures(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, table: Table
 ) -> None:
     looked: list[Any] = []
@@ -85,7 +85,7 @@ def test_a_replay_that_writes_to_no_store_or_sends_nothing_looks_at_none(
         assert (outcome.table, outcome.target_table, looked) == (None, None, [])
 
 
-def test_the_end_of_a_replay_is_written_without_them(
+def test_the_record_of_a_replays_end_has_no_figures_of_stores(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, table: Table
 ) -> None:
     outcome = outcome_of(monkeypatch, table, into(make_store(tmp_path / "copy", [])))

@@ -36,7 +36,7 @@ def staged_chunk(delivery: FilesDelivery) -> Chunk:
     return Chunk(number=0, next_split=1, sent=COUNT, failed=0, bytes=COUNT, last_global_position=COUNT, parts=parts)
 
 
-def test_an_object_waits_for_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_are_delivered_in_parallel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     delivery, move, met = delivery_to(tmp_path), StagedObjects.move, threading.Barrier(4)
 
     def slow_move(self: StagedObjects, name: str, to: str) -> None:
@@ -50,7 +50,7 @@ def test_an_object_waits_for_no_other(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [path.read_text()[-11:] for path in found] == [f"{n:05d}-x.txt" for n in range(COUNT)]
 
 
-def test_what_was_cut_off_among_them_is_delivered_again(tmp_path: Path) -> None:
+def test_a_delivery_that_broke_off_is_completed_by_the_next(tmp_path: Path) -> None:
     delivery = delivery_to(tmp_path)
     chunk = staged_chunk(delivery)
     crashed = threading.Event()
@@ -66,7 +66,7 @@ def test_what_was_cut_off_among_them_is_delivered_again(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("part-*"))) == COUNT
 
 
-def test_no_object_gets_its_name_once_tombstones_have_changed(tmp_path: Path) -> None:
+def test_no_more_objects_are_delivered_once_tombstones_have_changed(tmp_path: Path) -> None:
     delivery, asked = delivery_to(tmp_path), count()
     chunk = staged_chunk(delivery)
     assert not delivery.deliver(chunk, 0, lambda: next(asked) < 10)

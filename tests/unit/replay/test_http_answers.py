@@ -95,7 +95,7 @@ def test_an_event_without_a_payload_has_no_body() -> None:
     assert event_of(line(None, ce_id="m1")).body == b""
 
 
-def test_what_is_set_aside_is_an_event_in_json_with_the_refusal() -> None:
+def test_a_refused_event_is_set_aside_as_json_with_the_refusal() -> None:
     in_json = "application/cloudevents+json; charset=utf-8"
     structured = event_of(line('{"specversion":"1.0","id":"m1"}', content__type=in_json))
     binary = event_of(line("\xff", ce_specversion="1.0", ce_id="m 1", content__type="image/png"))
@@ -130,7 +130,7 @@ def test_a_lane_goes_one_by_one_and_lanes_go_at_once() -> None:
     assert (answers, error, most) == (items, None, [4, 1])
 
 
-def test_what_is_behind_the_first_without_an_answer_has_none() -> None:
+def test_answers_end_at_the_first_event_without_an_answer() -> None:
     def send(item: int) -> int:
         if item == 3:
             raise OSError
@@ -177,7 +177,7 @@ ADDRESSES = {
 
 
 @pytest.mark.parametrize("reach", ["Public", "Private", "Any"])
-def test_a_run_reaches_only_addresses_of_its_kind(reach: Reach) -> None:
+def test_a_run_may_reach_only_addresses_that_its_reach_allows(reach: Reach) -> None:
     order = ["Public", "Private", "Any"]
     allowed = {text for text, kind in ADDRESSES.items() if order.index(kind) <= order.index(reach)}
     assert {text for text in ADDRESSES if is_allowed(ip_address(text), reach)} == allowed

@@ -103,7 +103,9 @@ def test_an_endpoint_that_is_down_is_told_without_its_path() -> None:
         (422, "HttpRefused", "refuses the message at global position 7 with 422"),
     ],
 )
-def test_what_no_try_helps_ends_the_run_at_once(endpoint: HttpEndpoint, status: int, reason: str, words: str) -> None:
+def test_an_answer_that_no_retry_helps_ends_the_run_at_once(
+    endpoint: HttpEndpoint, status: int, reason: str, words: str
+) -> None:
     with http_endpoint() as elsewhere:
         endpoint.answer = lambda _: Answer(status, {"Location": elsewhere.url})
         with pytest.raises(RunFailedError, match=words) as failure:
@@ -118,7 +120,7 @@ def test_a_message_that_is_refused_is_set_aside_if_there_is_a_place(endpoint: Ht
     assert send(endpoint.url, dead_letter=FOLDER) == Taken(EVENT, status)
 
 
-def test_a_long_answer_holds_nothing_up(endpoint: HttpEndpoint) -> None:
+def test_a_large_answer_is_not_waited_for(endpoint: HttpEndpoint) -> None:
     endpoint.answer = lambda _: Answer(body=b"x" * 5_000_000)
     assert send(endpoint.url) == Taken(EVENT)
 
@@ -130,7 +132,9 @@ def test_a_run_that_is_stopped_ends_between_two_tries(endpoint: HttpEndpoint) ->
         send(endpoint.url, lambda: bool(endpoint.requests), delivery=slow)
 
 
-def test_a_private_authority_and_a_secret_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_with_a_private_authority_gets_a_header_from_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     authority, *own = certify(tmp_path)
     monkeypatch.setenv("TOKEN", "Bearer s3cr3t\n")
     header = HttpHeader(name="Authorization", environment="TOKEN")

@@ -71,7 +71,7 @@ DESTINATIONS = pytest.mark.parametrize("destination", [to_files, to_stream])
 
 @DESTINATIONS
 @pytest.mark.parametrize("ended", [True, False])
-def test_what_was_asked_for_first_has_the_name_and_anything_else_an_id_of_its_own(
+def test_the_first_replay_of_a_name_has_the_name_as_its_id_and_a_different_one_an_id_of_its_own(
     tmp_path: Path, table: Table, destination: Any, ended: bool
 ) -> None:
     to = destination(tmp_path)
@@ -92,7 +92,7 @@ def test_what_was_asked_for_first_has_the_name_and_anything_else_an_id_of_its_ow
 
 
 @DESTINATIONS
-def test_a_store_that_is_made_again_is_another_one(tmp_path: Path, table: Table, destination: Any) -> None:
+def test_a_replay_of_a_store_that_was_made_again_has_a_new_id(tmp_path: Path, table: Table, destination: Any) -> None:
     to = destination(tmp_path)
     first = run_of(table, to)
     delivery_of(first).end(frozen_by(first), [], DONE, lambda: True)
@@ -118,7 +118,7 @@ def forget(uri: str, name: str) -> None:
     objects.write(name, json.dumps(content).encode())
 
 
-def test_what_an_earlier_release_ended_has_ended_and_what_it_began_goes_on(tmp_path: Path, table: Table) -> None:
+def test_a_replay_of_an_earlier_release_stays_ended_or_continues(tmp_path: Path, table: Table) -> None:
     to = to_stream(tmp_path)
     first = run_of(table, to)
     delivery_of(first).state.freeze(frozen_by(first))

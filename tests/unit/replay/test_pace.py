@@ -49,7 +49,7 @@ def test_never_more_has_gone_than_the_limit_allows(rate: float, chunks: list[tup
         assert gone <= rate * hands.time * (1 + 1e-9) + 1e-6
 
 
-def test_work_counts_as_waiting() -> None:
+def test_time_spent_on_work_shortens_the_wait() -> None:
     hands = Hands(10.0)
     limit = pace(hands)
     hands.time = 0.9

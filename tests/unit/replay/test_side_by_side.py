@@ -42,7 +42,7 @@ def failed(board: Board, name: str, cursor: Any = None) -> None:
     board.failed(DestinationState(name=name, cursor=cursor, error=AWAY, going_on=going_on))
 
 
-def test_an_erasure_waits_for_all_that_is_under_way_and_for_nothing_else(board: Board) -> None:
+def test_an_erasure_waits_only_for_destinations_that_send_by_older_tombstones(board: Board) -> None:
     board.begins("eu")
     assert board.outcome().tombstones is None
     took(board, "eu", 4)
@@ -60,7 +60,7 @@ def test_an_erasure_waits_for_all_that_is_under_way_and_for_nothing_else(board: 
     assert board.outcome().tombstones is None
 
 
-def test_one_that_fails_keeps_its_cursor_and_the_others_go_on(board: Board) -> None:
+def test_a_failing_destination_keeps_its_cursor_and_the_others_continue(board: Board) -> None:
     for name in ("eu", "hook"):
         board.begins(name)
         took(board, name, 4)
@@ -73,6 +73,6 @@ def test_one_that_fails_keeps_its_cursor_and_the_others_go_on(board: Board) -> N
     assert (states["eu"].error, board.outcome().redelivered) == (None, 8)
 
 
-def test_the_waits_double_up_to_ten_minutes() -> None:
+def test_the_waits_between_retries_double_up_to_ten_minutes() -> None:
     waits = [wait_after(tries) for tries in (1, 2, 3, 7, 100)]
     assert waits == [timedelta(seconds=n) for n in (10, 20, 40, 600, 600)]

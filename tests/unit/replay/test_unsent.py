@@ -7,7 +7,7 @@ from messagestore_jobs.frozen.replays import Chunk
 
 
 @pytest.mark.parametrize(("written", "read"), [("7", (7,)), ("null", ()), ("[7, 9]", (7, 9))])
-def test_the_one_position_that_an_earlier_release_wrote_down_is_the_first(written: str, read: tuple[int, ...]) -> None:
+def test_the_failed_position_of_an_earlier_release_is_read_as_a_list(written: str, read: tuple[int, ...]) -> None:
     progress = ReplayProgress.model_validate_json(f'{{"failed": 1, "firstFailedPosition": {written}}}')
     assert progress.first_failed_positions == read
     counts = '"number": 0, "nextGrain": 1, "sent": 1, "failed": 1, "bytes": 1, "lastGlobalPosition": 9, "parts": []'
