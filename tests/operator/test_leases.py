@@ -87,7 +87,9 @@ def test_a_released_table_keeps_its_epoch_and_has_no_holder(apiserver: ApiServer
 
 
 @pytest.mark.parametrize("changed", [False, True], ids=["as it is", "from before a change"])
-def test_a_table_is_released_also_if_its_lease_changed_since_it_was_read(apiserver: ApiServer, table: TableKey, changed: bool) -> None:
+def test_a_table_is_released_even_if_its_lease_has_changed(
+    apiserver: ApiServer, table: TableKey, changed: bool
+) -> None:
     async def scenario(leases: TableLeases, client: KubeClient) -> ApiObject | None:
         known = await leases.acquire(table, "default/first", 41, None, NOW)
         if changed:
