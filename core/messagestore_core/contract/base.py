@@ -57,8 +57,6 @@ class CheckedText(str):
     expected: ClassVar[str]
     """The expected form, in words that follow "must be"."""
 
-    __slots__ = ()
-
     @classmethod
     def parse(cls, value: Any) -> Self:
         """Check the text and return it as this type."""
@@ -95,16 +93,12 @@ class JsonPath(CheckedText):
     max_length = 512
     expected = "a path of $, .name, ['name'] and [n], such as $.headers['X-Id']; no wildcards, filters or recursion"
 
-    __slots__ = ()
-
 
 class MemberPath(JsonPath):
     """A path of names alone into a JSON document."""
 
     pattern = r"^\$(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\])*$"
     expected = "a path of $, .name and ['name'], such as $.Records; $ is the document itself"
-
-    __slots__ = ()
 
 
 class MessagePath(JsonPath):
@@ -115,8 +109,6 @@ class MessagePath(JsonPath):
         r"|(payload|metadata)(\.[A-Za-z_][A-Za-z0-9_-]*|\['([^'\\]|\\['\\])*'\]|\[[0-9]{1,9}\])*)$"
     )
     expected = "a path that begins with $.payload, $.metadata or one of $.headers, such as $.headers['X-Id']"
-
-    __slots__ = ()
 
 
 RecordsPaths = Annotated[tuple[MemberPath, ...], Field(max_length=4)]

@@ -53,8 +53,6 @@ class RuledText(CheckedText):
     """Whether the API server says in words what it expects; otherwise it shows the pattern alone."""
     validations: ClassVar[tuple[ValidationRule, ...]] = ()
 
-    __slots__ = ()
-
     def check_meaning(self) -> None:
         """Refuse a text that breaks a rule."""
         if broken := [rule.message for rule in self.validations if not rule.holds(self)]:
@@ -89,8 +87,6 @@ class Duration(RuledText):
     worded = True
     validations = (rules.LONGER_THAN_ZERO,)
 
-    __slots__ = ()
-
     @property
     def timedelta(self) -> dt.timedelta:
         """The length of the duration."""
@@ -102,8 +98,6 @@ class NumberOrText(CheckedText):
     """A number that is a text where it is no whole one, as the API has no fractions."""
 
     max_number: ClassVar[int]
-
-    __slots__ = ()
 
     @classmethod
     def parse(cls, value: Any) -> Self:
@@ -132,8 +126,6 @@ class Factor(NumberOrText):
     max_number = 60
     expected = 'a number from 1 to 60, in quotes if it has a fraction, such as 2 or "1.5"'
 
-    __slots__ = ()
-
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(
@@ -156,8 +148,6 @@ class Quantity(NumberOrText):
     max_number = 10**15 - 1
     expected = "a size as a Kubernetes quantity, such as 512Mi or 1Gi, from one byte to 999Pi"
 
-    __slots__ = ()
-
     @property
     def bytes(self) -> int:
         """The size in whole bytes."""
@@ -177,8 +167,6 @@ class Time(RuledText):
     max_length = 32
     schema_format = "date-time"
     expected = "a time in UTC by RFC 3339, such as 2026-01-05T08:00:00Z"
-
-    __slots__ = ()
 
     def check_meaning(self) -> None:
         """Refuse days that the calendar doesn't have."""
@@ -215,8 +203,6 @@ class StoreUri(RuledText):
     expected = f"the URI of a folder, such as s3a://bucket/folder ({_KNOWN}), without credentials, spaces and wildcards"
     validations = (rules.NO_DOTS, rules.NO_ESCAPES)
 
-    __slots__ = ()
-
 
 class SourceUri(RuledText):
     """A folder that is read from; a whole bucket may be one."""
@@ -225,8 +211,6 @@ class SourceUri(RuledText):
     max_length = 1024
     expected = StoreUri.expected
     validations = (rules.NO_DOTS,)
-
-    __slots__ = ()
 
 
 _SIGN = r"([^][\\^$|(){}*+?\x00-\x1f\x7f]|\\([dDsSwW]|[!-/:-@[-`{-~])|\[\^?([^][\\]|\\([dDsSwW]|[!-/:-@[-`{-~]))+\])"
@@ -244,8 +228,6 @@ class GroupPattern(RuledText):
     expected = "a regular expression with exactly one group, such as tenant=([a-z]+)/"
     worded = True
 
-    __slots__ = ()
-
     def check_meaning(self) -> None:
         """Refuse what RE2 reads otherwise than Python, and what is no expression."""
         _check_expression(self.replace("(", "(?:").replace("(?:?:", "(?:"))
@@ -258,8 +240,6 @@ class NamePattern(RuledText):
     max_length = 256
     expected = "a regular expression without groups but (?:...), such as orders[.].*"
     worded = True
-
-    __slots__ = ()
 
     def check_meaning(self) -> None:
         """Refuse what RE2 reads otherwise than Python, and what is no expression."""
@@ -288,8 +268,6 @@ class Glob(RuledText):
     expected = "a path below the folder, with * and ? for parts of a name and ** for any folders, such as **/*.json"
     validations = (rules.NO_DOTS,)
 
-    __slots__ = ()
-
 
 class Endpoint(CheckedText):
     """The address of a server with the S3 protocol."""
@@ -297,8 +275,6 @@ class Endpoint(CheckedText):
     pattern = rf"^https?://({_HOST}|\[[0-9A-Fa-f:]+\])(:[0-9]{{1,5}})?/?$"
     max_length = 512
     expected = "an http or https address without a path, such as http://s3.storage.svc:7070"
-
-    __slots__ = ()
 
 
 class HttpUrl(CheckedText):
@@ -321,8 +297,6 @@ class TokenEndpoint(CheckedText):
     max_length = 1024
     expected = "an http or https URL without a query, such as https://keycloak.auth.svc/realms/kafka/token"
 
-    __slots__ = ()
-
 
 class BootstrapServers(CheckedText):
     """Kafka brokers to ask first."""
@@ -330,8 +304,6 @@ class BootstrapServers(CheckedText):
     pattern = rf"^{_HOST}:[0-9]{{1,5}}(,{_HOST}:[0-9]{{1,5}})*$"
     max_length = 1024
     expected = "one or more host:port, separated by commas without spaces"
-
-    __slots__ = ()
 
 
 # No R and H: croniter replaces them by random values, different ones each time.
@@ -354,8 +326,6 @@ class Cron(RuledText):
     max_length = 128
     worded = True
     expected = 'a cron expression of five fields, such as "0 3 * * *", with nothing at random (R, H)'
-
-    __slots__ = ()
 
     def check_meaning(self) -> None:
         """Refuse values out of range, and dates that don't exist, such as the 30th of February."""
@@ -388,8 +358,6 @@ class TimeZone(RuledText):
     max_length = 64
     worded = True
     expected = "the name of a time zone, such as UTC or Europe/Vienna"
-
-    __slots__ = ()
 
     def check_meaning(self) -> None:
         """Refuse names that the time zone database doesn't have."""
