@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.run_report import ReplayOutcome
 from messagestore_core.store.objects import Objects
 from messagestore_jobs.index.store_index import StoreIndex
-from messagestore_jobs.replay.sending import ReplayToEnd
+from messagestore_jobs.replay.control import ReplayToEnd
 
 
 class Costs(ReplayToEnd):

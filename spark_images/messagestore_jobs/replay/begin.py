@@ -28,11 +28,10 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Frozen, digest
 from messagestore_jobs.replay.chunks import Delivery
 from messagestore_jobs.replay.files import FilesDelivery
-from messagestore_jobs.replay.freeze import freeze, nothing_selected
+from messagestore_jobs.replay.freeze import freeze, freeze_order, nothing_selected
 from messagestore_jobs.replay.http.delivery import HttpDelivery
 from messagestore_jobs.replay.kafka import KafkaDelivery
 from messagestore_jobs.replay.selection import check
-from messagestore_jobs.replay.sending import freeze_order
 from messagestore_jobs.replay.source import Source, is_gone
 from messagestore_jobs.replay.stream import StreamDelivery
 from messagestore_jobs.replay.waiting import Positions, are_of_round, count_of_round, of_round

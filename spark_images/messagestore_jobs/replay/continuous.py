@@ -19,12 +19,12 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import nothing, source_of, task_of
 from messagestore_jobs.replay.behind import Behind, Counted, Records, look_behind
 from messagestore_jobs.replay.chunks import PACED_SECONDS, SHOWN
+from messagestore_jobs.replay.control import Pace, ReplayControl
 from messagestore_jobs.replay.erased import Tombstones
 from messagestore_jobs.replay.newest import LOOK_AGAIN, Newest
 from messagestore_jobs.replay.outlets import Outlet, outlet_of
 from messagestore_jobs.replay.round_by_round import RoundByRound
 from messagestore_jobs.replay.rounds import Reached, refuse_ahead
-from messagestore_jobs.replay.sending import Pace, ReplayControl
 from messagestore_jobs.replay.source import is_gone
 from messagestore_jobs.replay.subscription import SubscriptionRun, with_state
 from messagestore_jobs.replay.unnoted import is_due, note_unnoted, with_unnoted

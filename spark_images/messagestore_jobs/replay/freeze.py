@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.run_report import FrozenSelection
-from messagestore_jobs.frozen.replays import Frozen, Key, Split
+from messagestore_jobs.frozen.replays import Frozen, Key, ReplayState, Split
 from messagestore_jobs.replay.source import Source, by_position
 
 SPLITS = 1 << 16
@@ -27,6 +27,17 @@ def freeze(source: Source, run: str, task_digest: str) -> Frozen:
         end=end,
         splits=tuple(splits),
     )
+
+
+def freeze_order(source: Source, frozen: Frozen, state: ReplayState) -> Frozen:
+    """Write the selected positions in the order of the replay, unless the splits alone show them."""
+    if source.task.origin == "DeadLetters" or all(split.dense for split in frozen.splits):
+        return frozen
+    rows = source.between(frozen.splits[0].start, frozen.end)
+    positions = rows.orderBy(*source.order.columns).select("global_position")
+    with state.held.step("replay-placed"):
+        positions.write.mode("overwrite").parquet(state.order_uri)
+    return frozen.model_copy(update={"ordered": True})
 
 
 def nothing_selected() -> FrozenSelection:

@@ -42,12 +42,13 @@ from messagestore_jobs.replay.begin import (
     with_task,
 )
 from messagestore_jobs.replay.continuous import send_on
+from messagestore_jobs.replay.control import ReplayControl, ReplayToEnd
 from messagestore_jobs.replay.freeze import freeze
 from messagestore_jobs.replay.leaves import ErrorOf
 from messagestore_jobs.replay.preflight import findings
 from messagestore_jobs.replay.routes import in_words, refuse_all_failed, send_routes
 from messagestore_jobs.replay.selection import check
-from messagestore_jobs.replay.sending import ReplayControl, ReplayToEnd, Sending
+from messagestore_jobs.replay.sending import Sending
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.subscription import send_round
 from messagestore_jobs.replay.unsent import refuse_unsent

@@ -25,7 +25,7 @@ from messagestore_core.store.objects import check_reachable
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import nothing, task_of, with_task
 from messagestore_jobs.replay.chunks import SHOWN
-from messagestore_jobs.replay.sending import ReplayControl
+from messagestore_jobs.replay.control import ReplayControl
 from messagestore_jobs.replay.subscription import SubscriptionRun
 from messagestore_jobs.replay.waiting import is_complete_only
 from messagestore_jobs.source.kafka_listing import check_brokers

@@ -13,11 +13,11 @@ from messagestore_core.store.folder import exists
 from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import delivery_of, source_of, task_of, with_task
+from messagestore_jobs.replay.control import ReplayToEnd
 from messagestore_jobs.replay.freeze import freeze
 from messagestore_jobs.replay.job import of_its_own, rounds_begun
 from messagestore_jobs.replay.leaves import leaves_of, name_of
 from messagestore_jobs.replay.selection import check
-from messagestore_jobs.replay.sending import ReplayToEnd
 from messagestore_jobs.replay.subscription import SubscriptionRun
 from messagestore_jobs.rows.matching import instant
 

@@ -5,7 +5,7 @@ a store that was laid back.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from py4j.java_gateway import JavaObject
@@ -14,7 +14,6 @@ from typing_extensions import override
 
 from messagestore_core.contract.run_document import FilesDestination, KafkaDestination
 from messagestore_core.store.cursors import Cursor, ahead, own_name, unknown
-from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Part
@@ -229,50 +228,6 @@ class KafkaSequences(KafkaDelivery):
 def _group(cursor: Cursor) -> str:
     """The consumer group of a destination of a subscription, by whose offset it knows what was sent."""
     return f"messagestore-{own_name(cursor.subscription.replace('/', '.'), cursor.destination)}-{cursor.store}"
-
-
-class KafkaOutlet(KafkaRound):
-    """The topic of a continuous replay, which stages nothing and keeps its connections open."""
-
-    tells = True
-    failure: Exception | None = None
-
-    @override
-    def reached(self) -> Reached:
-        """What transactions have committed."""
-        return self._reached()
-
-    def start_from(self, resets: int, position: int) -> bool:
-        """Send on behind a position, and commit it, so that the group exists before a round is named.
-
-        Returns:
-            Whether it exists: where messages name the topics, that takes one that was sent to.
-        """
-        try:
-            sender = self._opened()
-            sender.startFrom(resets, position + 1)
-            if not sender.hasPlace():
-                return False
-            sender.readOn(b"")
-            with self._held.step("replay-anchor"):
-                sender.send(1)
-                sender.commit()
-        except Py4JJavaError as error:
-            raise failure_of(error, self._to) from error
-        return True
-
-    def send(self, content: bytes, unchanged: Callable[[], bool]) -> Iterable[int | None]:
-        """Send records, one per line, in transactions; see ``Outlet``."""
-        self.failure = None
-        try:
-            sender = self._opened()
-            try:
-                all_sent = self._send_all(sender, sender.readOn(content), unchanged)
-            except RunFailedError as stopped:
-                self.failure, all_sent = stopped, False
-            return [None if all_sent else int(sender.sent()) - 1]
-        except Py4JJavaError as error:
-            raise failure_of(error, self._to) from error
 
 
 def refuse_ahead(cursor: Cursor, head: int, known: Reached) -> None:

@@ -13,6 +13,7 @@ from messagestore_core.store.errors import OUT_OF_MEMORY, RUN_STOPPED, RunFailed
 from messagestore_core.store.folder import exists, store_id
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import nothing, task_of
+from messagestore_jobs.replay.control import ReplayControl, WithinLimits
 from messagestore_jobs.replay.leaves import (
     ErrorOf,
     check_destination,
@@ -23,7 +24,6 @@ from messagestore_jobs.replay.leaves import (
     together,
 )
 from messagestore_jobs.replay.removed import forget_removed
-from messagestore_jobs.replay.sending import ReplayControl, WithinLimits
 from messagestore_jobs.replay.side_by_side import send_side_by_side
 from messagestore_jobs.replay.subscription import SubscriptionRun
 from messagestore_jobs.replay.unsent import refuse_unsent

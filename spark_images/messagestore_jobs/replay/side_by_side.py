@@ -20,8 +20,8 @@ from messagestore_core.store.folder import check_folder
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import task_of
 from messagestore_jobs.replay.continuous import send_on
+from messagestore_jobs.replay.control import ReplayControl, WithinLimits
 from messagestore_jobs.replay.leaves import ErrorOf, check_destination, cursor_of, name_of, together
-from messagestore_jobs.replay.sending import ReplayControl, WithinLimits
 from messagestore_jobs.replay.unsent import refuse_unsent
 
 _FIRST_WAIT, _LONGEST_WAIT = timedelta(seconds=10), timedelta(minutes=10)

@@ -39,10 +39,11 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import digest
 from messagestore_jobs.replay.begin import begin, note_replay, nothing, source_of, task_of, with_missed, with_task
 from messagestore_jobs.replay.chunks import Delivery
+from messagestore_jobs.replay.control import ReplayControl
 from messagestore_jobs.replay.removed import forget_removed
 from messagestore_jobs.replay.rounds import FilesRound, reached_by, refuse_ahead, round_delivery
 from messagestore_jobs.replay.selection import check_subscription, decided_by, is_undecided, matches_anywhere
-from messagestore_jobs.replay.sending import ReplayControl, Sending
+from messagestore_jobs.replay.sending import Sending
 from messagestore_jobs.replay.unnoted import with_unnoted
 from messagestore_jobs.replay.waiting import as_kept, falls_due, is_complete_only, who_waits
 from messagestore_jobs.rows.matching import instant

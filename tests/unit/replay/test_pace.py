@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_core.contract.run_report import ReplayOutcome
-from messagestore_jobs.replay.sending import Pace
+from messagestore_jobs.replay.control import Pace
 
 
 class Hands:

@@ -8,7 +8,7 @@ import pytest
 
 from messagestore_core.contract.run_report import DestinationState, GoingOn, Lag, ReplayOutcome, RunError
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay.sending import ReplayToEnd
+from messagestore_jobs.replay.control import ReplayToEnd
 from messagestore_jobs.replay.side_by_side import Board, wait_after
 from support.outcomes import subscription_outcome
 
