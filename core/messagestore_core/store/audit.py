@@ -122,9 +122,7 @@ def rows_of(store: Store, *actions: str) -> list[dict[str, Any]]:
 def replace_rules(store: HeldStore, rules: str, by: str) -> None:
     """Replace the value of column ``rules`` in all rows that have it, durably."""
     with store.step("audit-hidden"):
-        store.open_to_write("audit").update(
-            {"rules": literal(by)}, predicate=f"rules = {literal(rules)}", commit_properties=store.commit_properties()
-        )
+        store.update_rows("audit", {"rules": literal(by)}, f"rules = {literal(rules)}")
 
 
 def read_audit(store: Store) -> list[dict[str, Any]]:

@@ -87,10 +87,7 @@ class ReadBatches(ABC, Generic[_Batch]):
                 withdraw(self._held, batch_id(source, number))
                 forget_waiting(self._held, source, number)
             with self._held.step("plan-forgotten"):
-                self._held.open_to_write(self._table).delete(
-                    f"source_id = {literal(source)} and batch > {committed}",
-                    commit_properties=self._held.commit_properties(),
-                )
+                self._held.delete_rows(self._table, f"source_id = {literal(source)} and batch > {committed}")
             del self._others[source]
 
     def _see_others(self, rows: pa.Table | pa.RecordBatch) -> None:

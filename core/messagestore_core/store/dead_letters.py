@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import write_deltalake
 
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.fence import HeldStore
@@ -36,10 +35,10 @@ _WHERE_AND_WHY = {
 }
 _DEAD_LETTERS_AT_ONCE = 64
 _SAME = " AND ".join(
-    f"({given.format('d')} IS NOT DISTINCT FROM {given.format('s')})"
+    f"({given.format('t')} IS NOT DISTINCT FROM {given.format('s')})"
     for given in ("{}.raw", *(f"{{}}.source['{name}']" for name in SOURCE.names))
 )
-"""Whether rows d and s are the same dead letter."""
+"""Whether rows t and s are the same dead letter."""
 
 
 class SourcePosition(NamedTuple):
@@ -162,19 +161,14 @@ def withdraw(store: HeldStore, batch: str, keep: Callable[[SourcePosition], bool
     rows = pa.table(
         {name: pa.array(columns[name], DEAD_LETTER_KEY.field(name).type) for name in SourcePosition._fields}
     )
-    last = "array_element(d.earlier, -1)"
+    last = "array_element(t.earlier, -1)"
     before = {field.name: f"{last}['{field.name}']" for field in REFUSAL}
-    before["tries"] = "nullif(d.tries - 1, 1)"
-    before["earlier"] = "CASE WHEN array_length(d.earlier) > 1 THEN array_pop_back(d.earlier) END"
-    known = "coalesce(array_length(d.earlier), 0) > 0"
-    same = "d.source['uri'] = s.uri AND d.source['offset'] = s.\"offset\""
-    merge = store.open_to_write("dead_letters").merge(
-        rows,
-        f"d.batch = {literal(batch)} AND {same} AND (d.source['partition'] IS NOT DISTINCT FROM s.\"partition\")",
-        source_alias="s",
-        target_alias="d",
-        commit_properties=store.commit_properties(),
-    )
+    before["tries"] = "nullif(t.tries - 1, 1)"
+    before["earlier"] = "CASE WHEN array_length(t.earlier) > 1 THEN array_pop_back(t.earlier) END"
+    known = "coalesce(array_length(t.earlier), 0) > 0"
+    same = "t.source['uri'] = s.uri AND t.source['offset'] = s.\"offset\""
+    same += " AND (t.source['partition'] IS NOT DISTINCT FROM s.\"partition\")"
+    merge = store.merge_rows("dead_letters", rows, f"t.batch = {literal(batch)} AND {same}")
     with store.step("dead-letters-withdrawn"):
         merge.when_matched_update(updates=before, predicate=known).when_matched_delete(f"NOT ({known})").execute()
 
@@ -185,22 +179,14 @@ def _reopen(store: HeldStore, batch: str) -> None:
     if not scan_in(store, "dead_letters", ["batch"], pc.field("redriven_by") == by).read_all().num_rows:
         return
     with store.step("dead-letters-reopened"):
-        store.open_to_write("dead_letters").update(
-            {"redriven_at": "null", "redriven_by": "null"},
-            predicate=f"redriven_by = {literal(by)}",
-            commit_properties=store.commit_properties(),
-        )
+        opened = {"redriven_at": "null", "redriven_by": "null"}
+        store.update_rows("dead_letters", opened, f"redriven_by = {literal(by)}")
 
 
 def set_aside(store: HeldStore, rows: pa.Table) -> None:
     """Append dead letters (schema DEAD_LETTERS), durably."""
     with store.step("dead-letters"):
-        write_deltalake(
-            store.open_to_write("dead_letters"),
-            rows.cast(DEAD_LETTERS),
-            mode="append",
-            commit_properties=store.commit_properties(),
-        )
+        store.write_rows("dead_letters", rows.cast(DEAD_LETTERS))
 
 
 def set_aside_new(store: HeldStore, rows: pa.Table, known: Mapping[DeadLetterKey, str]) -> list[str | None]:
@@ -264,23 +250,15 @@ def close_and_reopen(
 
 def _change(store: HeldStore, rows: pa.Table, values: dict[str, str]) -> None:
     """Change dead letters, found by where they were read, by whom and why."""
-    same = " AND ".join(f'(d.{given} IS NOT DISTINCT FROM s."{name}")' for name, given in _WHERE_AND_WHY.items())
-    merge = store.open_to_write("dead_letters").merge(
-        rows.select(list(_WHERE_AND_WHY)),
-        same,
-        source_alias="s",
-        target_alias="d",
-        commit_properties=store.commit_properties(),
-    )
+    same = " AND ".join(f'(t.{given} IS NOT DISTINCT FROM s."{name}")' for name, given in _WHERE_AND_WHY.items())
+    merge = store.merge_rows("dead_letters", rows.select(list(_WHERE_AND_WHY)), same)
     with store.step("dead-letters-closed"):
         merge.when_matched_update(updates=values).execute()
 
 
 def remove(store: HeldStore, rows: pa.Table) -> None:
     """Delete dead letters, by columns raw and source; the caller names the write."""
-    store.open_to_write("dead_letters").merge(
-        rows, _SAME, source_alias="s", target_alias="d", commit_properties=store.commit_properties()
-    ).when_matched_delete().execute()
+    store.merge_rows("dead_letters", rows, _SAME).when_matched_delete().execute()
 
 
 def mark_redriven(store: HeldStore, sent: pa.Table, redrive: Redrive) -> None:
@@ -301,16 +279,12 @@ def mark_redriven(store: HeldStore, sent: pa.Table, redrive: Redrive) -> None:
             "by": pa.repeat(pa.scalar(redrive.by), len(sent)),
         }
     )
-    others = f"NOT starts_with(coalesce(d.batch, ''), {literal(f'{redrive.source}/')})"
+    others = f"NOT starts_with(coalesce(t.batch, ''), {literal(f'{redrive.source}/')})"
     # An earlier release staged no times.
     within = _failed_within(sent["failed_at"]) if "failed_at" in sent.column_names else "true"
-    store.open_to_write("dead_letters").merge(
-        marks,
-        " AND ".join((_SAME, "d.redriven_at IS NULL", others, within)),
-        source_alias="s",
-        target_alias="d",
-        commit_properties=store.commit_properties(),
-    ).when_matched_update(updates={"redriven_at": 's."at"', "redriven_by": 's."by"'}).execute()
+    same = " AND ".join((_SAME, "t.redriven_at IS NULL", others, within))
+    merge = store.merge_rows("dead_letters", marks, same)
+    merge.when_matched_update(updates={"redriven_at": 's."at"', "redriven_by": 's."by"'}).execute()
 
 
 def _failed_within(times: pa.ChunkedArray) -> str:
@@ -318,7 +292,7 @@ def _failed_within(times: pa.ChunkedArray) -> str:
     if not len(times):
         return "false"
     first, last = (f"timestamp '{at.isoformat()}'" for at in pc.min_max(times).as_py().values())
-    return f"d.failed_at >= {first} AND d.failed_at <= {last}"
+    return f"t.failed_at >= {first} AND t.failed_at <= {last}"
 
 
 def set_aside_again(store: HeldStore, rows: pa.Table) -> None:
@@ -327,18 +301,12 @@ def set_aside_again(store: HeldStore, rows: pa.Table) -> None:
     A dead letter whose row is gone is added again. A batch that is repeated counts as one try.
     """
     again = {name: f's."{name}"' for name in ("reason", "detail", "failed_at", "redriven_at", "redriven_by", "batch")}
-    again |= {name: f'coalesce(s."{name}", d."{name}")' for name in NAME_COLUMNS}
-    last = "named_struct(" + ", ".join(f"'{field.name}', d.\"{field.name}\"" for field in REFUSAL) + ")"
-    earlier = f"array_slice(array_append(coalesce(d.earlier, make_array()), {last}), -{_EARLIER}, -1)"
-    another = again | {"tries": "coalesce(d.tries, 1) + 1", "earlier": earlier}
-    own = "d.batch IS NOT DISTINCT FROM s.batch"
-    merge = store.open_to_write("dead_letters").merge(
-        rows,
-        _SAME,
-        source_alias="s",
-        target_alias="d",
-        commit_properties=store.commit_properties(),
-    )
+    again |= {name: f'coalesce(s."{name}", t."{name}")' for name in NAME_COLUMNS}
+    last = "named_struct(" + ", ".join(f"'{field.name}', t.\"{field.name}\"" for field in REFUSAL) + ")"
+    earlier = f"array_slice(array_append(coalesce(t.earlier, make_array()), {last}), -{_EARLIER}, -1)"
+    another = again | {"tries": "coalesce(t.tries, 1) + 1", "earlier": earlier}
+    own = "t.batch IS NOT DISTINCT FROM s.batch"
+    merge = store.merge_rows("dead_letters", rows, _SAME)
     with store.step("dead-letters"):
         merge = merge.when_matched_update(updates=another, predicate=f"NOT ({own})")
         merge.when_matched_update(updates=again, predicate=own).when_not_matched_insert_all().execute()

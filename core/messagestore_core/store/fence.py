@@ -17,10 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from deltalake import CommitProperties, DeltaTable, Transaction
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.table import TableMerger
 from typing_extensions import override
 
 from messagestore_core.store.delta_log import EPOCH, CommitNote, empty_commit, epoch_of, note_at
@@ -76,7 +78,9 @@ class HeldStore(Store):
         if self.epoch is not None:
             if not self._epoch_is_open:
                 raise RuntimeError(f"{name}: epoch {self.epoch} of {self.uri} was not claimed")
-            self._refuse_if_handed_on()
+            if time.monotonic() - self._looked_at >= _LOOK_AGAIN_SECONDS:
+                self.refuse_older_than(self.newest_epoch())
+                self._looked_at = time.monotonic()
         with _observed(name):
             yield
 
@@ -114,6 +118,23 @@ class HeldStore(Store):
             custom_metadata={"userMetadata": self.note_text(note)},
             app_transactions=[Transaction(EPOCH, self.epoch)] if self.epoch is not None else None,
         )
+
+    def write_rows(self, name: str, rows: pa.Table | pa.RecordBatchReader, **how: Any) -> None:
+        """Add rows to a table, or replace what it has, as ``how`` says; a ``step``, like the next three."""
+        table = self.open_to_write(name)
+        write_deltalake(table, rows, commit_properties=self.commit_properties(), **{"mode": "append", **how})
+
+    def update_rows(self, name: str, values: dict[str, str], where: str) -> None:
+        """Change the rows that meet a condition; that and the values are SQL."""
+        self.open_to_write(name).update(values, predicate=where, commit_properties=self.commit_properties())
+
+    def delete_rows(self, name: str, where: str | None = None) -> None:
+        """Delete the rows that meet a condition, or all."""
+        self.open_to_write(name).delete(where, commit_properties=self.commit_properties())
+
+    def merge_rows(self, name: str, rows: pa.Table, same: str) -> TableMerger:
+        """Merge rows into a table; in SQL ``s`` is a given row, and ``t`` one that the table has."""
+        return self.open_to_write(name).merge(rows, same, "s", "t", commit_properties=self.commit_properties())
 
     def carrying_on(self, name: str, table: DeltaTable, run: str) -> CommitProperties:
         """The properties of a commit by delta-rs that changes no row; on ``messages`` it repeats the totals."""
@@ -209,11 +230,6 @@ class HeldStore(Store):
     def assume_epoch(self, epoch: int | None) -> None:
         """Write under an epoch that no table has: to repair tables that no run can open. No run may be in progress."""
         self.epoch, self._epoch_is_open, self._looked_at = epoch, True, math.inf
-
-    def _refuse_if_handed_on(self) -> None:
-        if time.monotonic() - self._looked_at >= _LOOK_AGAIN_SECONDS:
-            self.refuse_older_than(self.newest_epoch())
-            self._looked_at = time.monotonic()
 
 
 def observe(observer: Observer) -> None:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 from typing_extensions import override
 
 from messagestore_core.store.batches import ReadBatches
@@ -129,13 +129,6 @@ class Batch:
     verdict_digest: str | None = None
 
 
-class _Whole(NamedTuple):
-    """All rows of the table at a version."""
-
-    version: int
-    rows: pa.Table
-
-
 class ReadFiles(ReadBatches[Batch]):
     """What one source's batches have read, kept in the store's table ``files``.
 
@@ -146,7 +139,8 @@ class ReadFiles(ReadBatches[Batch]):
 
     def __init__(self, store: Store, source_id: str) -> None:
         super().__init__(store, source_id)
-        self._read_whole: _Whole | None = None
+        self._read_whole: tuple[int, pa.Table] | None = None
+        """The version and all rows of a small table."""
         self._load()
 
     @property
@@ -189,8 +183,7 @@ class ReadFiles(ReadBatches[Batch]):
 
         self.ends = FileEnds(own())
         """How far each file has been read."""
-        read = pa.Table.from_batches(whole).cast(FILES) if whole else None
-        self._read_whole = None if read is None else _Whole(version, read)
+        self._read_whole = (version, pa.Table.from_batches(whole).cast(FILES)) if whole else None
         self._cut = FileEnds(rows for rows in cut if rows.num_rows)
         self._uris = np.unique(np.concatenate(uris))
         numbers = np.unique(np.concatenate(batches))
@@ -236,11 +229,7 @@ class ReadFiles(ReadBatches[Batch]):
     def set_verdict_digest(self, batch: Batch, verdict_digest: str) -> None:
         """Note in the plan of an uncommitted batch what judges it now, durably."""
         with self._held.step("plan-anew"):
-            self._held.open_to_write("files").update(
-                {"judged_by": literal(verdict_digest)},
-                predicate=self._own(batch),
-                commit_properties=self._held.commit_properties(),
-            )
+            self._held.update_rows("files", {"judged_by": literal(verdict_digest)}, self._own(batch))
 
     def is_cut(self, files: pa.Table) -> npt.NDArray[np.bool_]:
         """Which of these files have a record that was set aside with only a part of its bytes."""
@@ -272,34 +261,27 @@ class ReadFiles(ReadBatches[Batch]):
 
     def _mark_cut(self, uris: Set[str], predicate: str) -> None:
         literals = ", ".join(map(literal, sorted(uris)))
-        self._held.open_to_write("files").update(
-            {"cut": f"uri in ({literals})" if uris else "false"},
-            predicate=predicate,
-            commit_properties=self._held.commit_properties(),
-        )
+        self._held.update_rows("files", {"cut": f"uri in ({literals})" if uris else "false"}, predicate)
         self._load()
 
     def write_down(self, batch: Batch) -> None:
         """Write the plan of a batch, durably."""
         rows = self._rows_of(batch)
+        (version, earlier), self._read_whole = self._read_whole or (None, None), None
         with self._held.step("plan"):
             table = self._held.open_to_write("files")
-            earlier = self._to_merge(table)
+            # With a first plan a small table is written in one file.
+            anew = table.version() == version
             write_deltalake(
                 table,
-                rows if earlier is None else pa.concat_tables([earlier, rows]),
-                mode="append" if earlier is None else "overwrite",
+                pa.concat_tables([earlier, rows]) if anew else rows,
+                mode="overwrite" if anew else "append",
                 commit_properties=self._held.commit_properties(),
             )
         self._compact()
         self.ends.add(rows)
         self._uris = np.union1d(self._uris, _hashes(rows["uri"]))
         self._last_batch = batch.number
-
-    def _to_merge(self, table: DeltaTable) -> pa.Table | None:
-        """The rows of a small table, as they were read, to be written in one file with a first plan; None: it stays."""
-        rows, self._read_whole = self._read_whole, None
-        return rows.rows if rows is not None and rows.version == table.version() else None
 
     def _compact(self) -> None:
         """Merge the table's small files once there are many; no row changes."""
@@ -313,24 +295,14 @@ class ReadFiles(ReadBatches[Batch]):
     def plan_anew(self, batch: Batch) -> None:
         """Replace the plan of an uncommitted batch, durably and in one commit."""
         with self._held.step("plan-anew"):
-            write_deltalake(
-                self._held.open_to_write("files"),
-                self._rows_of(batch),
-                mode="overwrite",
-                predicate=self._own(batch),
-                commit_properties=self._held.commit_properties(),
-            )
+            self._held.write_rows("files", self._rows_of(batch), mode="overwrite", predicate=self._own(batch))
         self._load()
 
     def take_out(self, batch: Batch, files: Set[SourceFile]) -> None:
         """Mark files of a planned, uncommitted batch as gone, durably."""
         literals = ", ".join(literal(uri) for uri in sorted({file.uri for file in files}))
         with self._held.step("take-out"):
-            self._held.open_to_write("files").update(
-                new_values={"end": _GONE},
-                predicate=f"{self._own(batch)} and uri in ({literals})",
-                commit_properties=self._held.commit_properties(),
-            )
+            self._held.update_rows("files", {"end": str(_GONE)}, f"{self._own(batch)} and uri in ({literals})")
         self._load()
 
     def _own(self, batch: Batch) -> str:
@@ -344,9 +316,7 @@ class ReadFiles(ReadBatches[Batch]):
             "source_id": self._source_id,
             "batch": batch.number,
             "at": batch.at,
-            "uri": r.file.uri,
-            "size": r.file.size,
-            "modified_at": r.file.modified_at,
+            **asdict(r.file),
             "start": r.start,
             "end": r.end,
             "cut": False,

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from deltalake import write_deltalake
 
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.errors import TableRefusedError
@@ -102,13 +101,8 @@ def raise_heads(store: HeldStore, streams: pa.Table, next_global_position: int, 
         hidden.key = tombstone_key(store) or b""
     rows = raised_rows(read_named_heads(store), streams, hidden, forget)
     with store.step("heads"):
-        write_deltalake(
-            store.open_to_write("heads"),
-            pa.RecordBatchReader.from_batches(HEADS, rows),
-            mode="overwrite",
-            schema_mode="merge",
-            commit_properties=store.commit_properties(),
-        )
+        reader = pa.RecordBatchReader.from_batches(HEADS, rows)
+        store.write_rows("heads", reader, mode="overwrite", schema_mode="merge")
 
 
 def raised_rows(

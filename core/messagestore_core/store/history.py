@@ -74,7 +74,7 @@ def forget_days(store: HeldStore, days: Sequence[date]) -> None:
         return
     listed = ", ".join(f"'{day.isoformat()}'" for day in gone)
     with store.step("history-days"):
-        store.open_to_write(HISTORY).delete(f"inserted_date IN ({listed})", commit_properties=store.commit_properties())
+        store.delete_rows(HISTORY, f"inserted_date IN ({listed})")
 
 
 def days_of_history(store: Store) -> set[date]:
@@ -92,9 +92,7 @@ def _withdrawn(store: HeldStore, step: tuple[str, int]) -> bool:
     written = store.transaction(HISTORY, app_id) if history_table(store) else None
     if written is not None and written >= number:
         with store.step("history-withdrawn"):
-            store.open_to_write(HISTORY).delete(
-                f"step_id = {literal(app_id)} and step >= {number}", commit_properties=store.commit_properties()
-            )
+            store.delete_rows(HISTORY, f"step_id = {literal(app_id)} and step >= {number}")
     return True
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import write_deltalake
 from typing_extensions import override
 
 from messagestore_core.store.batches import ReadBatches
@@ -149,19 +148,21 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
     def write_down(self, batch: OffsetBatch) -> None:
         """Write the plan of a batch, durably."""
         kept, rows = self._kept(), self._rows_of(batch)
+        known = pa.concat_tables([kept, rows])
         with self._held.step("plan"):
             if kept is self._rows:
-                self._write(rows, mode="append")
+                self._held.write_rows("offsets", rows)
             else:
-                self._write(pa.concat_tables([kept, rows]), mode="overwrite", predicate=self._own())
-        self._rows = pa.concat_tables([kept, rows])
+                self._held.write_rows("offsets", known, mode="overwrite", predicate=self._own())
+        self._rows = known
         self._read = self._read | _read_up_to(rows)
 
     def plan_anew(self, batch: OffsetBatch) -> None:
         """Replace the plan of an uncommitted batch, durably and in one commit."""
         rows = self._rows_of(batch)
         with self._held.step("plan-anew"):
-            self._write(rows, mode="overwrite", predicate=f"{self._own()} and batch = {batch.number}")
+            own = f"{self._own()} and batch = {batch.number}"
+            self._held.write_rows("offsets", rows, mode="overwrite", predicate=own)
         self._rows = pa.concat_tables([self._rows.filter(pc.field("batch") != batch.number), rows])
         self._read = _read_up_to(self._rows)
 
@@ -191,10 +192,6 @@ class ReadOffsets(ReadBatches[OffsetBatch]):
 
     def _own(self) -> str:
         return f"source_id = {literal(self._source_id)}"
-
-    def _write(self, rows: pa.Table, **how: Any) -> None:
-        table, properties = self._held.open_to_write("offsets"), self._held.commit_properties()
-        write_deltalake(table, rows, commit_properties=properties, **how)
 
     def _rows_of(self, batch: OffsetBatch) -> pa.Table:
         rows = [

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import write_deltalake
 
 from messagestore_core.store.delta_log import count_rows
 from messagestore_core.store.fence import HeldStore
@@ -55,7 +54,7 @@ def take(store: HeldStore, rows: pa.Table, number: int) -> None:
 def drop_taken(store: HeldStore, number: int) -> None:
     """Delete the rows of all steps up to this one, which has been committed."""
     with store.step("pending-dropped"):
-        store.open_to_write("pending_updates").delete(f"taken <= {number}", commit_properties=store.commit_properties())
+        store.delete_rows("pending_updates", f"taken <= {number}")
 
 
 def forget_pending(store: HeldStore, message_ids: Sequence[str]) -> None:
@@ -84,11 +83,5 @@ def _keys(rows: pa.Table) -> list[tuple[object, ...]]:
 
 def _overwrite(store: HeldStore, rows: pa.Table, predicate: str | None, write: str) -> None:
     with store.step(write):
-        write_deltalake(
-            store.open_to_write("pending_updates"),
-            rows.cast(PENDING_UPDATES),
-            mode="overwrite",
-            predicate=predicate,
-            schema_mode="merge",
-            commit_properties=store.commit_properties(),
-        )
+        how = {"mode": "overwrite", "predicate": predicate, "schema_mode": "merge"}
+        store.write_rows("pending_updates", rows.cast(PENDING_UPDATES), **how)

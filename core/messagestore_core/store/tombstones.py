@@ -22,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
 from messagestore_core.clock import microseconds
@@ -96,9 +95,7 @@ def add_tombstones(store: HeldStore, erased: Iterable[tuple[str, int]], erased_a
     keys, positions = zip(*new, strict=True)
     rows = pa.table([keys, [erased_at] * len(new), [run] * len(new), positions], schema=TOMBSTONES)
     with store.step("tombstones"):
-        write_deltalake(
-            store.open_to_write("tombstones"), rows, mode="append", commit_properties=store.commit_properties()
-        )
+        store.write_rows("tombstones", rows)
 
 
 def withdraw_tombstones(store: HeldStore, positions: pa.Array | pa.ChunkedArray) -> None:
@@ -112,13 +109,9 @@ def withdraw_tombstones(store: HeldStore, positions: pa.Array | pa.ChunkedArray)
     if not len(known_positions):
         return
     with store.step("tombstones-withdrawn"):
-        store.open_to_write("tombstones").merge(
-            pa.table({"global_position": known_positions}),
-            predicate="t.global_position = s.global_position",
-            source_alias="s",
-            target_alias="t",
-            commit_properties=store.commit_properties(),
-        ).when_matched_delete().execute()
+        rows = pa.table({"global_position": known_positions})
+        same = "t.global_position = s.global_position"
+        store.merge_rows("tombstones", rows, same).when_matched_delete().execute()
 
 
 class Erased:
@@ -288,9 +281,7 @@ def forget_purged(store: HeldStore, as_of: datetime) -> None:
         return
     listed = ", ".join(f"'{day.isoformat()}'" for day in over)
     with store.step("forget-purged-ids"):
-        store.open_to_write(REMEMBERED).delete(
-            f"{PARTITIONS[REMEMBERED]} IN ({listed})", commit_properties=store.commit_properties()
-        )
+        store.delete_rows(REMEMBERED, f"{PARTITIONS[REMEMBERED]} IN ({listed})")
 
 
 def _days(store: Store) -> list[date]:

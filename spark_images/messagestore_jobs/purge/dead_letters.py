@@ -36,9 +36,7 @@ def delete_dead_letters(store: HeldStore, before: datetime) -> None:
     if count_dead_letters(store, before) == 0:
         return
     with store.step("delete-dead-letters"):
-        store.open_to_write("dead_letters").delete(
-            f"failed_at < '{before.isoformat()}'", commit_properties=store.commit_properties()
-        )
+        store.delete_rows("dead_letters", f"failed_at < '{before.isoformat()}'")
 
 
 def dead_letters_naming(plan: Plan, erased: pa.Table) -> pa.Table:

@@ -168,7 +168,7 @@ class World:
         for store in self.stores:
             lost = HeldStore(store.table.uri)
             with suppress(TableNotFoundError):
-                lost.open_to_write("files").delete(commit_properties=lost.commit_properties())
+                lost.delete_rows("files")
         self.unread = dict(self.arrived)
 
     def _ingest(self, chosen: Round) -> None:

@@ -160,7 +160,7 @@ def test_an_erasure_finds_a_row_of_the_history_that_is_left(spark: SparkSession,
         erase(spark, table, NOW)
 
     change = HeldStore(table.uri)
-    change.open_to_write("history").delete("global_position = 0", commit_properties=change.commit_properties())
+    change.delete_rows("history", "global_position = 0")
     assert erase(spark, table, NOW).erased == 1
     assert history_of(table.uri) == [("m1", None)]
 

@@ -61,17 +61,17 @@ def test_heads_that_are_not_raised_are_copied_and_not_held(tmp_path: Path, monke
     store = HeldStore(f"file://{tmp_path}/store")
     raise_heads(store, Purge([(f"order-{n}", n + 1) for n in range(1000)], []).streams, 1000)
     monkeypatch.setattr(heads, "_BATCH_ROWS", 10)
-    sizes, write = list[int](), heads.write_deltalake
+    sizes, write = list[int](), store.write_rows
 
-    def noting(table: object, rows: pa.RecordBatchReader, **options: object) -> None:
+    def noting(name: str, rows: pa.RecordBatchReader, **options: object) -> None:
         def batches() -> Iterator[pa.RecordBatch]:
             for batch in rows:
                 sizes.append(batch.num_rows)
                 yield batch
 
-        write(table, pa.RecordBatchReader.from_batches(rows.schema, batches()), **options)
+        write(name, pa.RecordBatchReader.from_batches(rows.schema, batches()), **options)
 
-    monkeypatch.setattr(heads, "write_deltalake", noting)
+    monkeypatch.setattr(store, "write_rows", noting)
     raise_heads(store, Purge([("order-7", 20), ("order-1000", 1)], []).streams, 7)
     assert (max(sizes), sum(sizes)) == (10, 1002)
     assert kept_heads(store).by_name == {f"order-{n}": n + 1 for n in range(1000)} | {"order-7": 20, "order-1000": 1}

@@ -10,6 +10,7 @@ import messagestore_jobs
 STEPS = {"step", "committing", "committing_on", "ending"}
 FUNCTIONS = {"write_deltalake", "empty_commit"}
 METHODS = {"delete", "delete_folder", "delete_file", "copy_files", "move", "execute"}
+METHODS |= {"write_rows", "update_rows", "delete_rows"}
 METHODS |= {"compact", "create_checkpoint", "cleanup_metadata", "vacuum", "restore"}
 WITHIN_A_STEP = {
     "delete.py _delete",
@@ -21,11 +22,13 @@ WITHIN_A_STEP = {
     "store/delta_log.py empty_commit",
     "store/dead_letters.py mark_redriven",
     "store/dead_letters.py remove",
+    "store/fence.py HeldStore.delete_rows",
+    "store/fence.py HeldStore.write_rows",
     "store/fence.py _commit_epoch",
+    "store/files.py ReadFiles._mark_cut",
     "store/objects.py Objects.delete",
     "store/objects.py Objects.delete_last",
     "store/objects.py Objects.writing",
-    "store/offsets.py ReadOffsets._write",
 }
 """Functions that are called within a step, write a local file, or only look (a dry run)."""
 
