@@ -109,7 +109,7 @@ def test_each_alert_fires_on_its_fault(rules: dict[str, Any], name: str, tmp_pat
     assert firing - {f"MessageStore{name}"} == also.get(name, set())
 
 
-def test_none_fires_while_all_is_well(rules: dict[str, Any], tmp_path: Path) -> None:
+def test_no_alert_fires_while_all_is_well(rules: dict[str, Any], tmp_path: Path) -> None:
     assert _firing(rules, HEALTHY, tmp_path) == set()
 
 
@@ -135,7 +135,7 @@ def test_the_page_of_figures_is_as_prometheus_wants_it() -> None:
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, b"")
 
 
-def test_each_has_its_runbook(rules: dict[str, Any]) -> None:
+def test_each_alert_has_its_runbook(rules: dict[str, Any]) -> None:
     page = (REPOSITORY / "docs/runbooks.md").read_text()
     headings = {line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")}
     (group,) = rules["groups"]
@@ -144,18 +144,18 @@ def test_each_has_its_runbook(rules: dict[str, Any]) -> None:
     assert urls == {name: f"https://docs.example.org/runbooks#{name.lower()}" for name in headings}
 
 
-def test_none_asks_for_retention_unless_it_is_asked_to() -> None:
+def test_no_alert_requires_retention_unless_a_value_enables_it() -> None:
     (rule,) = [one for one in rendered(*ON[:1], ON[1].rpartition(",")[0]) if one["kind"] == "PrometheusRule"]
     assert "MessageStoreNoRetention" not in {one["alert"] for one in rule["spec"]["groups"][0]["rules"]}
 
 
-def test_an_alert_that_is_none_is_refused() -> None:
+def test_an_unknown_alert_in_the_values_is_refused() -> None:
     alert = '{"severity":"info","for":"1m"}'
     with pytest.raises(HelmError, match=r"alerts.NoSuch: there is no such alert; there are ApprovalWaiting, "):
         rendered(*ON, f"--set-json=metrics.prometheusRule.alerts.NoSuch={alert}")
 
 
-def test_one_that_is_not_enabled_is_left_out() -> None:
+def test_an_alert_that_is_not_enabled_is_left_out() -> None:
     (rule,) = [
         one
         for one in rendered(*ON, "--set", "metrics.prometheusRule.alerts.SmallFiles.enabled=false")

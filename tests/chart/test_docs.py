@@ -17,7 +17,7 @@ RENEW = "RENEW_SNAPSHOTS"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-def test_the_table_of_values(file: Path) -> None:
+def test_the_page_lists_each_value_of_the_chart(file: Path) -> None:
     """Renew it with: RENEW_SNAPSHOTS=1 .venv/bin/python -m pytest tests/chart/test_docs.py."""
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = YAML(typ="safe").load(CHART / "values.yaml")

@@ -121,7 +121,7 @@ def test_uninstalling_keeps_definitions_and_resources(apiserver: ApiServer, rele
     assert _read(apiserver, smallest_stream()) == stream
 
 
-def test_definitions_go_where_that_was_asked_for(apiserver: ApiServer, release: list[str]) -> None:
+def test_uninstalling_removes_definitions_where_a_value_asks_for_it(apiserver: ApiServer, release: list[str]) -> None:
     helm("install", RELEASE, CHART, "--set", "crds.keep=false", *IMAGES, *release)
     _wait_until_served(apiserver)
     helm("uninstall", RELEASE, *release)

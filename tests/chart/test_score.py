@@ -20,7 +20,7 @@ OF_TESTS = {"`helm test` lasts minutes, and opens no port": "The pod does not ha
 
 
 @pytest.mark.parametrize("values", ["default", "namespaces", "least"])
-def test_nothing_is_critical_but_what_is_wanted(values: str, tmp_path: Path) -> None:
+def test_kube_score_finds_only_the_accepted_problems(values: str, tmp_path: Path) -> None:
     rendered = tmp_path / "chart.yaml"
     more = "networkPolicy.enabled=true,crds.enabled=false,test.uri=s3a://a,test.storage.credentialsSecretRef.name=a"
     rendered.write_text(template("--values", Path(__file__).parent / "values" / f"{values}.yaml", "--set", more))

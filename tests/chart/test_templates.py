@@ -271,7 +271,7 @@ def _paths_of_values(values: Any, schema: dict[str, Any], path: str = "") -> set
     return {path}.union(*found) - {""}
 
 
-def test_other_settings_are_another_pod() -> None:
+def test_changed_settings_replace_the_pod() -> None:
     assert _checksum() == _checksum("--set", "replicas=1")
     assert _checksum() != _checksum("--set", "spark.driver.cores=2")
 

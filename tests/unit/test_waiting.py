@@ -7,12 +7,12 @@ import pytest
 from support.waiting import scaled, wait_until
 
 
-def test_what_the_check_gave_is_given_back() -> None:
+def test_a_wait_returns_what_its_check_returned() -> None:
     found = iter([None, [], "it"])
     assert wait_until(lambda: next(found), 10, str, beat=0) == "it"
 
 
-def test_what_does_not_come_is_told_with_what_there_was_instead() -> None:
+def test_a_wait_that_fails_describes_what_there_was_instead() -> None:
     with pytest.raises(AssertionError, match="not within 0 s: the server listens"):
         wait_until(lambda: False, 0, lambda: "the server listens")
 

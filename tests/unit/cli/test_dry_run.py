@@ -63,7 +63,9 @@ def test_a_table_has_the_columns_that_a_sample_has(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("output", [Output.JSON, Output.YAML])
-def test_documents_have_the_same(output: Output, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_and_yaml_of_a_dry_run_have_the_same_content_as_its_table(
+    output: Output, capsys: pytest.CaptureFixture[str]
+) -> None:
     print_tried([INGEST, PURGE], output)
     documents = yaml.safe_load(capsys.readouterr().out)
     first, second = documents if output is Output.JSON else documents["dryRun"]
@@ -92,7 +94,7 @@ def test_a_file_has_one_message_a_line_and_none_is_overwritten(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("option", [["--payloads"], ["--list-to", "messages.jsonl"]])
-def test_what_only_a_dry_run_lists_needs_one(option: list[str]) -> None:
+def test_options_of_a_dry_run_are_refused_without_it(option: list[str]) -> None:
     result = CliRunner().invoke(app, ["run", "-f", "manifests", *option])
     assert result.exit_code == 2
     assert "need --dry-run" in result.stderr

@@ -117,7 +117,9 @@ def test_a_stream_knows_the_replays_of_its_namespace_that_read_it_and_have_not_e
         ([replay("a", phase="Running", startedAt=LATE), replay("b", phase="Failed", startedAt=EARLY)], LATE),
     ],
 )
-def test_maintenance_is_told_when_the_oldest_of_them_began(replays: list[dict[str, Any]], oldest: str | None) -> None:
+def test_maintenance_gets_the_start_of_the_oldest_unfinished_replay(
+    replays: list[dict[str, Any]], oldest: str | None
+) -> None:
     task = stream_run(snapshot_with(*replays), MAINTAIN, {}).document.task
     expected = datetime.fromisoformat(oldest).astimezone(UTC) if oldest else None
     assert task.oldest_replay == expected

@@ -80,7 +80,7 @@ def test_an_image_that_can_not_be_pulled_is_what_a_driver_waits_for() -> None:
     assert driver_of(pod).waiting == Waiting("ImagePullBackOff", "not found")
 
 
-def test_a_container_that_is_being_made_waits_for_nothing() -> None:
+def test_a_container_that_is_being_created_is_not_reported_as_waiting() -> None:
     assert waiting_of(_pod("Pending", waiting={"reason": "ContainerCreating"})) is None
 
 
@@ -101,14 +101,14 @@ def test_a_sidecar_is_not_taken_for_the_driver() -> None:
     assert driver_of(pod).exit_code == 1
 
 
-def test_the_last_words_of_a_driver_count_where_its_config_map_has_an_older_report() -> None:
+def test_the_termination_message_of_a_driver_beats_an_older_report_in_its_config_map() -> None:
     words = '{"run": "orders-ingest-1", "sequence": 9, "state": "Failed", "startedAt": "2026-03-01T06:30:00Z"}'
     pod = _pod("Failed", terminated={"exitCode": 1, "message": words})
     run = observed_run(RunParts(application=_application("FAILED"), driver=pod))
     assert run.report.sequence == 9
 
 
-def test_last_words_that_are_no_report_are_words_only() -> None:
+def test_a_termination_message_that_is_no_report_is_taken_as_text() -> None:
     pod = _pod("Failed", terminated={"exitCode": 1, "message": "OSError: no space left on device"})
     run = observed_run(RunParts(application=_application("FAILED"), driver=pod))
     assert (run.report, run.driver.termination_message) == (None, "OSError: no space left on device")
@@ -124,7 +124,7 @@ def test_last_words_that_are_no_report_are_words_only() -> None:
         ({"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"reason": "Completed"}}}]}, None),
     ],
 )
-def test_why_an_executor_was_lost(status: dict[str, Any], reason: str | None) -> None:
+def test_the_reason_why_an_executor_was_lost_comes_from_its_pod(status: dict[str, Any], reason: str | None) -> None:
     assert loss_of({"status": status}) == reason
 
 

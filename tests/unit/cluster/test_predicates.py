@@ -64,7 +64,7 @@ def read(*texts: str, answer_seconds: float = 10) -> list[Refused | None]:
     return asyncio.run(ask())
 
 
-def test_the_first_that_is_refused_is_told_with_words() -> None:
+def test_the_first_refused_predicate_is_reported_with_its_problem() -> None:
     async def ask() -> Refused | None:
         one = PredicateProcess()
         try:

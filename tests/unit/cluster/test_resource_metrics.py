@@ -55,7 +55,7 @@ def series(*resources: Resource) -> dict[tuple[str, ...], float]:
     }
 
 
-def test_a_stream() -> None:
+def test_the_metrics_of_a_stream_come_from_its_status() -> None:
     status = {
         "conditions": [READY],
         "totals": {"received": 15, "stored": 1, "duplicates": 2, "deadLettered": 3, "filtered": 4, "discarded": 5},
@@ -128,7 +128,7 @@ def test_a_topic_that_lost_nothing_says_so_as_the_first_loss_would_be_no_increas
     assert ("records_lost_total", *STREAM) not in series(known)
 
 
-def test_a_policy() -> None:
+def test_the_metrics_of_a_policy_come_from_its_status() -> None:
     due, subscriptions = "2026-01-06T08:00:00Z", [{"name": "relay", "waiting": 6}]
     one = {
         "name": "orders",
@@ -174,7 +174,7 @@ def test_a_policy_has_failed_if_it_has_on_any_stream() -> None:
     assert series(policy({"streams": streams[:1]}))["last_run_failed", "RetentionPolicy", *POLICY[:2]] == 0
 
 
-def test_a_replay_and_its_destinations() -> None:
+def test_the_metrics_of_a_replay_and_its_destinations_come_from_its_status() -> None:
     eu = {
         "name": "eu",
         "cursor": {"globalPosition": 8, "missed": 1, "setAside": 2},

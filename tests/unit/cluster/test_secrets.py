@@ -70,7 +70,7 @@ def test_a_label_names_the_uses_it_allows(label: str | None, allowed: tuple[bool
     assert (LAKE.allowed_by(uses), AUTHORITY.allowed_by(uses)) == allowed
 
 
-def test_what_is_as_it_should_be_is_asked_for_once_a_minute_and_the_rest_more_often() -> None:
+def test_a_usable_secret_is_read_once_a_minute_and_an_unusable_one_more_often() -> None:
     clock = [0.0]
     client: Any = Server(lake="storage")
     secrets = Secrets(client, lambda: clock[0])
@@ -82,7 +82,7 @@ def test_what_is_as_it_should_be_is_asked_for_once_a_minute_and_the_rest_more_of
     assert asked == [["lake", "lake-ca"], [], ["lake-ca"], ["lake-ca"], ["lake"]]
 
 
-def test_what_may_not_be_asked_for_for_some_time_may_not_be_used() -> None:
+def test_a_secret_that_stays_forbidden_to_read_counts_as_unusable() -> None:
     clock = [0.0]
     client: Any = Server(lake="storage")
     secrets = Secrets(client, lambda: clock[0])

@@ -43,12 +43,14 @@ COMMON = "driver: {annotations: {role: all}}\n"
         (COMMON, False),
     ],
 )
-def test_one_cloud_identity_that_only_prefixes_divide_is_known_as_shared(file: Path, text: str, shared: bool) -> None:
+def test_a_cloud_identity_for_several_namespaces_with_prefixes_counts_as_shared(
+    file: Path, text: str, shared: bool
+) -> None:
     file.write_text(text)
     assert load(file, {}).shares_identity is shared
 
 
-def test_in_a_pod_it_is_where_the_pod_is_unless_the_file_says_otherwise(file: Path) -> None:
+def test_the_operators_namespace_is_its_pods_unless_the_file_sets_another(file: Path) -> None:
     assert load(None, {"POD_NAMESPACE": "store"}).namespace == "store"
     file.write_text("namespace: elsewhere\n")
     assert load(file, {"POD_NAMESPACE": "store"}).namespace == "elsewhere"

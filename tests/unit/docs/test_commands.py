@@ -40,7 +40,7 @@ def test_a_block_of_commands_says_that_it_is_one() -> None:
 
 
 @pytest.mark.parametrize("language", ["console", "sh"])
-def test_of_a_console_what_stands_behind_the_prompt_is_run(language: str) -> None:
+def test_of_a_console_block_only_lines_behind_a_prompt_are_run(language: str) -> None:
     block = Block("page.md", "Heading", language, "$ ls\nfile\n")
     assert (block.commands, block.output) == (("ls\n", "file") if language == "console" else ("$ ls\nfile\n", None))
 

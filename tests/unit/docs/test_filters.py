@@ -34,5 +34,5 @@ def test_the_example_of_a_function_is_taken_and_uses_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_what_people_choose_by_is_taken(where: str) -> None:
+def test_usual_conditions_are_accepted(where: str) -> None:
     assert compile_predicate(where).columns

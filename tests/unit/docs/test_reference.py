@@ -43,7 +43,7 @@ def _is_current(page: str, title: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_fields_of_a_kind(kind: str) -> None:
+def test_the_page_of_a_kind_describes_each_field(kind: str) -> None:
     """Fields that a page, or that of MessageStream, has described are named, and not described again."""
     schema, described, listed = _schema(kind), dict[str, str](), set[str]()
     if kind != FIRST:
@@ -71,14 +71,14 @@ def test_the_fields_of_a_kind(kind: str) -> None:
         ("kubectl-messagestore.md", "messagestore_operator.plugin.main", "kubectl messagestore"),
     ],
 )
-def test_the_commands(page: str, module: str, name: str) -> None:
+def test_the_page_of_commands_is_what_typer_prints(page: str, module: str, name: str) -> None:
     typer = [sys.executable, "-m", "typer", module, "utils", "docs", "--name", name]
     title, _, text = subprocess.run(typer, capture_output=True, text=True, check=True).stdout.partition("\n")
     text = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+|\* `--help`: .*\n", "", text)  # each command has a heading
     _is_current(page, title.removeprefix("# "), text)
 
 
-def test_the_figures() -> None:
+def test_the_page_of_metrics_lists_each_metric() -> None:
     """The metrics at `/metrics` of one replica that has reconciled something."""
     metrics = Metrics()
     metrics.watch_health(lambda: False)
@@ -102,7 +102,7 @@ def test_the_page_of_where_to_look_names_figures_that_there_are() -> None:
     assert [name for name in named if f"`messagestore_{name}`" not in known] == []
 
 
-def test_the_settings() -> None:
+def test_the_page_of_settings_lists_each_setting() -> None:
     """Those that the chart has under the same name are in its table of values."""
     intro = (
         "Of `messagestore operator`. [operator.md](../operator.md#settings) says where they are set. Settings that are "

@@ -32,7 +32,7 @@ def test_an_archive_of_the_same_java_and_jars_stays(made: list[str]) -> None:
 
 
 @pytest.mark.parametrize("change", ["another jar", "another size", "another Java", "no archive"])
-def test_it_is_made_again_after_a_change(
+def test_the_class_archive_is_made_again_after_a_change(
     made: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     classes.make()
@@ -69,7 +69,7 @@ def test_a_run_that_breaks_off_leaves_the_archive_as_it_is(
     assert classes_archive().read_text() == "archive 0"
 
 
-def test_a_jvm_that_writes_none_is_no_error(
+def test_a_jvm_that_writes_no_class_archive_is_no_error(
     made: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(classes, "_run_and_write", lambda archive, folder: None)

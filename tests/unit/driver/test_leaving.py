@@ -60,7 +60,9 @@ def driven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run
 
 
 @pytest.mark.parametrize("reason", ["RunFailed", "StorageUnreachable", "KafkaUnreachable", "OutOfMemory"])
-def test_what_breaks_off_when_the_pod_is_told_to_end_was_stopped(driven: Callable[..., RunReport], reason: str) -> None:
+def test_an_error_that_follows_from_sigterm_is_reported_as_a_stop(
+    driven: Callable[..., RunReport], reason: str
+) -> None:
     lost = RunError(reason=reason, message="Py4JJavaError: Job aborted: ExecutorLostFailure")
     stopped = driven(lost, told=True)
     assert stopped.error.reason == "RunStopped"
@@ -69,7 +71,9 @@ def test_what_breaks_off_when_the_pod_is_told_to_end_was_stopped(driven: Callabl
 
 
 @pytest.mark.parametrize("reason", ["StorageDenied", "TableRefused", "Fenced"])
-def test_what_the_end_of_a_pod_does_not_cause_is_told_as_it_is(driven: Callable[..., RunReport], reason: str) -> None:
+def test_an_error_that_does_not_follow_from_sigterm_is_reported_unchanged(
+    driven: Callable[..., RunReport], reason: str
+) -> None:
     error = RunError(reason=reason, message="no")
     assert driven(error, told=True).error == error
 
@@ -83,7 +87,7 @@ def test_a_run_that_ended_in_order_and_left_work_undone_was_stopped(driven: Call
     assert (stopped.state, stopped.error.reason) == ("Failed", "RunStopped")
 
 
-def test_how_it_ended_is_one_line_of_the_log(
+def test_the_end_of_a_run_is_one_line_of_the_log(
     driven: Callable[..., RunReport], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

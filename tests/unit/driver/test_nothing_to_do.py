@@ -222,7 +222,7 @@ def test_the_idle_check_never_finds_nothing_to_do_while_there_is_work(
         assert sorted((path, path.stat().st_mtime_ns) for path in world.store.rglob("*")) == before
 
 
-def test_a_run_that_was_fenced_as_it_ended_says_nothing_of_its_successor(folder: Path, tmp_path: Path) -> None:
+def test_a_fenced_run_leaves_the_record_of_its_successor_alone(folder: Path, tmp_path: Path) -> None:
     world = World(tmp_path, folder, random.Random(0))
     store = HeldStore.of(world.document().table.model_copy(update={"epoch": 7}), Storage())
 
@@ -239,7 +239,7 @@ def test_a_run_that_was_fenced_as_it_ended_says_nothing_of_its_successor(folder:
     assert world.look().outcome is None
 
 
-def test_what_is_said_has_no_name_of_a_message_nor_of_a_file(folder: Path, tmp_path: Path) -> None:
+def test_the_record_of_the_last_run_names_no_message_and_no_file(folder: Path, tmp_path: Path) -> None:
     world = World(tmp_path, folder, random.Random(0))
     world.asked = {"holds": (Hold(name="secret-hold"),)}
     (world.landing / "secret-file.jsonl").write_bytes(b"{}")

@@ -117,7 +117,9 @@ def test_a_redrive_reads_dead_letters(table: Table) -> None:
     assert redriven(reasons=("Invalid",)) == second
 
 
-def test_of_other_work_nothing_is_known(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bytes_to_read_are_unknown_for_other_kinds_of_work(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nowhere = table.model_copy(update={"uri": f"file://{tmp_path}/nowhere"})
     assert purged(nowhere, FIRST) is None
     assert bytes_to_read(erase_document(table, FIRST), Storage()) is None
@@ -126,7 +128,7 @@ def test_of_other_work_nothing_is_known(table: Table, tmp_path: Path, monkeypatc
     assert bytes_to_read(replay_document(table, ReplayTask(job_id="a", destination=to)), Storage()) is None
 
 
-def test_of_many_files_and_of_payloads_that_lie_apart_it_is_not_known(
+def test_the_bytes_to_read_are_unknown_for_many_files_and_for_claim_checks(
     table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apart = message(3, payload=None, payload_uri="payloads/3", inserted_at=FIRST + timedelta(days=3), stream_name="d-1")

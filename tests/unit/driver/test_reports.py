@@ -85,7 +85,7 @@ def ingested() -> IngestOutcome:
         ("Generic S3 error\n ↳ Server returned non-2xx status code\n ↳ 404 Not Found", "StorageUnreachable"),
     ],
 )
-def test_causes_have_reasons(text: str, reason: str) -> None:
+def test_each_cause_of_an_error_has_its_reason(text: str, reason: str) -> None:
     found = error_of(OSError(text), document())
     assert found.reason == reason
     assert ("lake" in found.message) == reason.startswith("Storage")
@@ -273,7 +273,7 @@ def test_a_report_never_outgrows_its_place(limit: int, place: int) -> None:
     assert read.error.reason == "RunFailed"
 
 
-def test_words_about_destinations_are_scrubbed_and_cut_before_they_are_left_out() -> None:
+def test_errors_of_destinations_are_scrubbed_and_shortened_before_they_are_dropped() -> None:
     states = tuple(
         DestinationState(name=f"d{n}", error=RunError(reason="RunFailed", message="secret " + "é" * 999))
         for n in range(6)
@@ -303,7 +303,7 @@ def test_words_about_destinations_are_scrubbed_and_cut_before_they_are_left_out(
         ('{"maintain": {"asked": "much"}}', Commands()),
     ],
 )
-def test_commands(text: str | None, commands: Commands) -> None:
+def test_commands_are_read_from_their_text(text: str | None, commands: Commands) -> None:
     assert read_commands(text) == commands
 
 
@@ -339,7 +339,7 @@ def test_the_seconds_of_a_step_are_summed_over_its_turns() -> None:
     assert tracker.seconds() == {"start": 2.0, "open": 3.0, "ingest": 5.0, "updates": 2.0}
 
 
-def test_a_run_is_stopped_paced_and_heard() -> None:
+def test_a_run_obeys_commands_to_stop_and_to_change_its_rate_and_reports() -> None:
     clock = iter((0.0, 0.0, 1.0, 3.9, 4.0, 4.0))
     control = RunControl(5.0, lambda: next(clock))
     assert (control.stopped(timedelta(0)), control.suspended(), control.messages_per_second()) == (False, False, 5.0)
@@ -449,7 +449,7 @@ def test_the_last_report_is_tried_again_and_has_the_highest_sequence() -> None:
     assert board.written[-1].sequence == last.sequence == 3
 
 
-def test_nobody_is_told_once_the_configmap_is_gone() -> None:
+def test_no_report_is_written_once_the_config_map_is_gone() -> None:
     board = Board(ConfigMapGoneError("default/run-1"))
     one = reporting(board, report, [])
     one._report()

@@ -21,7 +21,7 @@ def test_without_spark_the_usage_is_the_cpu_time_of_this_process() -> None:
     assert (usage.executor_cpu_seconds, usage.bytes_written) == (0, None)
 
 
-def test_a_container_says_what_all_its_processes_used(tmp_path: Path) -> None:
+def test_usage_covers_all_processes_of_the_container(tmp_path: Path) -> None:
     (tmp_path / "cpu.stat").write_text("usage_usec 8512345\nuser_usec 8000000\nsystem_usec 512345\n")
     assert of_container(SPARK, tmp_path) == SPARK
     (tmp_path / "cgroup.type").write_text("domain\n")
@@ -29,7 +29,7 @@ def test_a_container_says_what_all_its_processes_used(tmp_path: Path) -> None:
     assert of_container(None, tmp_path) == Usage(driver_cpu_seconds=8.512)
 
 
-def test_a_container_says_so_by_the_first_version_of_control_groups_too(tmp_path: Path) -> None:
+def test_usage_is_also_read_from_control_groups_version_1(tmp_path: Path) -> None:
     (tmp_path / "cpuacct").mkdir()
     (tmp_path / "cpuacct" / "cpuacct.usage").write_text("8512345678\n")
     assert of_container(SPARK, tmp_path) == SPARK.model_copy(update={"driver_cpu_seconds": 8.512})
@@ -42,6 +42,6 @@ def test_a_status_has_the_seconds_of_driver_and_executors_together() -> None:
 
 
 @pytest.mark.parametrize("figure", [-1, float("nan"), float("inf"), "1"])
-def test_what_can_not_be_is_refused(figure: object) -> None:
+def test_an_impossible_usage_is_refused(figure: object) -> None:
     with pytest.raises(ValidationError):
         Usage.model_validate({"driverCpuSeconds": figure})

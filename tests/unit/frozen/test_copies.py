@@ -35,7 +35,7 @@ def staged(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_record_leaves_its_place_to_nothing(tmp_path: Path, staged: Path) -> None:
+def test_an_erased_record_is_replaced_by_an_empty_one(tmp_path: Path, staged: Path) -> None:
     assert list(copies_left(HeldStore(str(tmp_path)), ERASED)) == [
         "_replays/job/state/staging/part-0 has a record of an erased message"
     ]
@@ -54,7 +54,7 @@ def test_a_record_leaves_its_place_to_nothing(tmp_path: Path, staged: Path) -> N
         ("unknown", [NO_RECORD.encode(), NO_RECORD.encode(), NO_RECORD.encode(), TWINS[3]]),
     ],
 )
-def test_of_two_records_with_one_id_the_erased_message_leaves_and_from_elsewhere_both(
+def test_of_two_records_with_one_id_only_the_erased_message_leaves_but_both_if_positions_are_unknown(
     tmp_path: Path, staged: Path, origin: str, left: list[bytes]
 ) -> None:
     uri = {"own": str(tmp_path), "another": "file:///another", "unknown": None}[origin]
@@ -73,7 +73,7 @@ def frozen(store: str | None) -> Frozen:
     )
 
 
-def test_dead_letters_that_name_it_leave(tmp_path: Path, staged: Path) -> None:
+def test_dead_letters_that_name_an_erased_message_leave(tmp_path: Path, staged: Path) -> None:
     letters = [b'{"reason":"Unparseable","raw":"{\\"messageId\\": \\"m2\\""}', b'{"reason":"Unparseable","raw":"m22"}']
     (staged / "part-0").write_bytes(b"\n".join(letters))
     raws = [b'{"id": "urn:x 1"', b"urn:x 11", None]
@@ -99,7 +99,7 @@ def test_a_dead_letter_whose_id_is_told_goes_by_its_id_alone(tmp_path: Path, sta
 
 
 @pytest.mark.parametrize("content", [b"the bytes of m2", b'["m2"]', b'{"messageId":2}', b'{"messageId":"\\ud800"}'])
-def test_what_no_replay_writes_is_told(tmp_path: Path, staged: Path, content: bytes) -> None:
+def test_a_file_that_no_replay_writes_is_reported(tmp_path: Path, staged: Path, content: bytes) -> None:
     (staged / "part-0").write_bytes(content)
     (staged / "part-1.parquet").write_bytes(content)
     take_out_copies(HeldStore(str(tmp_path)), ERASED)

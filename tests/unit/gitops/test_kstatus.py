@@ -14,7 +14,7 @@ def test_flux_and_kubectl_wait_see_the_state_of_a_resource(state: State) -> None
 
 
 @each_state
-def test_conditions_keep_to_the_rules(state: State) -> None:
+def test_conditions_follow_the_conventions_of_kstatus(state: State) -> None:
     """After the first look, Ready is always there; while it is not True, Reconciling or Stalled explains why."""
     conditions = {one["type"]: one for one in state.document["status"]["conditions"]}
     if state.name == "unseen":

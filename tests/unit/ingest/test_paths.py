@@ -58,7 +58,7 @@ def test_a_path_is_names_and_places(path: str, expected: list[str | int]) -> Non
         "$['a\\']",
     ],
 )
-def test_anything_else_is_refused(path: str) -> None:
+def test_a_text_that_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="is no path"):
         steps(path)
 

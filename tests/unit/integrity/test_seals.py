@@ -70,12 +70,12 @@ def test_a_change_of_any_part_of_a_record_breaks_the_seal(changed: dict[str, Any
     assert not is_sealed(["key"], {**sealed, RECORD: {**KEPT, **changed}})
 
 
-def test_another_key_or_no_seal_is_no_seal() -> None:
+def test_a_missing_seal_or_one_of_another_key_is_invalid() -> None:
     assert not is_sealed(["key"], {**row(), "hmac": seal("another", row())})
     assert not is_sealed(["key"], {**row(), "hmac": None})
 
 
-def test_the_order_of_headers_says_nothing() -> None:
+def test_the_order_of_headers_does_not_change_a_seal() -> None:
     assert seal("key", row(headers={"a": "é", "b": "1"})) == seal("key", row(headers=[("b", "1"), ("a", "é")]))
 
 
@@ -86,7 +86,7 @@ def test_text_can_not_move_from_one_value_to_the_next() -> None:
     assert seal("key", row(type="")) != seal("key", row(type=None))
 
 
-def test_a_seal_of_before_stays_right() -> None:
+def test_a_seal_from_before_a_new_column_stays_valid() -> None:
     """Seals of rows from before a column was added must stay valid: such rows are read for years."""
     old = defaultdict(lambda: None, message_id="m1", stream_name="order-1", type="created", position=0)
     old["headers"] = {"h": "v"}

@@ -87,7 +87,7 @@ def test_a_server_that_asks_for_too_long_a_time_is_not_obeyed_for_ever() -> None
         _answers(*[_overloaded(**{"Retry-After": "86400"}) for _ in range(5)], do=lambda client: client.get(PATH))
 
 
-def test_without_a_time_that_is_the_callers_to_try_again() -> None:
+def test_a_refused_request_without_a_retry_time_is_not_repeated_by_the_client() -> None:
     with pytest.raises(ApiError, match="429"):
         _answers(_overloaded(), do=lambda client: client.get(PATH))
 

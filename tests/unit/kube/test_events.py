@@ -88,7 +88,7 @@ def test_an_object_that_says_something_new_each_time_has_a_budget_and_others_hav
     assert len(teller.server.events) == 28
 
 
-def test_what_all_well_objects_say_again_and_again_costs_two_requests_an_hour(teller: Teller) -> None:
+def test_a_routine_event_costs_two_requests_an_hour(teller: Teller) -> None:
     for _ in range(121):
         teller.record(NewEvent("Normal", "RunStarted", "ingest run started", routine=True), after=60)
     assert (teller.server.asked, teller.server.counts()) == (5, [121])
@@ -105,7 +105,7 @@ def test_a_count_goes_on_after_a_restart_and_begins_anew_once_the_event_ran_out(
     assert teller.server.counts() == [1]
 
 
-def test_what_could_not_be_sent_is_counted_with_the_next(teller: Teller) -> None:
+def test_an_event_that_could_not_be_sent_is_counted_with_the_next(teller: Teller) -> None:
     teller.server.down = True
     teller.record()
     teller.server.down = False

@@ -188,7 +188,7 @@ def test_whatever_happens_while_everything_is_read_the_resource_of_each_tables_h
     assert unknown_holders() == set()
 
 
-def test_it_waits_until_the_api_server_tells_of_all_kinds_that_are_to_be_watched(kept: _Kept) -> None:
+def test_the_first_read_waits_until_the_api_server_lists_all_watched_kinds(kept: _Kept) -> None:
     async def read() -> None:
         for told in ([], [STREAMS]):
             kept.health = kept.sync._health = Health(60, 60)

@@ -86,7 +86,7 @@ def test_streams_of_one_cardinal_id_have_the_same_member() -> None:
         assert is_member(group, "account-7+a") == is_member(group, "account-7+b") == is_member(group, "account-7")
 
 
-def test_a_stream_without_an_id_is_nobodys() -> None:
+def test_a_stream_without_an_id_belongs_to_no_member_of_a_group() -> None:
     assert not is_member(ConsumerGroup(0, 1), "account")
 
 

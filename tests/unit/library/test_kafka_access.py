@@ -111,7 +111,7 @@ def test_a_user_has_one_name() -> None:
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(change: dict[str, Any], words: str) -> None:
+def test_settings_that_exclude_each_other_are_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
         client_settings(secured().model_copy(update=change), ENVIRONMENT)
 

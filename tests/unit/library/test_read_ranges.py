@@ -39,7 +39,7 @@ def test_a_file_that_tells_nothing_may_hold_anything() -> None:
     assert len(found({"num_records": 3}, equal={"category": "a"}, start=10**30)) == 1
 
 
-def test_neighbours_are_looked_at_together_and_more_each_time() -> None:
+def test_small_neighbouring_files_are_read_together_in_growing_groups() -> None:
     small = [ReadRange(n, n, FEW // 4) for n in range(100)]
 
     sizes = [one.last - one.first + 1 for one in together(small)]
@@ -47,7 +47,7 @@ def test_neighbours_are_looked_at_together_and_more_each_time() -> None:
     assert (sizes[:3], sum(sizes)) == ([4, 16, 64], 100)
 
 
-def test_who_wants_few_gets_longer_and_longer_pieces() -> None:
+def test_a_read_of_few_messages_begins_with_short_pieces_that_grow() -> None:
     found = [ReadRange(1, 1000, 1000), ReadRange(2000, 3000, 1000)]
 
     few = [(piece.first, piece.last) for piece in pieces(found, Read(start=5, limit=1))]

@@ -251,7 +251,7 @@ def test_a_batch_is_full_by_records_or_by_bytes(messages: Kept) -> None:
     assert [len(batch) for batch in sink.batches] == [1]
 
 
-def test_what_could_not_be_written_waits(writer: Writer, messages: Kept) -> None:
+def test_records_that_could_not_be_written_are_written_by_the_next_flush(writer: Writer, messages: Kept) -> None:
     writer.write_message("m1", "order-1", "Placed", None)
     messages.fails = True
     with pytest.raises(StorageError):
@@ -263,7 +263,7 @@ def test_what_could_not_be_written_waits(writer: Writer, messages: Kept) -> None
     assert len(messages.batches) == 1
 
 
-def test_leaving_the_block_writes_what_waits(messages: Kept, updates: Kept) -> None:
+def test_leaving_the_with_block_writes_all_records(messages: Kept, updates: Kept) -> None:
     with Writer(messages, updates) as writer:
         writer.write_message("m1", "order-1", "Placed", None)
         writer.mark_processing("m1")

@@ -103,7 +103,7 @@ def test_an_update_that_names_its_attempt(
         *((other, None, STALE) for other in (RECEIVED, PROCESSING, COMPLETED, EXPIRED)),
     ],
 )
-def test_what_is_out_of_retries_gets_one_more_try(
+def test_a_retry_update_gives_an_exhausted_message_one_more_attempt(
     state: LifecycleState, attempt: int | None, expected: LifecycleState | None
 ) -> None:
     found = after(state, Update("RETRY", attempt=attempt), RETRY, NOW)
@@ -133,7 +133,7 @@ def test_a_failed_message_is_due_when_it_is_asked_for(
     assert found == (replace(state, next_retry_at=expected) if expected else STALE)
 
 
-def test_what_is_to_be_retried_waits_while_it_is_paused() -> None:
+def test_pause_and_resume_apply_only_to_failed_messages() -> None:
     others = (RECEIVED, PROCESSING, COMPLETED, EXPIRED, EXHAUSTED)
     assert [after(state, Update("PAUSE"), RETRY, NOW) for state in (FAILED, DUE, PAUSED, *others)] == [
         PAUSED,
@@ -151,14 +151,14 @@ def test_what_is_to_be_retried_waits_while_it_is_paused() -> None:
 
 
 @pytest.mark.parametrize("open_", [RECEIVED, PROCESSING, FAILED])
-def test_what_is_open_expires_once_its_time_has_passed(open_: LifecycleState) -> None:
+def test_an_open_message_expires_once_its_time_has_passed(open_: LifecycleState) -> None:
     due = replace(open_, expires_at=NOW)
     assert after(due, Update("EXPIRED"), RETRY, NOW) == replace(due, status="EXPIRED", next_retry_at=None)
     assert after(due, Update("COMPLETED"), RETRY, NOW) is STALE
     assert after(due, Update("EXPIRED", time=NOW - HOUR), RETRY, NOW) is STALE
 
 
-def test_what_was_done_in_time_counts_however_late_it_is_told() -> None:
+def test_an_update_counts_if_its_work_was_done_before_the_message_expired() -> None:
     due = replace(PROCESSING, expires_at=NOW)
     assert after(due, Update("COMPLETED", time=NOW - HOUR), RETRY, LATER) == replace(due, status="COMPLETED")
     assert after(due, Update("COMPLETED", time=NOW), RETRY, LATER) is STALE

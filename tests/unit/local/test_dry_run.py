@@ -129,7 +129,7 @@ def test_a_replay_knows_what_it_has_sent_and_writes_only_to_copies(scratch: Scra
     assert not {f"file://{sent}", f"file://{other}"} & {uri for one in (files, stream) for uri in one.folders}
 
 
-def test_words_about_a_copy_are_about_the_store(scratch: Scratch, tmp_path: Path) -> None:
+def test_errors_of_a_dry_run_name_the_store_and_not_its_copy(scratch: Scratch, tmp_path: Path) -> None:
     copy = scratch.document(of(ingest(), tmp_path / "orders")).table.uri
     said = f"{copy} belongs to another; {path_of(copy)}/messages is torn"
     assert scratch.in_words(said) == f"file://{tmp_path}/orders belongs to another; {tmp_path}/orders/messages is torn"
@@ -153,7 +153,7 @@ def test_a_store_that_another_run_writes_is_waited_for(scratch: Scratch, tmp_pat
         (PurgeTask(mode="Enforce", action="Scrub"), False),
     ],
 )
-def test_what_a_purge_removes_at_once_is_gone_for_those_after_it(task: PurgeTask, removing: bool) -> None:
+def test_only_an_enforced_purge_without_approval_removes_messages_at_once(task: PurgeTask, removing: bool) -> None:
     assert removes(task) is removing
 
 

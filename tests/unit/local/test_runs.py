@@ -55,7 +55,7 @@ FILES = FilesDestination(uri="file:///replayed")
         (ReplayTask(job_id="j", destination=OTHER, origin="DeadLetters"), ["file:///a-target", "file:///orders"]),
     ],
 )
-def test_written_tables(task: IngestTask | PurgeTask | ReplayTask, expected: list[str]) -> None:
+def test_a_run_locks_the_tables_that_it_writes(task: IngestTask | PurgeTask | ReplayTask, expected: list[str]) -> None:
     resource = Resource(kind="MessageStream", namespace="default", name="orders")
     table = Table(uri="file:///orders", owner=OWNER)
     assert written_tables(RunDocument(run="r", resource=resource, table=table, task=task)) == expected
@@ -65,7 +65,7 @@ def test_written_tables(task: IngestTask | PurgeTask | ReplayTask, expected: lis
     ("text", "expected"),
     [("0", 0), ("90", 90), ("1.5s", 1.5), ("300ms", 0.3), ("5m", 300), ("1h", 3600), ("PT90S", 90), ("P1D", 86400)],
 )
-def test_seconds(text: str, expected: float) -> None:
+def test_a_duration_is_read_in_seconds(text: str, expected: float) -> None:
     assert seconds(text) == pytest.approx(expected)
 
 
@@ -75,7 +75,7 @@ def test_a_text_that_is_no_duration_is_refused(text: str) -> None:
         seconds(text)
 
 
-def test_moment() -> None:
+def test_a_time_is_read_with_its_zone() -> None:
     assert moment("2026-04-06T00:00:00Z") == datetime(2026, 4, 6, tzinfo=UTC)
     assert moment("2026-04-06T00:00:00.5+02:00") == datetime(
         2026, 4, 6, 0, 0, 0, 500000, tzinfo=timezone(timedelta(hours=2))
@@ -89,7 +89,7 @@ def test_a_text_that_is_no_time_with_a_zone_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "good"), [("2g", True), ("512M", True), ("2", False), ("0g", False), ("2gb", False)])
-def test_memory(text: str, good: bool) -> None:
+def test_a_size_of_memory_is_accepted_or_refused(text: str, good: bool) -> None:
     if good:
         assert memory(text) == text
     else:
@@ -135,7 +135,7 @@ def test_a_source_folder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("streams", "little"), [(1, True), (2, False)])
-def test_what_a_look_says_counts_where_a_stream_is_the_only_resource(
+def test_the_look_at_a_streams_source_counts_only_where_it_is_the_only_resource(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, streams: int, little: bool
 ) -> None:
     for number in range(streams):

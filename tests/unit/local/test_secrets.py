@@ -39,7 +39,7 @@ def test_what_keeps_a_key_from_being_found_is_named(secrets: list[Secret], path:
     assert words in problem[1]
 
 
-def test_who_seals_nothing_needs_no_key() -> None:
+def test_a_stream_without_seals_needs_no_key() -> None:
     assert not [*key_problems(stream(), [])]
     assert not [*key_problems(SEALING, [Secret("default", "seal", {"key": b"k"})])]
 

@@ -51,6 +51,6 @@ def test_many_small_files_are_not_little(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("source", [KAFKA, {"files": {"uri": "s3a://lake/landing"}}])
-def test_of_what_lies_elsewhere_nobody_knows_how_much_it_is(folder: Path, source: dict[str, Any]) -> None:
+def test_a_source_on_no_local_folder_counts_as_more_than_little(folder: Path, source: dict[str, Any]) -> None:
     assert not little(stream(folder, source=source))
     assert not little(stream(folder, lifecycle={"source": source}))

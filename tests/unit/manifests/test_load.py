@@ -131,7 +131,7 @@ def test_anchors_and_merges_are_followed(tmp_path: Path) -> None:
     assert result.resources[0].to_dict()["spec"]["source"]["files"]["format"] == "JSON"
 
 
-def test_a_few_lines_that_stand_for_billions_are_refused(tmp_path: Path) -> None:
+def test_a_manifest_whose_anchors_expand_to_billions_of_items_is_refused(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     assert any("too large" in problem for problem in _problems(tmp_path, "\n".join(lines)))
@@ -169,7 +169,7 @@ def test_other_kinds_are_passed_over_with_a_word(tmp_path: Path) -> None:
         ("", "the files have no resource"),
     ],
 )
-def test_what_is_almost_a_resource_is_a_problem(tmp_path: Path, text: str, message: str) -> None:
+def test_a_document_that_is_almost_a_resource_is_a_problem(tmp_path: Path, text: str, message: str) -> None:
     (problem,) = _problems(tmp_path, text)
     assert message in problem
 

@@ -14,7 +14,7 @@ def preview(stream: str, number: str, *, waits: bool = True) -> dict[str, Any]:
     return {"stream": stream, "id": number, "awaitingApproval": waits}
 
 
-def test_the_one_preview_that_waits_is_approved() -> None:
+def test_the_only_waiting_preview_is_approved() -> None:
     found = [preview("orders", "a"), preview("refunds", "b", waits=False)]
     assert waiting(found, "old", None, None)["id"] == "a"
 
@@ -34,7 +34,7 @@ def test_the_one_preview_that_waits_is_approved() -> None:
         ([preview("orders", "a")], "refunds", None, "what waits: a of stream orders"),
     ],
 )
-def test_a_preview_that_is_not_the_only_one_is_not_approved(
+def test_one_of_several_previews_is_not_approved_without_being_named(
     found: list[dict[str, Any]], stream: str | None, number: str | None, words: str
 ) -> None:
     with pytest.raises(UserError, match=words):

@@ -91,7 +91,7 @@ class Answers(Kubectl):
         return "{}" if arguments[0] == "version" else ""
 
 
-def test_logs_are_in_it_and_what_may_not_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_has_logs_if_asked_for_and_names_what_could_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("messagestore_operator.plugin.report.Kubectl", Answers)
     problems: list[str] = []
     parts = dict(collected(Answers("shop"), Answers("messagestore"), problems, logs=True))

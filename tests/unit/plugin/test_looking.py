@@ -44,7 +44,7 @@ def test_each_state_is_told_as_a_tree(state: State, capsys: pytest.CaptureFixtur
 
 
 @each
-def test_somebody_is_needed_where_tools_say_so(state: State) -> None:
+def test_status_calls_a_resource_failing_where_argo_cd_shows_it_degraded(state: State) -> None:
     """The health that Argo CD shows, but for what is tried again by itself."""
     assert failing(state.document) or state.health != "Degraded"
     assert not failing(state.document) or state.health in ("Degraded", "Progressing")
@@ -72,7 +72,7 @@ def test_a_reason_of_another_release_is_told_as_it_is(capsys: pytest.CaptureFixt
     assert "Ready True OfTomorrow" in told(document, capsys)
 
 
-def test_what_strangers_wrote_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_of_resources_never_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     document = state("MessageStream-failing")
     document["status"]["conditions"][0]["message"] = "red \x1b[31m [bold]text[/bold]\nline"
     printed = told(document, capsys)

@@ -128,7 +128,7 @@ def test_what_cannot_fail_has_no_failure(text: str) -> None:
         (r"$[\'it\\\'s\']", r"'\u0024[\'it\\\'s\']'"),
     ],
 )
-def test_paths(path: str, literal: str) -> None:
+def test_a_json_path_becomes_a_list_of_steps(path: str, literal: str) -> None:
     sql = written(compile_predicate(f"json(payload, '{path}') IS NULL").condition)
     assert sql == f"(messagestore.json_text(`payload`, {literal}) IS NULL)"
 

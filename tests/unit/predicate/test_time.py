@@ -50,13 +50,13 @@ def nested(opening: str, closing: str, levels: int) -> str:
 
 
 @pytest.mark.parametrize("opening", OPENINGS)
-def test_a_nest_takes_no_longer_for_being_deep(opening: str) -> None:
+def test_deep_nesting_is_read_or_refused_in_time(opening: str) -> None:
     shape = f"{opening.replace(',', ' ')} " if "," in opening or opening.isalpha() else opening
     texts = [nested(shape, closing, levels) for closing, levels in product(CLOSINGS, (20, MAX_TEXT))]
     assert {text: took for text in texts if (took := seconds(text)) > SECONDS} == {}
 
 
-def test_nor_does_whatever_is_said_again_and_again() -> None:
+def test_random_repeated_words_are_read_or_refused_in_time() -> None:
     chance = random.Random(16)
     words = [word for opening in OPENINGS for word in opening.split(",")]
     for _ in range(500):

@@ -27,7 +27,7 @@ from support.stores import START, make_store
 RULES = (Rule(name="old", max_age=timedelta(days=1)),)
 
 
-def test_mode_and_approval_and_holds_are_no_part_of_what_is_asked_for() -> None:
+def test_mode_approval_and_holds_do_not_change_the_digest_of_a_purge() -> None:
     plain = PurgeTask(rules=RULES)
     same = PurgeTask(
         rules=RULES,

@@ -52,13 +52,13 @@ def test_the_rule_that_reaches_furthest_says_how_far() -> None:
     assert found(FIRST, rules=(OLD, young)) == WholeDays((DAYS[0],), others=False)
 
 
-def test_a_message_that_came_late_is_looked_for() -> None:
+def test_a_day_with_a_late_message_has_its_messages_read() -> None:
     late = files(FIRST + NOON, FIRST + timedelta(days=1) + NOON, FIRST)
     assert found(FIRST + timedelta(days=2), late) == WholeDays(tuple(DAYS[:2]), others=True)
 
 
 @pytest.mark.parametrize("column", ["min.time", "min.inserted_at"])
-def test_a_log_that_does_not_tell_times_makes_it_look(column: str) -> None:
+def test_files_without_times_in_the_log_have_their_messages_read(column: str) -> None:
     assert found(FIRST + timedelta(days=1), files().drop_columns([column])).others
     unknown = files(FIRST + NOON, FIRST + timedelta(days=1) + NOON, None)
     assert found(FIRST + timedelta(days=1), unknown).others
@@ -79,7 +79,7 @@ def test_a_log_that_does_not_tell_times_makes_it_look(column: str) -> None:
     ],
     ids=["a status", "a match", "erasure", "a position", "no condition", "no rule", "a hold", "a scrub", "an approval"],
 )
-def test_what_asks_for_more_than_age_looks_at_every_message(task: dict[str, Any]) -> None:
+def test_rules_that_need_more_than_age_read_every_message(task: dict[str, Any]) -> None:
     assert found(FIRST + timedelta(days=2), **task) == NOTHING
 
 

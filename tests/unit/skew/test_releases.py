@@ -76,7 +76,7 @@ def test_a_run_refuses_a_newer_operators_document_and_says_which_field_it_does_n
     assert "hunter2" not in words
 
 
-def test_the_drivers_last_words_are_these(
+def test_a_driver_with_a_newer_document_ends_with_the_field_in_its_termination_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document, log = tmp_path / "run.json", tmp_path / "termination-log"

@@ -110,7 +110,7 @@ def test_a_file_that_is_gone_is_passed_over(landing: Path) -> None:
     assert (names_in(landing), heard.said) == ([], [])
 
 
-def test_nothing_of_elsewhere_is_touched(landing: Path) -> None:
+def test_files_outside_of_the_source_are_not_touched(landing: Path) -> None:
     outside = write_file(landing.parent / "outside" / "kept.jsonl", b"kept", START)
     (landing / "link").symlink_to(outside.parent)
     through_link, upwards = landing / "link" / "kept.jsonl", landing / ".." / "outside" / "kept.jsonl"
@@ -118,7 +118,9 @@ def test_nothing_of_elsewhere_is_touched(landing: Path) -> None:
     assert outside.read_text() == "kept"
 
 
-def test_what_may_not_be_deleted_is_told_once_and_the_others_go(landing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_may_not_be_deleted_is_reported_once_and_the_others_are_deleted(
+    landing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     delete = os.unlink
 
     class Denying(fs.LocalFileSystem):

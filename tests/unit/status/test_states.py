@@ -60,7 +60,7 @@ def test_each_state_has_its_phase_and_conditions() -> None:
 
 
 @pytest.mark.parametrize("state", [one for one in states() if one.name not in _OF_ALL_KINDS], ids=lambda one: one.title)
-def test_the_columns_say_the_same(state: State) -> None:
+def test_the_columns_show_the_conditions_of_the_status(state: State) -> None:
     status = state.document["status"]
     shown = dict(zip(header(state.kind, wide=True), cells(state.document, NOW, wide=True), strict=True))
     ready = status["conditions"][0]

@@ -117,7 +117,7 @@ STREAMS: list[tuple[dict[str, Any], RunReport | None, RunError | None, str, dict
 
 
 @pytest.mark.parametrize(("spec", "ended", "error", "phase", "conditions", "message"), STREAMS)
-def test_stream(
+def test_phase_conditions_and_message_of_a_stream_follow_from_its_spec_and_last_run(
     spec: dict[str, Any],
     ended: RunReport | None,
     error: RunError | None,
@@ -130,7 +130,7 @@ def test_stream(
     assert found[2].startswith(message)
 
 
-def test_a_streams_numbers() -> None:
+def test_the_status_of_a_stream_has_the_figures_of_its_report() -> None:
     status = stream_status(stream(), NOW, report(INGESTED)).to_dict()
     assert status["observedGeneration"] == 3
     assert status["totals"] == {
@@ -294,7 +294,7 @@ POLICIES: list[tuple[dict[str, Any], list[StreamResult], str, str, str, str]] = 
 
 
 @pytest.mark.parametrize(("spec", "results", "phase", "ready", "reason", "message"), POLICIES)
-def test_policy(
+def test_phase_and_message_of_a_policy_follow_from_the_results_of_its_streams(
     spec: dict[str, Any], results: list[StreamResult], phase: str, ready: str, reason: str, message: str
 ) -> None:
     found = told(policy_status(policy(**spec), NOW, results))
@@ -309,7 +309,7 @@ def test_a_policy_that_selects_no_stream_waits_for_one() -> None:
     assert told(policy_status(selects_none, NOW)) == expected
 
 
-def test_a_policys_numbers() -> None:
+def test_the_status_of_a_policy_has_the_figures_of_its_purges() -> None:
     results = [
         StreamResult("orders", report(purged(purged=40, archived=40))),
         StreamResult("other", report(purged(purged=2, held=1))),
@@ -453,7 +453,7 @@ JOBS: list[tuple[dict[str, Any], dict[str, Any], str, dict[str, tuple[str, str]]
 
 
 @pytest.mark.parametrize(("spec", "given", "phase", "conditions", "message"), JOBS)
-def test_job(
+def test_phase_conditions_and_message_of_a_replay_follow_from_its_spec_and_runs(
     spec: dict[str, Any], given: dict[str, Any], phase: str, conditions: dict[str, tuple[str, str]], message: str
 ) -> None:
     status = replay_status(job(**spec), NOW, **given)
@@ -471,7 +471,7 @@ def test_job(
         ({"kafka": {"bootstrapServers": "kafka:9092", "topic": "checks"}}, "kafka/checks"),
     ],
 )
-def test_a_destination_in_short(destination: dict[str, Any], expected: str) -> None:
+def test_a_destination_has_a_short_form_for_its_column(destination: dict[str, Any], expected: str) -> None:
     assert replay_status(job(destination=destination), NOW).destination == expected
 
 
@@ -481,7 +481,7 @@ def test_findings_are_no_longer_than_a_status_takes() -> None:
     assert (len(found), {len(one) for one in found}) == (20, {1024})
 
 
-def test_a_jobs_numbers() -> None:
+def test_the_status_of_a_replay_has_the_figures_of_its_report() -> None:
     status = replay_status(job(), NOW, report(replayed())).to_dict()
     assert status["selection"]["messages"] == 13
     assert status["progress"]["replayed"] == 13
@@ -498,7 +498,7 @@ def test_a_jobs_numbers() -> None:
         (IngestCounts(received=3, filtered=2, discarded=1), "3 records received: 2 filtered, 1 discarded"),
     ],
 )
-def test_what_was_received_in_words(counts: IngestCounts, expected: str) -> None:
+def test_the_counts_of_an_ingest_are_told_in_a_sentence(counts: IngestCounts, expected: str) -> None:
     assert received(counts) == expected
 
 
@@ -557,7 +557,7 @@ def test_after_a_failed_run_the_lag_is_unknown_since_the_last_listing() -> None:
     assert all(one["message"].endswith(SINCE) for one in found["conditions"])
 
 
-def test_it_stays_unknown_during_a_new_try_until_that_has_committed() -> None:
+def test_the_lag_stays_unknown_during_a_retry_until_that_has_committed() -> None:
     made = idle()
     trying = {
         **after_a_failure(made),

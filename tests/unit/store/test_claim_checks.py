@@ -50,9 +50,9 @@ def test_a_scrubbed_payload_has_a_longer_name() -> None:
         "",
     ],
 )
-def test_what_would_lie_elsewhere_is_no_claim_check(payload_uri: str) -> None:
+def test_a_uri_outside_of_the_store_is_no_claim_check(payload_uri: str) -> None:
     assert claim_check_name("file:///data/store", payload_uri) is None
 
 
-def test_what_a_regular_expression_would_take_for_itself_stands_for_itself() -> None:
+def test_regular_expression_characters_in_a_uri_stand_for_themselves() -> None:
     assert claim_check_name("s3a://lake/a.c", f"s3a://lake/abc/payloads/{NAME}") is None

@@ -30,7 +30,7 @@ def redriven(uri: str) -> dict[bytes, str | None]:
     return {row["raw"]: row["redriven_by"] for row in rows}
 
 
-def test_those_of_what_a_batch_reads_are_closed_unless_they_come_again(tmp_path: Path) -> None:
+def test_dead_letters_of_records_that_a_batch_reads_again_are_closed_unless_they_fail_again(tmp_path: Path) -> None:
     uri = make_store(tmp_path / "store", []).uri
     update = {"source": {"kind": "updates", "uri": URI, "partition": None, "offset": 3}}
     rows = [

@@ -32,7 +32,7 @@ def cursor(position: int = 0, **given: Any) -> Cursor:
     return Cursor(**{**fixed, "global_position": position, **given})
 
 
-def test_it_is_read_as_it_was_written(table: Table, tmp_path: Path) -> None:
+def test_a_cursor_is_read_as_it_was_written(table: Table, tmp_path: Path) -> None:
     first = opened(table)
     assert first.read() is None
     first.write(cursor(3))
@@ -42,7 +42,7 @@ def test_it_is_read_as_it_was_written(table: Table, tmp_path: Path) -> None:
     assert is_run_state(NAME)
 
 
-def test_what_waits_for_others_of_its_sequence_is_not_passed() -> None:
+def test_a_cursor_has_not_passed_members_that_wait_for_their_sequence() -> None:
     waiting = Waiting(positions=(3, 5))
     kept = Sequences(run="run-1", after=0, order="PerStream", waiting=waiting)
     waits, other = cursor(7, sequences=kept, destination="eu"), cursor(6, destination="rest")
@@ -62,9 +62,7 @@ def test_what_waits_for_others_of_its_sequence_is_not_passed() -> None:
         ({}, None),
     ],
 )
-def test_what_all_destinations_have_passed_is_where_the_slowest_is(
-    positions: dict[str, int], passed: int | None
-) -> None:
+def test_the_cursor_of_all_destinations_is_that_of_the_slowest(positions: dict[str, int], passed: int | None) -> None:
     several = {"eu": ("rest",), "rest": ("eu",)}
     found = {name: cursor(at, destination=name, beside=several.get(name, ())) for name, at in positions.items()}
     assert passed_by_all(found, head=9) == passed
@@ -91,7 +89,7 @@ def test_of_two_runs_the_one_that_wrote_last_goes_on(table: Table) -> None:
     assert opened(table).read() == cursor(4, run="run-2")
 
 
-def test_of_two_runs_that_found_none_one_makes_it(table: Table) -> None:
+def test_of_two_runs_that_found_no_cursor_one_creates_it(table: Table) -> None:
     first, second = opened(table), opened(table)
     first.read()
     second.read()
@@ -128,7 +126,7 @@ def test_a_store_that_was_made_again_has_no_cursor_and_gets_one(table: Table) ->
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", cursor(3).model_dump_json(by_alias=True).encode()[:-2]])
-def test_what_is_no_cursor_is_refused(table: Table, content: bytes) -> None:
+def test_a_file_that_is_no_cursor_is_refused(table: Table, content: bytes) -> None:
     Objects(table.uri, HeldStore(table.uri).storage).write(NAME, content)
     with pytest.raises(TableRefusedError, match="is not what a run writes there"):
         opened(table).read()

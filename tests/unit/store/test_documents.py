@@ -37,7 +37,7 @@ def table(tmp_path: Path) -> Table:
 @pytest.mark.parametrize(
     "content", [*NO_DOCUMENT, b'{"formatVersion":[],"owner":{"namespace":"default","name":"orders"}}']
 )
-def test_a_marker_that_is_none_is_refused_by_its_name(table: Table, content: bytes) -> None:
+def test_a_malformed_marker_is_refused_by_its_name(table: Table, content: bytes) -> None:
     Objects(table.uri, Storage()).write(MARKER, content)
 
     with pytest.raises(TableRefusedError, match=r"_messagestore\.json is not what a run writes there"):
@@ -52,7 +52,7 @@ def test_a_document_past_any_size_is_not_read(table: Table, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("content", NO_DOCUMENT)
-def test_a_plan_of_a_purge_and_a_frozen_replay_are_refused_where_they_are_none(table: Table, content: bytes) -> None:
+def test_a_malformed_plan_of_a_purge_or_frozen_replay_is_refused(table: Table, content: bytes) -> None:
     objects = Objects(table.uri, Storage())
     objects.write("_purges/p/plan.json", content)
     objects.write("_replays/r/state/frozen.json", content)
@@ -64,7 +64,7 @@ def test_a_plan_of_a_purge_and_a_frozen_replay_are_refused_where_they_are_none(t
 
 
 @pytest.mark.parametrize("content", NO_DOCUMENT)
-def test_translators_that_are_none_are_written_anew(table: Table, content: bytes) -> None:
+def test_malformed_translators_are_written_again(table: Table, content: bytes) -> None:
     objects, translators = Objects(table.uri, Storage()), [Translator(from_version=0)]
     objects.write("_translators.json", content)
 
@@ -74,7 +74,7 @@ def test_translators_that_are_none_are_written_anew(table: Table, content: bytes
 
 
 @pytest.mark.parametrize("content", NO_DOCUMENT)
-def test_a_hint_to_the_last_check_point_is_passed_over_where_it_is_none(table: Table, content: bytes) -> None:
+def test_a_malformed_hint_to_the_last_checkpoint_is_ignored(table: Table, content: bytes) -> None:
     Objects(table.uri, Storage()).write("messages/_delta_log/_last_checkpoint", content)
 
     assert table_state(HeldStore(table.uri)).versions_since_checkpoint == 1
@@ -89,7 +89,7 @@ def test_a_hint_to_the_last_check_point_is_passed_over_where_it_is_none(table: T
         '{"run":"r","updates":{"stale":9007199254740992}}',
     ],
 )
-def test_a_note_that_no_run_writes_is_passed_over(table: Table, note: str) -> None:
+def test_a_commit_note_that_no_run_writes_is_ignored(table: Table, note: str) -> None:
     before = last_note(HeldStore(table.uri))
     from deltalake import CommitProperties
 
@@ -120,7 +120,7 @@ def test_the_audit_owes_no_erasure_that_no_purge_has_written(table: Table, rules
 
 
 @pytest.mark.parametrize("key", [b"", b"short", b"x" * 33])
-def test_a_key_of_tombstones_that_is_none_is_refused(table: Table, key: bytes) -> None:
+def test_a_malformed_key_of_tombstones_is_refused(table: Table, key: bytes) -> None:
     Objects(table.uri, Storage()).write("_tombstone_key", key)
 
     with pytest.raises(TableRefusedError, match="_tombstone_key is no key of 32 bytes"):
@@ -145,11 +145,11 @@ def test_a_key_of_tombstones_that_is_none_is_refused(table: Table, key: bytes) -
         ("s3a://lake/in", "file:///lake/in/a", False),
     ],
 )
-def test_what_is_below_a_uri(uri: str, other: str, below: bool) -> None:
+def test_a_uri_is_below_another_or_not(uri: str, other: str, below: bool) -> None:
     assert is_below(uri, other) is below
 
 
-def test_what_delta_rs_panics_of_is_told_from_what_ends_a_process() -> None:
+def test_a_panic_of_delta_rs_is_distinguished_from_the_end_of_the_process() -> None:
     class PanicException(BaseException):
         """Has the name of delta-rs' own error."""
 
@@ -157,7 +157,7 @@ def test_what_delta_rs_panics_of_is_told_from_what_ends_a_process() -> None:
     assert not is_panic(KeyboardInterrupt())
 
 
-def test_a_store_that_is_as_it_was_is_opened(table: Table) -> None:
+def test_an_unchanged_store_is_opened(table: Table) -> None:
     add_messages(table.uri, [message(2)])
 
     open_folder(HeldStore.of(table, Storage()))

@@ -71,7 +71,7 @@ def test_after_a_run_that_has_not_ended_every_table_is_claimed(store: OpenAt) ->
     assert claimed(store) == set(TABLES)
 
 
-def test_what_a_run_said_late_counts_for_nothing(store: OpenAt) -> None:
+def test_a_late_record_of_an_earlier_run_is_ignored(store: OpenAt) -> None:
     run(store(1))
     said = store(None).objects().read(LAST_RUN)
     assert said is not None
@@ -86,7 +86,7 @@ def test_what_a_run_said_late_counts_for_nothing(store: OpenAt) -> None:
     [b"", b"{", b"[" * 100_000, b'{"tables":{"../canary":{"id":"1","version":0}}}', b"{}" + b" " * (1 << 20)],
     ids=["empty", "cut short", "deep", "of another table", "too long"],
 )
-def test_what_no_run_says_counts_for_nothing(store: OpenAt, content: bytes) -> None:
+def test_a_record_of_the_last_run_that_no_run_writes_is_ignored(store: OpenAt, content: bytes) -> None:
     run(store(1))
     store(None).objects().write(LAST_RUN, content)
     assert read_ended(store(None)) is None
@@ -170,7 +170,7 @@ def test_the_end_of_a_run_without_an_epoch_counts_for_nothing(store: OpenAt) -> 
     assert claimed(store) == set(TABLES)
 
 
-def test_a_grant_that_is_used_again_forgets_the_end_that_it_was_said_for(store: OpenAt) -> None:
+def test_a_second_run_of_the_same_epoch_removes_the_record_of_the_first(store: OpenAt) -> None:
     run(store(1))
     run(store(1), ends=False)
     assert store(None).objects().read(LAST_RUN) is None
@@ -193,7 +193,7 @@ def test_a_claim_whose_answer_was_lost_is_made_on_every_table(store: OpenAt, mon
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_who_claimed_by_one_commit_and_stalled_writes_no_table_after_its_successor(store: OpenAt, name: str) -> None:
+def test_a_stalled_run_that_claimed_by_one_commit_writes_no_table_after_its_successor(store: OpenAt, name: str) -> None:
     run(store(1))
     stalled = store(2)
 

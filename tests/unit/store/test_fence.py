@@ -124,9 +124,7 @@ class Behind(HeldStore):
         return super().opened(name, version)
 
 
-def test_a_claim_never_stands_behind_what_it_did_not_read_and_is_made_again(
-    store: StoreAt, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_claim_is_made_again_if_a_commit_came_in_between(store: StoreAt, monkeypatch: pytest.MonkeyPatch) -> None:
     behind = Behind(store(5).uri, epoch=5)
     behind.times = 3
     open_epoch(behind, "run-5")
@@ -204,14 +202,14 @@ def fail(error: Exception) -> NoReturn:
     raise error
 
 
-def test_what_fails_once_the_store_was_handed_on_fails_for_that(store: StoreAt) -> None:
+def test_an_error_after_the_store_was_handed_on_becomes_a_fenced_error(store: StoreAt) -> None:
     refusal = ValueError("the log store refused it")
     with pytest.raises(FencedError, match=HANDED_ON) as caught:
         hold(store(5), lambda: open_epoch(store(6), "run-6"), lambda: fail(refusal))
     assert caught.value.__cause__ is refusal
 
 
-def test_what_fails_for_another_reason_or_says_by_itself_that_it_was_handed_on_is_left_as_it_is(store: StoreAt) -> None:
+def test_other_errors_and_fenced_errors_are_left_unchanged(store: StoreAt) -> None:
     for error in (ValueError("bad input"), FencedError("by itself")):
         with pytest.raises(type(error)) as caught:
             hold(store(5), lambda error=error: fail(error))
@@ -222,7 +220,7 @@ def test_what_fails_for_another_reason_or_says_by_itself_that_it_was_handed_on_i
     assert caught.value is itself
 
 
-def test_a_store_that_can_not_be_read_any_more_takes_no_errors_place(store: StoreAt) -> None:
+def test_an_unreadable_store_does_not_hide_the_first_error(store: StoreAt) -> None:
     open_epoch(store(5), "run-5")
     following = store(5).table("messages").version() + 1
     torn = Path(local_path(store(5).path("messages", "_delta_log", f"{following:020d}.json")))
@@ -249,7 +247,7 @@ def test_no_object_is_written_a_second_after_the_store_was_handed_on(store: Stor
     assert wrote == [0, 0.9]
 
 
-def test_what_is_written_already_is_not_looked_at(store: StoreAt, clock: list[float]) -> None:
+def test_a_write_that_is_done_is_not_checked_again(store: StoreAt, clock: list[float]) -> None:
     held = store(5)
 
     def handed_on_meanwhile() -> None:

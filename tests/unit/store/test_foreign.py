@@ -116,7 +116,7 @@ PATHS = [
 
 
 @pytest.mark.parametrize("forged", METADATA)
-def test_what_we_never_say_of_a_table_is_refused_by_name(table: Table, messages: Path, forged: str) -> None:
+def test_metadata_that_no_run_writes_are_refused_by_name(table: Table, messages: Path, forged: str) -> None:
     action, told = METADATA[forged]
     forgeries.commit(messages, action(messages))
 
@@ -189,7 +189,9 @@ def test_a_store_of_an_earlier_release_is_opened_and_gets_its_columns(table: Tab
     assert "hmac" in {field.name for field in DeltaTable(messages).schema().fields}
 
 
-def test_statistics_of_an_earlier_release_are_ours_until_the_upgrade(table: Table, messages: Path) -> None:
+def test_the_statistics_setting_of_an_earlier_release_is_accepted_until_the_upgrade(
+    table: Table, messages: Path
+) -> None:
     forgeries.commit(
         messages,
         forgeries.with_property(
@@ -210,7 +212,7 @@ def test_statistics_of_an_earlier_release_are_ours_until_the_upgrade(table: Tabl
     assert [m.message_id for m in Reader(table.uri).get_category_messages("order")] == ["m1", "m2", "m3"]
 
 
-def test_what_maintenance_sets_is_ours(table: Table, messages: Path) -> None:
+def test_table_properties_that_maintenance_sets_are_accepted(table: Table, messages: Path) -> None:
     retention = {"delta.logRetentionDuration": "interval 86400 seconds"}
     DeltaTable(messages).alter.set_table_properties(retention)
 

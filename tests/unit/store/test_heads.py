@@ -40,7 +40,7 @@ purges = st.builds(
 
 
 @given(st.lists(purges, min_size=1, max_size=5), st.integers(1, 4))
-def test_whatever_purges_raise_the_highest_stays_and_the_erased_have_no_name(history: list[Purge], batch: int) -> None:
+def test_of_raised_heads_the_highest_stays_and_erased_streams_have_no_name(history: list[Purge], batch: int) -> None:
     highest, nameless, hidden = dict[str, int](), set[str](), HiddenHeads(next_global=9, key=KEY)
     known = pa.Table.from_batches([], heads.HEADS)
     for purge in history:

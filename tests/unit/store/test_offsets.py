@@ -59,7 +59,7 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @given(st.lists(steps, min_size=3, max_size=5))
 @settings(max_examples=3)
-def test_what_counts_is_told_whatever_has_been_left_out(uri: str, history: list[Step]) -> None:
+def test_read_offsets_are_the_same_whichever_superseded_rows_are_left_out(uri: str, history: list[Step]) -> None:
     sources = {f"{uuid4()}": superseded for superseded in (0, 10_000)}
     for number, step in enumerate(history, 1):
         answers = []
@@ -76,7 +76,7 @@ def test_what_counts_is_told_whatever_has_been_left_out(uri: str, history: list[
         assert answers[0] == answers[1]
 
 
-def test_rows_that_count_no_more_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_superseded_rows_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offsets, "SUPERSEDED", 4)
     uri = make_store(tmp_path / "store", []).uri
     read = ReadOffsets(HeldStore(uri), "own")

@@ -73,7 +73,7 @@ def test_all_days_are_forgotten_where_ids_are_not_remembered_any_more(tmp_path: 
     assert (kept(store), remembered_since(store, NOON)) == ([], None)
 
 
-def test_any_length_can_be_told(tmp_path: Path) -> None:
+def test_ids_may_be_remembered_for_any_length_of_time(tmp_path: Path) -> None:
     since = remembered_since(opened(tmp_path, 999_999 * DAY), NOON)
     assert since == microseconds(NOON) - 999_999 * 86_400_000_000
 

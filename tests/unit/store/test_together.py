@@ -342,6 +342,6 @@ def test_a_commit_on_many_files_is_read_to_its_end_unless_it_is_ours(folder: Pat
 @pytest.mark.parametrize(
     "content", [b"", b"\xff\xfe", b"{", b'{"commitInfo":1}', b'{"commitInfo":{"userMetadata":7}}', b"[]"]
 )
-def test_what_is_no_commit_is_a_change_by_somebody_else_or_none(folder: Path, content: bytes) -> None:
+def test_a_malformed_commit_names_no_tables(folder: Path, content: bytes) -> None:
     (folder / "messages" / "_delta_log" / f"{99:020d}.json").write_bytes(content)
     assert opened(folder).entry("messages", 99).tables is None

@@ -64,7 +64,7 @@ def groups(offsets: dict[str, dict[int, int]], *, topic_id: str = "a", days: int
     return GroupsNote(topic="orders", topic_id=topic_id, offsets=offsets, noted_at=AT + timedelta(days=days))
 
 
-def test_what_a_cluster_has_forgotten_of_groups_replaces_nothing(held: HeldStore) -> None:
+def test_offsets_that_the_cluster_has_forgotten_stay_noted(held: HeldStore) -> None:
     note_groups(held, groups({"g": {0: 1, 1: 2}, "h": {0: 7}}))
     note_groups(held, groups({}))
     note_groups(held, groups({"g": {1: 3}, "i": {0: 0}}))
@@ -87,7 +87,7 @@ def test_a_group_is_where_it_was_in_the_last_topic_that_it_read_or_before(held: 
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"topic": "orders", "partitions": 0}', b"[" * 100_000])
-def test_what_is_no_note_is_refused(held: HeldStore, tmp_path: Path, content: bytes) -> None:
+def test_a_malformed_note_of_a_topic_is_refused(held: HeldStore, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "_topics" / "a" / "topic.json"
     path.parent.mkdir(parents=True)
     path.write_bytes(content)

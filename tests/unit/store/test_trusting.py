@@ -27,7 +27,7 @@ def trusted() -> str:
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["first first", "last first"])
 @pytest.mark.parametrize("before", [None, "usual"])
-def test_whichever_is_closed_first_the_other_is_trusted_and_then_what_was_before(
+def test_two_trusted_authorities_can_be_closed_in_any_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None, order: tuple[int, int]
 ) -> None:
     if before is None:

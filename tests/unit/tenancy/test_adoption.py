@@ -89,6 +89,6 @@ def test_a_table_that_the_settings_hand_over_is_written_no_more() -> None:
 
 
 @pytest.mark.parametrize("party", ["", "*", "a b", "shop/", "/orders", "Shop"])
-def test_a_party_that_is_none_ends_the_operator(party: str) -> None:
+def test_a_malformed_owner_or_heir_in_the_settings_ends_the_operator(party: str) -> None:
     with pytest.raises(ValidationError):
         adoption(to=party)

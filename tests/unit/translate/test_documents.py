@@ -74,7 +74,7 @@ def replay(of: ReplayJob, on: MessageStream, to: MessageStream | None = None) ->
     return task
 
 
-def test_who_asks_and_where() -> None:
+def test_a_document_names_run_time_resource_and_table() -> None:
     document = ingest_document(
         stream(metadata={"generation": 7, "managers": {"spec": "argocd"}}),
         "run-1",
@@ -153,11 +153,11 @@ INGEST: list[tuple[dict[str, Any], str, Any]] = [
 
 
 @pytest.mark.parametrize(("spec", "path", "expected"), INGEST)
-def test_ingest(spec: dict[str, Any], path: str, expected: Any) -> None:
+def test_the_document_of_an_ingest_has_the_fields_of_the_stream(spec: dict[str, Any], path: str, expected: Any) -> None:
     assert at(ingest(stream(**spec)), path) == expected
 
 
-def test_envelope_fields() -> None:
+def test_a_custom_envelope_reaches_the_document_unchanged() -> None:
     envelope = ingest(stream(envelope={"format": "Custom", "fields": FIELDS})).envelope
     assert {name: field.model_dump(exclude_none=True) for name, field in envelope.fields.items()} == FIELDS
 
@@ -196,7 +196,7 @@ PURGE: list[tuple[dict[str, Any], str, Any]] = [
 
 
 @pytest.mark.parametrize(("spec", "path", "expected"), PURGE)
-def test_purge(spec: dict[str, Any], path: str, expected: Any) -> None:
+def test_the_document_of_a_purge_has_the_fields_of_the_policy(spec: dict[str, Any], path: str, expected: Any) -> None:
     assert at(purge(policy(**spec), stream()), path) == expected
 
 
@@ -259,7 +259,7 @@ REPLAY: list[tuple[dict[str, Any], str, Any]] = [
 
 
 @pytest.mark.parametrize(("spec", "path", "expected"), REPLAY)
-def test_replay(spec: dict[str, Any], path: str, expected: Any) -> None:
+def test_the_document_of_a_replay_has_the_fields_of_the_job(spec: dict[str, Any], path: str, expected: Any) -> None:
     assert at(replay(job(**spec), stream()), path) == expected
 
 
@@ -347,7 +347,7 @@ def test_what_this_release_cannot_do_is_named() -> None:
         ingest(asks)
 
 
-def test_what_stands_beside_a_value_is_of_kafka_alone_and_no_document() -> None:
+def test_keys_and_headers_of_records_are_refused_as_fields_of_other_sources_than_kafka() -> None:
     fields = {"messageId": {"record": "Key"}, "category": {"value": "a"}, "metadata": {"header": "m"}}
     custom = {"format": "Custom", "fields": fields}
     paths = [refusal.path[3] for refusal in refusals(stream(envelope=custom))]
@@ -356,7 +356,7 @@ def test_what_stands_beside_a_value_is_of_kafka_alone_and_no_document() -> None:
     assert [refusal.path[3] for refusal in refusals(stream(source={"kafka": kafka}, envelope=custom))] == ["metadata"]
 
 
-def test_what_is_around_a_record_needs_as_many_steps_to_it() -> None:
+def test_a_field_of_an_outer_record_needs_enough_steps_of_unwrap() -> None:
     fields = {"messageId": {"path": "$.a", "in": "Outer"}, "category": {"path": "$.a", "in": "Outer", "level": 2}}
     for steps, refused in ((0, ["messageId", "category"]), (1, ["category"]), (2, [])):
         custom = {"format": "Custom", "fields": fields, "unwrap": [{"path": "$.b"}] * steps}
@@ -402,7 +402,7 @@ def test_records_of_kafka_have_no_document_around_them() -> None:
     )
 
 
-def test_what_is_known_of_a_file_is_of_files_alone_and_no_document() -> None:
+def test_names_and_partitions_of_files_are_refused_as_fields_of_kafka() -> None:
     fields = {"messageId": {"file": "Place"}, "category": {"value": "a"}, "metadata": {"partition": "m"}}
     custom = {"format": "Custom", "fields": fields, "addHeaders": {"tenant": {"partition": "t"}, "a": {"header": "a"}}}
     kafka = {"bootstrapServers": "kafka:9092", "topics": ["orders"]}

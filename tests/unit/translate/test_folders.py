@@ -100,7 +100,7 @@ def test_a_table_is_in_no_folder_that_runs_read_or_write(other: Resource) -> Non
     assert "must not contain spec.table.uri of MessageStream orders, s3a://lake/all/orders, or be in it" in words
 
 
-def test_what_does_not_disturb_is_allowed() -> None:
+def test_folders_that_do_not_disturb_each_other_are_allowed() -> None:
     assert said(policy("s3a://archive/all/orders"), policy("s3a://archive/all", "other")) == []
     assert said(replay("s3a://out/all/1"), replay("s3a://out/all", "other"), policy("s3a://out/all")) == []
     assert said(stream("bills", source="s3a://in/orders-2", **REMOVING), stream(**REMOVING)) == []

@@ -42,5 +42,5 @@ def test_a_resource_made_again_has_other_runs() -> None:
     assert len(names) == 2
 
 
-def test_people_recognise_it() -> None:
+def test_a_run_name_has_resource_kind_and_number() -> None:
     assert re.fullmatch("orders-eu-ingest-12-[0-9a-f]{8}", numbered_run_name(stream("orders.eu"), "ingest", 12))

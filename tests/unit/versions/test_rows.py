@@ -51,7 +51,7 @@ def test_translators_follow_each_other_whatever_their_order() -> None:
     assert (new["type"], new["type_namespace"], new["schema_version"]) == ("kept", None, 2)
 
 
-def test_what_has_a_version_that_no_translator_takes_stays() -> None:
+def test_a_row_of_a_version_without_a_translator_stays() -> None:
     newest = row(schema_version=2, type="Placed", headers={"tenant": "north"})
     assert translate_row(newest, [FIRST, SECOND]) == newest
 
