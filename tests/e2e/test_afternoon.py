@@ -91,7 +91,7 @@ def afternoon(cluster: Cluster) -> Iterator[Afternoon]:
 
 
 @pytest.mark.long
-def test_an_afternoon_says_at_each_step_how_things_are(afternoon: Afternoon) -> None:
+def test_each_step_of_an_afternoon_of_faults_shows_in_status_and_events(afternoon: Afternoon) -> None:
     steps: Mapping[str, Callable[[Afternoon], None]] = {
         "installed": _install,
         "wrong-keys": _break_keys,

@@ -83,7 +83,9 @@ SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
 
 @pytest.mark.parametrize(("number", "exit_code"), few(SIGNALS, SIGNALS[1]))
-def test_a_signal_ends_it_and_the_next_run_goes_on(tmp_path: Path, number: signal.Signals, exit_code: int) -> None:
+def test_a_signal_ends_the_command_and_the_next_run_continues(
+    tmp_path: Path, number: signal.Signals, exit_code: int
+) -> None:
     arrive(tmp_path, "a.jsonl", map(record, range(1, 7)))
     slow = {"rateLimit": {"messagesPerSecond": 1}} if number is signal.SIGINT else {}
     manifests = tmp_path / "manifests.yaml"

@@ -95,7 +95,7 @@ def test_after_a_replay_into_a_stream_both_say_what_they_have(local_run: LocalRu
     assert copy["deadLettersByReason"] == [{"reason": "Unparseable", "count": 1}]
 
 
-def test_time_is_what_at_says(local_run: LocalRuns, tmp_path: Path) -> None:
+def test_the_option_at_sets_the_time_of_a_run(local_run: LocalRuns, tmp_path: Path) -> None:
     arrive(tmp_path, "a.jsonl", map(record, range(1, 5)))
     early = local_run([stream(tmp_path), policy()], "--at", "2026-03-02T01:00:00+01:00")
     assert early.status("RetentionPolicy/retention")["streams"][0]["lastPurge"]["purged"] == 0
@@ -107,7 +107,7 @@ def test_time_is_what_at_says(local_run: LocalRuns, tmp_path: Path) -> None:
     assert inserted == {datetime(2026, 3, 2, tzinfo=UTC)}
 
 
-def test_what_is_due_is_erased_right_after_the_purge(local_run: LocalRuns, tmp_path: Path) -> None:
+def test_a_due_erasure_runs_right_after_its_purge(local_run: LocalRuns, tmp_path: Path) -> None:
     arrive(tmp_path, "a.jsonl", map(record, range(1, 4)))
     gone = {"name": "gone", "match": {"messageIds": ["m-2"]}, "erase": True}
     asked = [stream(tmp_path), policy(rules=[gone], erasure={"within": "P1D"})]
@@ -169,7 +169,7 @@ def test_a_secret_reaches_the_job_and_nobody_else(local_run: LocalRuns, tmp_path
     assert not any(HUSH.encode() in content for content in tree(tmp_path / "orders").values())
 
 
-def test_what_is_suspended_is_not_run(local_run: LocalRuns, tmp_path: Path) -> None:
+def test_a_suspended_resource_is_not_run(local_run: LocalRuns, tmp_path: Path) -> None:
     arrive(tmp_path, "a.jsonl", [record(1)])
     before = tree(tmp_path / "landing")
     asleep = {"suspend": True}

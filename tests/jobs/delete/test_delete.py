@@ -117,7 +117,7 @@ def test_a_hold_keeps_the_store(table: Table) -> None:
     assert delete(table, holds=holds[:1]).left == ()
 
 
-def test_cut_off_anywhere_it_is_carried_on(tmp_path: Path, table: Table) -> None:
+def test_a_deletion_that_broke_off_anywhere_is_completed(tmp_path: Path, table: Table) -> None:
     (tmp_path / "store" / "notes.txt").write_text("mine")
     crashed: list[str] = []
     writes = {"audit-delete", *(f"delete-{name}" for name in (*FOLDERS, *OBJECTS))}
@@ -184,7 +184,7 @@ def test_of_a_deleted_store_on_s3_not_even_its_folder_is_left(tmp_path: Path, ob
     assert lake.names() == []
 
 
-def test_who_begins_in_the_folder_while_its_last_object_is_deleted_loses_nothing(
+def test_a_store_that_is_created_as_the_last_object_is_deleted_loses_nothing(
     tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before that the marker refuses everybody else, and after it nothing more is deleted."""

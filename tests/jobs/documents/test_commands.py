@@ -16,5 +16,5 @@ PAGES = list(RUN) if os.environ.get("MESSAGESTORE_DOCUMENTS") == "all" else ["do
 
 @pytest.mark.long
 @pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_a_page(page: str, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_print_what_it_shows(page: str, tmp_path: Path) -> None:
     check_page(page, RUN[page], tmp_path)

@@ -99,9 +99,7 @@ def test_an_idle_check_reports_a_lifecycle_as_a_run_with_spark_does(spark: Spark
     assert looked(document) is None
 
 
-def test_an_update_that_waits_is_left_to_spark_once_it_has_waited_for_long_enough(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_waiting_update_is_left_to_spark_once_its_time_is_over(spark: SparkSession, tmp_path: Path) -> None:
     stream = Updated(spark, tmp_path)
     stream.tell(update("m1", "COMPLETED"))
     stream.run()
@@ -210,7 +208,7 @@ def test_what_may_be_something_to_do_is_left_to_spark(stream: Stream, happens: C
     ],
     ids=lambda asked: next(iter(asked)),
 )
-def test_what_is_asked_for_anew_is_left_to_spark(stream: Stream, asked: dict[str, Any]) -> None:
+def test_a_changed_document_is_left_to_spark(stream: Stream, asked: dict[str, Any]) -> None:
     assert looked(stream.document(**asked)) is None
 
 
@@ -218,7 +216,7 @@ def of_table(document: RunDocument, **change: object) -> RunDocument:
     return document.model_copy(update={"table": document.table.model_copy(update=change)})
 
 
-def test_who_may_not_write_the_store_is_refused_by_the_run(stream: Stream) -> None:
+def test_a_store_that_must_not_be_written_is_left_to_the_run_which_refuses_it(stream: Stream) -> None:
     document = stream.document()
     others = document.table.owner.model_copy(update={"name": "others"})
     assert looked(of_table(document, owner=others)) is None
@@ -256,7 +254,7 @@ def test_an_idle_check_changes_nothing_and_needs_no_spark(stream: Stream) -> Non
     assert sorted((path, path.stat().st_mtime_ns) for path in (stream.folder / "store").rglob("*")) == before
 
 
-def test_little_is_left_where_few_bytes_in_few_files_are_unread(
+def test_a_run_with_few_unread_bytes_in_few_files_has_little_to_do(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = stream.document()
@@ -278,7 +276,7 @@ def test_little_is_left_where_few_bytes_in_few_files_are_unread(
     assert not has_little(document)
 
 
-def test_the_first_run_has_little_to_read_where_little_has_arrived(
+def test_a_first_run_with_few_bytes_in_its_source_has_little_to_do(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream.store = "another"
@@ -313,7 +311,7 @@ def maintenance(document: RunDocument) -> MaintainTask:
 
 
 @pytest.mark.parametrize("other", [maintenance, purge_of_all, redrive])
-def test_after_a_run_of_another_kind_it_says_what_a_run_with_spark_says(
+def test_after_a_run_of_another_kind_an_idle_check_reports_what_a_run_with_spark_reports(
     stream: Stream, other: Callable[[RunDocument], MaintainTask | PurgeTask | ReplayTask]
 ) -> None:
     document = stream.document()
@@ -326,7 +324,9 @@ def test_after_a_run_of_another_kind_it_says_what_a_run_with_spark_says(
     assert has_little(document)
 
 
-def test_after_a_purge_it_knows_of_a_lifecycle_what_a_run_with_spark_knows(spark: SparkSession, tmp_path: Path) -> None:
+def test_after_a_purge_an_idle_check_reports_a_lifecycle_as_a_run_with_spark_does(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     stream = Updated(spark, tmp_path)
     stream.arrive("a.jsonl", lines(record("m1", ttl="PT1H"), record("m2")))
     stream.tell(update("m1", "COMPLETED"), update("m9", "COMPLETED"))
@@ -363,7 +363,7 @@ def test_updates_and_expiry_may_read_the_store(
         assert not has_little(document)
 
 
-def test_a_batch_that_broke_off_is_not_little(stream: Stream) -> None:
+def test_a_run_with_a_batch_that_broke_off_has_more_than_little_to_do(stream: Stream) -> None:
     document = stream.document()
     stream.arrive("b.jsonl", b"x")
     assert has_little(document)

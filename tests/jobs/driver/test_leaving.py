@@ -173,7 +173,7 @@ main.main()
 """A driver whose main thread is for ever within a library, where Python runs no handler of signals."""
 
 
-def test_a_run_that_can_not_stop_in_time_says_so_even_if_it_is_within_a_library(tmp_path: Path) -> None:
+def test_a_run_that_cannot_stop_in_time_reports_that_even_from_within_a_library_call(tmp_path: Path) -> None:
     document = erase_document(make_store(tmp_path / "store", [message(1)]), NOW)
     (tmp_path / "run.json").write_text(document.model_dump_json(by_alias=True))
     (tmp_path / "message").touch()

@@ -51,7 +51,7 @@ def test_a_folder_is_taken_over_from_those_whom_the_document_names(
 @pytest.mark.parametrize(
     "former", [(), (FormerOwner(namespace="shop"),), (FormerOwner(namespace="billing", name="order"),)]
 )
-def test_from_anybody_else_it_is_not_and_a_stranger_is_told_no_name(
+def test_a_folder_of_an_owner_that_the_document_does_not_name_is_refused_without_that_name(
     folder: Path, former: tuple[FormerOwner, ...]
 ) -> None:
     with pytest.raises(TableRefusedError) as refused:

@@ -66,7 +66,7 @@ def test_every_file_of_a_store_has_something_to_be_replaced_by(built: Site) -> N
 
 
 @pytest.mark.long
-def test_as_it_was_built_every_run_does_its_work(site: Site) -> None:
+def test_every_run_succeeds_on_the_unchanged_store(site: Site) -> None:
     assert {name: run() for name, run in site.runs().items()} == dict.fromkeys(site.runs())
 
 

@@ -66,7 +66,7 @@ def cursor(table: Table) -> Cursor:
     return Cursor.model_validate_json(path.read_text())
 
 
-def test_it_sends_what_is_there_and_what_comes_and_stops_where_the_endpoint_does(
+def test_a_continuous_replay_sends_old_and_new_messages_and_stops_where_the_endpoint_fails(
     spark: SparkSession, table: Table, tmp_path: Path
 ) -> None:
     def arrive() -> None:

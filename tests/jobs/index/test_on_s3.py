@@ -50,7 +50,7 @@ def test_few_hashes_are_found_by_few_blocks(run: StoredRun) -> None:
     assert run._fetched < run.info.entry_bytes // 4
 
 
-def test_many_hashes_are_found_by_all_of_it(run: StoredRun) -> None:
+def test_many_hashes_are_found_by_reading_the_whole_run(run: StoredRun) -> None:
     found = run.find(EVERY)
     assert (found.indices == found.values).all()
     assert sorted(found.values.tolist()) == list(range(len(NAMES)))
@@ -62,7 +62,7 @@ def test_a_range_is_read_from_where_it_lies(run: StoredRun) -> None:
     assert len(part) == (EVERY.high < 1 << 59).sum()
 
 
-def test_what_is_not_what_was_written_is_noticed(objects: Objects, run: StoredRun, tmp_path: Path) -> None:
+def test_a_changed_byte_of_an_index_is_noticed(objects: Objects, run: StoredRun, tmp_path: Path) -> None:
     content = bytearray(objects.read(RUN) or b"")
     content[100] ^= 1
     objects.write(RUN, bytes(content))

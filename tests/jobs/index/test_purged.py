@@ -182,7 +182,7 @@ def test_a_run_killed_as_it_writes_leaves_an_index_that_is_right(tmp_path: Path,
     assert says(StoreIndex(NO_SPARK, store), day(1)) == set(IDS)
 
 
-def test_a_run_that_opens_it_reads_at_most_1_6_bytes_of_each_id(tmp_path: Path) -> None:
+def test_opening_the_index_reads_at_most_1_6_bytes_for_each_purged_id(tmp_path: Path) -> None:
     store, random = made(tmp_path / "store"), Random(1)
     add(store, [random.randbytes(HASH_BYTES) for _ in range(100_000)], day(0))
     StoreIndex(NO_SPARK, store).save()

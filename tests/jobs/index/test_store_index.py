@@ -136,7 +136,7 @@ def test_an_index_says_what_the_table_holds(empty: Path, history: list[Step]) ->
             agrees(run)
 
 
-def test_what_is_saved_is_not_read_again(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_the_saved_index_has_are_not_read_again(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Ingested.opened(NO_SPARK, HeldStore(uri))
     run.batch(IDS[:6], ["a-1"] * 6, day(0))
     run.batch(IDS[6:], ["b", "b"], day(1))
@@ -248,7 +248,7 @@ def test_a_run_killed_as_it_writes_the_index_leaves_a_right_one(uri: str, name: 
     agrees(Ingested.opened(NO_SPARK, HeldStore(uri)))
 
 
-def test_the_window_begins_with_its_first_microsecond(uri: str) -> None:
+def test_a_message_at_the_first_microsecond_of_the_window_is_a_duplicate(uri: str) -> None:
     window = microseconds(day(1))
     run = Ingested.opened(NO_SPARK, HeldStore(uri))
     run.batch(["m1"], ["a-1"], day(1))
@@ -310,7 +310,9 @@ def test_messages_that_a_commit_removed_are_taken_out_without_a_look_at_those_th
     assert again.says(IDS) == set(IDS) - {"m2", "m5"}
 
 
-def test_more_than_one_commit_is_read_whatever_is_said_of_the_last(spark: SparkSession, run: Ingested) -> None:
+def test_several_new_commits_are_read_even_if_the_rows_of_the_last_are_given(
+    spark: SparkSession, run: Ingested
+) -> None:
     append(run.store, ["n1"], ["c"], day(1), 20)
     remove(run.store, ["m2"])
     run.index.left(Leaving(spark.createDataFrame([(3,)], "global_position bigint"), 1))

@@ -460,7 +460,7 @@ def test_of_what_is_set_aside_no_more_is_held_at_once_than_a_portion(ingested: T
     assert sum(held) == sum(len(case.line) for case in BAD)
 
 
-def test_what_comes_along_with_the_judging_is_bounded(ingested: Table) -> None:
+def test_rows_that_the_driver_gets_for_dead_letters_are_bounded(ingested: Table) -> None:
     assert 0 < len(ingested.along) < len(BAD)
     assert max(map(len, ingested.along)) < ALONG
 

@@ -127,7 +127,7 @@ RETRIED_BY: dict[str, dict[str, Any]] = {"as it was": {}, "with another spec": {
 
 
 @pytest.mark.parametrize("spec", few(RETRIED_BY, "with another spec"))
-def test_what_is_gone_since_stays_set_aside_and_is_counted(stream: Stream, spec: str) -> None:
+def test_dead_letters_of_a_file_that_is_gone_stay_and_are_counted(stream: Stream, spec: str) -> None:
     gone = stream.arrive("gone.jsonl", lines(b"the only trace", record("m1")))
     break_off(stream.run, "messages", "before")
     gone.unlink()

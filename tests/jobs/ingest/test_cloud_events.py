@@ -94,7 +94,7 @@ def shown(value: Any) -> Any:
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 
-def test_what_the_standard_demands_of_readers(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_reader_of_cloud_events_meets_each_demand_of_the_standard(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path, {"envelope": Envelope(format="CloudEvents")})
     stream.arrive("a.jsonl", b"".join(record(n, given) + b"\n" for n, (_, given, _) in enumerate(EVENTS)))
     stream.run()

@@ -56,7 +56,7 @@ def test_of_a_batch_large_plain_files_are_read_in_parts(stream: Stream, monkeypa
     assert stream.ids() == [*IDS[:30], *(f"b{n}" for n in range(30)), *IDS[30:]]
 
 
-def test_killed_at_each_write_the_same_is_stored(stream: Stream) -> None:
+def test_an_ingest_of_compressed_files_that_is_killed_at_any_write_stores_the_same(stream: Stream) -> None:
     for name, pack in PACKERS.items():
         some = [[record(f"{name}-{n}") for n in range(first, first + 20)] for first in (0, 20, 40)]
         stream.arrive(f"{name}-1", pack(lines(*some[0], b"garbage")) + pack(lines(*some[1]))[:-9])

@@ -111,7 +111,7 @@ BATCH_CRASHES = [(name, moment) for name in BATCH_WRITES for moment in MOMENTS]
     ("name", "moment"),
     few(FOLDER_CRASHES, ("marker", "after")),
 )
-def test_killed_while_the_folder_is_made(
+def test_an_ingest_that_was_killed_while_it_made_the_store_ends_with_the_same_store(
     spark: SparkSession, tmp_path: Path, name: str, moment: str, uninterrupted: tuple[Store, Counter[str]]
 ) -> None:
     stream = Stream(spark, tmp_path, SETTINGS)
@@ -125,7 +125,7 @@ def test_killed_while_the_folder_is_made(
 
 
 @pytest.mark.parametrize(("name", "moment"), few(BATCH_CRASHES, ("dead-letters", "after")))
-def test_killed_in_the_second_batch(
+def test_an_ingest_that_was_killed_in_its_second_batch_ends_with_the_same_store(
     spark: SparkSession, tmp_path: Path, name: str, moment: str, uninterrupted: tuple[Store, Counter[str]]
 ) -> None:
     stream = Stream(spark, tmp_path, SETTINGS)
@@ -155,7 +155,7 @@ def crash_after(name: str) -> Callable[[str, str], None]:
     return observer
 
 
-def test_killed_in_the_midst_of_writing_messages(
+def test_an_ingest_that_was_killed_as_it_wrote_messages_ends_with_the_same_store(
     spark: SparkSession, tmp_path: Path, uninterrupted: tuple[Store, Counter[str]]
 ) -> None:
     stream = Stream(spark, tmp_path, SETTINGS)
@@ -166,7 +166,7 @@ def test_killed_in_the_midst_of_writing_messages(
 
 @pytest.mark.long
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_while_a_file_that_is_gone_is_taken_out_of_its_batch(
+def test_an_ingest_that_was_killed_as_it_dropped_a_missing_file_reads_the_others_once(
     spark: SparkSession, tmp_path: Path, moment: str
 ) -> None:
     stream = Stream(spark, tmp_path, {"max_files_per_batch": 2})

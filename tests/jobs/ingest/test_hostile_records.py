@@ -52,7 +52,7 @@ Make = Callable[[HostileRecords], bytes]
         pytest.param(0.15, HostileRecords.text, {"format": "Text", "envelope": TEXT}, id="texts"),
     ],
 )
-def test_each_line_is_one_thing(
+def test_each_line_becomes_one_message_or_one_dead_letter(
     spark: SparkSession, tmp_path: Path, share: float, line: Make, settings: dict[str, Any]
 ) -> None:
     stream, hostile = Stream(spark, tmp_path, settings), HostileRecords(SEED)
@@ -68,7 +68,7 @@ def test_each_line_is_one_thing(
     check_places(stream)
 
 
-def test_each_element_of_a_document_is_one_thing(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_element_of_a_document_becomes_one_message_or_one_dead_letter(spark: SparkSession, tmp_path: Path) -> None:
     stream, hostile = Stream(spark, tmp_path, {"format": "JSON"}), HostileRecords(SEED)
     for number in range(round(COUNT * 0.05 / 2)):
         stream.arrive(f"{number:08}.json", hostile.document())

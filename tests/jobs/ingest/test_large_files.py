@@ -95,7 +95,7 @@ def ranges(stream: Stream) -> list[tuple[int, int, int | None, int | None]]:
     ),
     ids=lambda value: getattr(value, "name", "packed" if value else "plain"),
 )
-def test_what_is_read_in_batches_is_what_is_read_at_once(
+def test_a_file_gives_the_same_messages_in_several_batches_as_in_one(
     spark: SparkSession, tmp_path: Path, shape: Shape, packed: bool
 ) -> None:
     name, content = ("a.gz", gzip.compress(shape.content)) if packed else ("a", shape.content)
@@ -131,7 +131,7 @@ KILLS = [
     few(KILLS, (SHAPES[10], "messages", "after", 1)),
     ids=lambda value: getattr(value, "name", str(value)),
 )
-def test_killed_while_a_file_is_read_in_batches(
+def test_an_ingest_that_was_killed_within_a_large_file_ends_with_the_same_store(
     spark: SparkSession, tmp_path: Path, shape: Shape, name: str, moment: str, nth: int
 ) -> None:
     content = gzip.compress(shape.content)

@@ -50,7 +50,7 @@ def test_a_dead_letter_that_comes_again_is_open_again(stream: Stream) -> None:
     assert len(open_letters(stream)) == 3
 
 
-def test_of_a_file_in_parts_each_part_closes_its_own(stream: Stream) -> None:
+def test_each_part_of_a_file_closes_only_its_own_dead_letters(stream: Stream) -> None:
     first_read(stream)
     stream.settings |= anew(1, max_bytes_per_batch=40)
     assert stream.run().counts == IngestCounts(received=5, duplicates=5)
@@ -64,7 +64,7 @@ def test_of_a_file_in_parts_each_part_closes_its_own(stream: Stream) -> None:
         ("dead-letters-closed", "after"),
     ),
 )
-def test_killed_while_dead_letters_are_closed(stream: Stream, write: str, moment: str) -> None:
+def test_a_run_that_was_killed_as_it_closed_dead_letters_is_completed(stream: Stream, write: str, moment: str) -> None:
     first_read(stream)
     stream.settings |= anew(1, format="JSON")
     break_off(stream.run, write, moment)
@@ -73,7 +73,7 @@ def test_killed_while_dead_letters_are_closed(stream: Stream, write: str, moment
     assert open_letters(stream) == [BAD]
 
 
-def test_what_a_batch_closed_that_never_ended_is_open_again(stream: Stream) -> None:
+def test_dead_letters_that_an_unfinished_batch_closed_are_open_again(stream: Stream) -> None:
     first_read(stream)
     stream.settings |= anew(1, format="JSON")
     break_off(stream.run, "messages", "before")

@@ -80,7 +80,7 @@ def rows_of(stream: Stream) -> list[dict[str, Any]]:
     return list(table.to_pylist())
 
 
-def test_what_was_changed_is_told_and_not_sent_and_fails_the_replay_at_its_end(stream: Stream) -> None:
+def test_changed_messages_are_named_and_not_sent_and_fail_the_replay_at_its_end(stream: Stream) -> None:
     tamper(stream, "m1", type="'b'")
     tamper(stream, "m2", payload="X'7B7D20'", payload_sha256="null")
     tamper(stream, "m4", hmac="null")
@@ -120,12 +120,12 @@ def test_a_check_of_the_whole_store_finds_broken_seals(stream: Stream) -> None:
     assert list(map(str, broken)) == [*problems["seals"], *problems["seals"]]
 
 
-def test_what_a_lifecycle_changes_breaks_no_seal(stream: Stream) -> None:
+def test_a_status_update_breaks_no_seal(stream: Stream) -> None:
     tamper(stream, "m1", status="'COMPLETED'", updated_at="inserted_at", result="X'31'", retries="2")
     assert replay(stream, "out").progress.failed == 0
 
 
-def test_scrub_seals_anew_what_was_whole(stream: Stream) -> None:
+def test_a_scrub_seals_again_only_messages_with_a_valid_seal(stream: Stream) -> None:
     tamper(stream, "m2", correlation_id="'another'")
     purge(
         stream.spark,

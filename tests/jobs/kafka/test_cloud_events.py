@@ -77,7 +77,9 @@ def kafka_record(number: int, case: Case) -> Record:
     return Record(value, headers={name: text.encode() for name, text in {**ce, **headers}.items()})
 
 
-def test_what_the_binding_demands_of_readers(topics: Topics, stream_of: Callable[..., KafkaStream]) -> None:
+def test_a_reader_of_cloud_events_meets_each_demand_of_the_kafka_binding(
+    topics: Topics, stream_of: Callable[..., KafkaStream]
+) -> None:
     name = topics.make()
     topics.send(name, *(kafka_record(number, case) for number, case in enumerate(RECORDS)))
     stream = stream_of(name)

@@ -93,7 +93,7 @@ OF_Q, OF_P_AND_R = [7, 6, 5, 4, 3], [2, 1, 9, 8]
     ("name", "moment", "nth"),
     ROUND_CRASHES,
 )
-def test_killed_between_two_writes_it_sends_each_member_once(
+def test_a_subscription_that_is_killed_between_two_writes_sends_each_member_once(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, name: str, moment: str, nth: int
 ) -> None:
     topic = topics.make()
@@ -107,7 +107,7 @@ def test_killed_between_two_writes_it_sends_each_member_once(
     assert [*(at for at in sent if at in OF_Q), *(at for at in sent if at not in OF_Q)] == [*OF_Q, *OF_P_AND_R]
 
 
-def test_whatever_answer_is_lost_it_sends_each_member_once(
+def test_a_subscription_sends_each_member_once_whichever_answer_is_lost(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table
 ) -> None:
     topic = topics.make()
@@ -139,7 +139,7 @@ def test_a_store_laid_back_from_a_copy_is_refused_until_a_reset(
     assert positions(topics, topic) == [*OF_Q, *OF_P_AND_R, 8]
 
 
-def test_without_its_object_it_begins_again(
+def test_a_subscription_to_sequences_that_lost_its_cursor_begins_again(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, tmp_path: Path
 ) -> None:
     topic = topics.make()
@@ -157,7 +157,7 @@ def audited(table: Table) -> list[int]:
 
 
 @pytest.mark.parametrize(("name", "moment", "nth"), ROUND_CRASHES)
-def test_a_run_that_goes_on_sends_each_member_once_though_it_is_killed(
+def test_a_continuous_run_sends_each_member_once_though_it_is_killed(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, name: str, moment: str, nth: int
 ) -> None:
     topic = topics.make()
@@ -171,7 +171,7 @@ def test_a_run_that_goes_on_sends_each_member_once_though_it_is_killed(
     assert sum(audited(table)) == 10
 
 
-def test_a_run_that_goes_on_sends_what_falls_due_and_alone_what_comes_later(
+def test_a_continuous_run_sends_overdue_members_and_later_ones_alone(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, decade, clock = topics.make(), timedelta(days=3650), [AT]

@@ -92,7 +92,7 @@ def audited(table: Table) -> dict[str, int]:
     return total
 
 
-def test_it_sends_what_is_there_and_what_comes_and_notes_it(
+def test_a_continuous_replay_sends_old_and_new_messages_and_notes_its_cursor(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table
 ) -> None:
     topic = topics.make(partitions=2)
@@ -110,7 +110,7 @@ def test_it_sends_what_is_there_and_what_comes_and_notes_it(
     assert audited(table)["replayed"] == 13
 
 
-def test_it_does_nothing_in_spark_while_nothing_comes(
+def test_a_continuous_replay_starts_no_spark_job_while_nothing_arrives(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table
 ) -> None:
     document, jobs = to_topic(table, broker, topics.make()), list[int]()
@@ -147,7 +147,7 @@ def test_it_does_nothing_in_spark_while_nothing_comes(
         ("audit-replay", "after", 1),
     ),
 )
-def test_killed_between_two_writes_it_sends_and_notes_each_message_once(
+def test_a_continuous_replay_that_is_killed_between_two_writes_sends_each_message_once(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, name: str, moment: str, nth: int
 ) -> None:
     topic = topics.make()
@@ -181,7 +181,7 @@ def test_without_its_object_it_goes_on_after_the_last_transaction(
 
 
 @pytest.mark.parametrize("first", few([True, False], False))
-def test_rounds_that_end_and_a_run_that_goes_on_take_over_from_each_other(
+def test_rounds_and_a_continuous_run_continue_from_the_same_cursor(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, first: bool
 ) -> None:
     topic = topics.make()
@@ -270,7 +270,7 @@ def test_a_read_whose_files_vanish_is_made_anew(
     assert (outcome.progress.erased, outcome.progress.missed) == (1, 0)
 
 
-def test_a_selection_an_expiry_and_a_broken_message(
+def test_a_continuous_replay_sends_only_selected_unexpired_and_whole_messages(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table
 ) -> None:
     topic = topics.make()
@@ -335,7 +335,9 @@ def test_a_cluster_that_has_forgotten_a_round_that_broke_off_is_asked_about(
     assert positions(topics.read(topic)) == list(range(1, 11))
 
 
-def test_events_go_on_too(spark: SparkSession, topics: Topics, broker: Broker, table: Table) -> None:
+def test_a_continuous_replay_sends_cloud_events_too(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table
+) -> None:
     topic = topics.make()
     destination = KafkaDestination(cluster=broker.cluster(), topic=topic, envelope="CloudEventsBinary")
     outcome = send(spark, to_topic(table, broker, topic, destination=destination), Meanwhile(lambda: arrive(table, 11)))

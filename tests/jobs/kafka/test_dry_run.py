@@ -13,7 +13,7 @@ from support.local_runs import LocalRuns, record, stream, tree
 from support.stores import stored
 
 
-def test_it_tells_what_is_committed_and_not_read_yet_and_leaves_store_and_broker_alone(
+def test_a_dry_run_counts_unread_committed_records_and_changes_neither_store_nor_broker(
     spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work, topic = tmp_path / "work", topics.make(partitions=2)

@@ -22,7 +22,7 @@ AT_ONCE = 1_000
 StreamOf = Callable[..., KafkaStream]
 
 
-def test_each_record_of_a_topic_is_one_thing(topics: Topics, stream_of: StreamOf) -> None:
+def test_each_record_of_a_topic_becomes_one_message_or_one_dead_letter(topics: Topics, stream_of: StreamOf) -> None:
     name, hostile = topics.make(message_timestamp_after_max_ms=str(2**63 - 1)), HostileRecords(SEED)
     for _ in range(max(1, COUNT // AT_ONCE)):
         topics.send(name, *(hostile.of_kafka() for _ in range(AT_ONCE)))

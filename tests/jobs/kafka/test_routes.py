@@ -81,7 +81,7 @@ def killed_after(spark: SparkSession, document: RunDocument, transactions: int) 
         send(spark, document)
 
 
-def test_each_topic_gets_its_own_once_whatever_happens_to_the_other(
+def test_each_topic_gets_its_messages_once_though_the_other_fails(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table
 ) -> None:
     eu, audit = topics.make(), topics.make()

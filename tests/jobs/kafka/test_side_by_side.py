@@ -100,7 +100,7 @@ def positions(topics: Topics, topic: str) -> list[int]:
     return [json.loads(record.value or b"")["globalPosition"] for record in topics.read(topic)]
 
 
-def test_each_goes_on_by_itself_whatever_the_others_do(
+def test_each_destination_continues_whatever_happens_to_the_others(
     spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(side_by_side, "_FIRST_WAIT", timedelta(seconds=0.5))
@@ -158,7 +158,7 @@ def part(position: int, sequence: str, number: int, topic: str) -> dict[str, Any
     return message(position, sequence_id=sequence, sequence_number=number, sequence_size=3, headers=headers)
 
 
-def test_each_gets_whole_sequences_by_itself_whatever_the_others_do(
+def test_each_destination_gets_whole_sequences_whatever_happens_to_the_others(
     spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(side_by_side, "_FIRST_WAIT", timedelta(seconds=0.5))

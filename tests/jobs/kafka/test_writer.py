@@ -326,7 +326,7 @@ def test_writers_in_several_threads_may_share_a_sink(topics: Topics, broker: Bro
     assert sorted(ids(topics.read(name))) == sorted(f"{worker}-{n}" for worker in range(4) for n in range(50))
 
 
-def test_nothing_goes_on_after_a_writer_is_closed_or_fails(topics: Topics, broker: Broker) -> None:
+def test_a_closed_or_failed_writer_leaves_no_client_thread(topics: Topics, broker: Broker) -> None:
     before = client_threads()
     writer = Writer(KafkaSink(topics.make(), broker.address))
     writer.write_message("m1", "order-1", "Placed", None)

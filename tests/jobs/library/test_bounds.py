@@ -85,17 +85,17 @@ def spelled(value: Any) -> Any:
     return value
 
 
-def test_what_the_writer_takes_is_stored(stored: Updated) -> None:
+def test_a_message_at_a_bound_is_written_and_stored(stored: Updated) -> None:
     expected = {*map(str, range(len(BOUNDS))), "deep", "past deepest", "keys"}
     assert {row["message_id"] for row in stored.messages()} == expected
 
 
-def test_what_is_past_a_bound_is_set_aside(stored: Updated) -> None:
+def test_a_record_past_a_bound_becomes_a_dead_letter(stored: Updated) -> None:
     assert len(stored.dead_letters()) == len(BOUNDS) + 3
 
 
 @pytest.mark.parametrize(("field", "past"), [(field, past) for field, _, past in BOUNDS])
-def test_the_writer_refuses_it_and_names_field_and_bound(field: str, past: dict[str, Any]) -> None:
+def test_the_writer_refuses_a_value_past_a_bound_and_names_the_field(field: str, past: dict[str, Any]) -> None:
     with pytest.raises(RecordError, match=field if field != "ttl" else "time and ttl lie behind the year 9999"):
         written("x", **past)
 

@@ -69,7 +69,7 @@ def test_effects_and_cursor_are_committed_together(uri: str, connect: Connect) -
     assert handled(connect) == [*range(1, 13)]
 
 
-def test_one_whose_slots_were_taken_can_not_commit(uri: str, connect: Connect) -> None:
+def test_a_consumer_whose_slots_were_taken_cannot_commit(uri: str, connect: Connect) -> None:
     clock = Clock()
     stalled = at(uri, connect, clock)
     with connect() as slow, connect() as fast:

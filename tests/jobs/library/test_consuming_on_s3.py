@@ -47,7 +47,7 @@ def at(server: ObjectStore, uri: str, clock: Clock, **given: Any) -> Consumer:
     return consumer(uri, clock, **{"storage": [server.entry(bucket_of(uri))], **given})
 
 
-def test_who_may_read_the_store_and_write_the_state_alone_can_consume(server: ObjectStore, uri: str) -> None:
+def test_rights_to_read_the_store_and_write_the_state_are_enough_to_consume(server: ObjectStore, uri: str) -> None:
     bucket, clock = bucket_of(uri), Clock()
     server.make_user(LIMITED)
     user = ENVIRONMENT[LIMITED.access_key]

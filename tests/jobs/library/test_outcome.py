@@ -29,7 +29,7 @@ DAY = timedelta(days=1)
 COUNT = 3 * BLOCK + 5
 
 
-def test_an_outcome_is_all_that_became_of_an_id(tmp_path: Path) -> None:
+def test_an_outcome_tells_each_way_in_which_an_id_ended(tmp_path: Path) -> None:
     uri = make_store(tmp_path / "store", [message(1), message(2)], remember_purged=DAY).uri
     held = HeldStore(uri, remember_purged=DAY)
     add_dead_letters(uri, [{"failed_at": START, "raw": b"x", "message_id": "m2", "detail": "why"}])

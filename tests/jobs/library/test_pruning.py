@@ -52,7 +52,7 @@ def test_a_full_page_opens_no_file_behind_it(tmp_path: Path, few: None) -> None:
     assert [m.global_position for m in store.get_category_messages("a", 8, 5)] == [8, 9, 10, 11, 12]
 
 
-def test_the_newest_open_no_file_before_theirs(tmp_path: Path, few: None) -> None:
+def test_a_read_of_the_newest_messages_opens_no_older_file(tmp_path: Path, few: None) -> None:
     store = store_without(tmp_path, [batch(1, "a-1"), batch(11, "a-1"), batch(21, "a-1")], gone=[0, 1])
 
     assert [m.global_position for m in store.latest("a", 3)] == [28, 29, 30]
@@ -79,7 +79,7 @@ def test_files_without_what_is_asked_for_are_not_opened(tmp_path: Path, name: st
     assert found == list(range(11, 12 if name == "an id" else 21))
 
 
-def test_what_is_nowhere_opens_nothing(tmp_path: Path) -> None:
+def test_a_read_of_a_missing_stream_opens_no_file(tmp_path: Path) -> None:
     store = store_without(tmp_path, [batch(1, "a-1"), batch(11, "c-1")], gone=[0, 1])
 
     assert list(store.get_category_messages("b")) == []

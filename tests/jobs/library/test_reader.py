@@ -188,7 +188,7 @@ def test_a_version_or_a_time_fixes_what_is_read(tmp_path: Path) -> None:
     assert keys(list(Reader(table.uri, at=at + timedelta(days=1)).get_stream_messages("a-1"))) == [1, 2]
 
 
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_store_or_version_is_refused(tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [])
 
     with pytest.raises(StoreNotFoundError, match="is no message store"):
@@ -339,7 +339,7 @@ def test_a_sequence_is_loaded_by_number_from_any(tmp_path: Path) -> None:
     assert [m.sequence_number for m in store.load_for_resequencer("s", 3, batch_size=2)] == [3, 4]
 
 
-def test_what_is_unfinished_can_be_resumed(tmp_path: Path) -> None:
+def test_unfinished_messages_can_be_read_to_resume_them(tmp_path: Path) -> None:
     later = START + timedelta(days=1)
     rows = [
         message(1, position=1),

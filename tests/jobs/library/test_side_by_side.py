@@ -279,7 +279,7 @@ def test_a_call_without_names_takes_the_arguments_in_the_same_order(sides: Sides
     [("stream",), ("type",), ("stream", "type"), ("type", "stream"), ("category", "type"), ("type", "category")],
     ids="_".join,
 )
-def test_summaries_count_the_same(sides: Sides, parts: tuple[str, ...]) -> None:
+def test_summaries_have_the_counts_of_message_db(sides: Sides, parts: tuple[str, ...]) -> None:
     ours = [[*share.values, share.messages, share.percent] for share in sides.store.summary(parts)]
 
     assert ours == sides.message_db.view(f"{'_'.join(parts)}_summary")

@@ -119,7 +119,7 @@ CRASHES = [*((name, "before") for name in WRITES), ("expire", "after")]
 
 
 @pytest.mark.parametrize(("name", "moment"), few(CRASHES, ("expire", "before")))
-def test_cut_off_at_a_write_of_the_second_run(
+def test_a_second_run_that_breaks_off_at_any_write_ends_with_the_same_store(
     begun: Kept[Updated], name: str, moment: str, uninterrupted: tuple[Any, Counter[str]]
 ) -> None:
     stream = begun.again()

@@ -135,7 +135,7 @@ def cut_off_again(stream: Updated) -> None:
         stream.run(START + 2 * HOUR)
 
 
-def test_rows_of_a_try_are_removed_where_the_history_is_not_kept_any_more(stream: Updated) -> None:
+def test_history_rows_of_a_try_that_broke_off_are_removed_when_history_is_disabled(stream: Updated) -> None:
     begin(stream)
     cut_off(stream, ("history", "after"))
     assert told(stream) == FIRST

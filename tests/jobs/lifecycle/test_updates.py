@@ -73,7 +73,7 @@ def test_only_files_that_hold_an_updated_message_are_written_anew(stream: Update
     assert len(kept) == 8
 
 
-def test_what_changes_nothing_is_stale_and_no_error(stream: Updated) -> None:
+def test_an_update_that_changes_nothing_is_stale_and_no_error(stream: Updated) -> None:
     stream.tell(update("m1", "COMPLETED"), update("m1", "FAILED"), update("m1", "COMPLETED"))
     stream.tell(update("m2", "RECEIVED"))
     assert stream.told().counts == UpdateCounts(received=4, applied=1, stale=3)
@@ -92,7 +92,7 @@ def test_a_run_without_anything_new_commits_nothing(stream: Updated) -> None:
     assert (report.pending, report.unfinished) == (1, None)
 
 
-def test_retries_run_out(stream: Updated) -> None:
+def test_a_message_fails_finally_when_its_retries_run_out(stream: Updated) -> None:
     stream.retry = Retry(max_retries=1)
     stream.tell(update("m1", "FAILED", attempt=1), update("m1", "PROCESSING", attempt=2))
     stream.tell(update("m1", "FAILED", attempt=1), update("m1", "FAILED", attempt=2), update("m1", "COMPLETED"))
@@ -164,7 +164,7 @@ NO_UPDATES: list[tuple[bytes, str, str | None]] = [
 ]
 
 
-def test_what_is_no_update_is_a_dead_letter(stream: Updated) -> None:
+def test_a_record_that_is_no_update_is_a_dead_letter(stream: Updated) -> None:
     stream.tell(*(raw for raw, _, _ in NO_UPDATES), update("m1", "COMPLETED", attempt=None))
     number = len(NO_UPDATES)
     assert stream.told().counts == UpdateCounts(received=number + 1, applied=1, dead_lettered=number)

@@ -165,7 +165,7 @@ def test_compaction_is_no_change_of_data(compacted: Compacted) -> None:
         assert '"dataChange":true' not in (log / f"{version:020d}.json").read_text()
 
 
-def test_what_is_compact_is_left_alone(spark: SparkSession, compacted: Compacted) -> None:
+def test_a_compacted_store_is_left_alone(spark: SparkSession, compacted: Compacted) -> None:
     again = maintain(spark, compacted.table)
     assert again.table_version_after == compacted.outcome.table_version_after
     assert again.tables_compacted == 0
@@ -205,7 +205,9 @@ def test_ingest_goes_on_where_it_was(spark: SparkSession, stream: Stream) -> Non
     assert positions_have_no_gap(stream.messages())
 
 
-def test_the_log_leaves_and_the_store_remembers(spark: SparkSession, stream: Stream) -> None:
+def test_old_log_files_are_removed_and_the_store_keeps_its_rows_and_known_ids(
+    spark: SparkSession, stream: Stream
+) -> None:
     uri = stream.table.uri
     rows, known = all_rows(Store(uri)), memory(Store(uri))
     maintain(spark, stream.table)
@@ -253,7 +255,7 @@ def test_files_leave_storage_once_they_are_past_their_retention(spark: SparkSess
     assert last_note(Store(uri)).totals.received == 24
 
 
-def test_what_a_broken_run_left_in_a_table_leaves_too(spark: SparkSession, stream: Stream) -> None:
+def test_files_that_a_killed_run_left_are_removed_too(spark: SparkSession, stream: Stream) -> None:
     stray = stream.folder / "store" / "messages" / "inserted_date=2026-01-05" / "part-stray.parquet"
     stray.write_bytes(b"never committed")
     orphan = stream.folder / "store" / "payloads" / f"{999:020}"
@@ -323,7 +325,7 @@ CUT_OFF: list[tuple[datetime | None, str, tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("at", "rewrite", "beside"), few(CUT_OFF, CUT_OFF[2]))
-def test_cut_off_anywhere_it_is_done_again(
+def test_maintenance_that_broke_off_anywhere_is_completed_by_the_next(
     spark: SparkSession, tmp_path: Path, at: datetime | None, rewrite: str, beside: tuple[str, ...]
 ) -> None:
     def broken(number: int) -> Table:

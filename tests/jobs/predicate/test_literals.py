@@ -69,6 +69,6 @@ def test_a_name_in_json_means_itself(substituting: SparkSession) -> None:
     assert row.where(condition(predicate)).count() == 1
 
 
-def test_our_sessions_replace_nothing(spark: SparkSession) -> None:
+def test_sessions_of_runs_replace_no_variables(spark: SparkSession) -> None:
     assert {name: spark.conf.get(name) for name in PARSING} == PARSING
     assert spark.sql("SELECT '${env:HOME}' AS text").first().text == "${env:HOME}"

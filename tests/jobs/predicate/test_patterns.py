@@ -60,13 +60,13 @@ def test_a_long_text_is_judged_in_time(spark: SparkSession, text: str) -> None:
         ("type LIKE '%\n_'", "\n\n", "\n"),
     ],
 )
-def test_like(spark: SparkSession, text: str, matching: str, other: str | None) -> None:
+def test_a_like_pattern_matches_as_in_sql(spark: SparkSession, text: str, matching: str, other: str | None) -> None:
     assert holds(spark, text, matching, other, None) == [True, None if other is None else False, None]
 
 
 @given(st.text("ab%_\\.\n", max_size=8), st.text("ab%_\\.\n", max_size=10))
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_our_like_is_sqls(spark: SparkSession, pattern: str, text: str) -> None:
+def test_random_like_patterns_match_as_in_sql(spark: SparkSession, pattern: str, text: str) -> None:
     try:
         escaped = escape_like(pattern, "\\")
     except ValueError:

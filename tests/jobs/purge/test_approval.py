@@ -49,7 +49,7 @@ def test_only_what_was_approved_goes(spark: SparkSession, tmp_path: Path) -> Non
     assert not [name for name in files_below(table.uri) if name.startswith("_purges/")]
 
 
-def test_what_waits_is_listed_a_page_at_a_time_by_rule(spark: SparkSession, tmp_path: Path) -> None:
+def test_messages_of_a_waiting_preview_are_listed_by_rule_a_page_at_a_time(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", [message(n) for n in range(6)])
     odd = Rule(name="odd", match=Match(message_ids=("m1", "m3", "m5")))
     asked = {**ASKED, "rules": (*ASKED["rules"], odd), "holds": (Hold(name="h", match=Match(message_ids=("m3",))),)}

@@ -66,7 +66,7 @@ def states(preview: Preview) -> dict[str, tuple[int | None, int, int]]:
     return {one.name: (one.global_position, one.waiting, one.missed) for one in preview.subscriptions}
 
 
-def test_what_a_subscription_has_sent_goes_and_the_rest_after_its_next_round(
+def test_a_purge_removes_what_a_subscription_has_sent_and_the_rest_after_its_next_round(
     spark: SparkSession, tmp_path: Path, table: Table
 ) -> None:
     relay = files_replay(table, tmp_path / "out", subscription=BEGINNING)
@@ -167,7 +167,7 @@ def test_what_an_approved_preview_froze_goes_wherever_the_cursor_is_by_then(spar
     assert (done.purge.purged, positions(table.uri)) == (4, [5, 6])
 
 
-def test_a_policy_of_an_earlier_release_is_asked_the_same() -> None:
+def test_a_rule_without_consumers_has_the_document_of_an_earlier_release() -> None:
     task = PurgeTask(rules=(Rule(name="r", max_age=DAY),))
     assert "consumed_by" not in task.model_dump(mode="json")["rules"][0]
 
@@ -211,7 +211,9 @@ STRANGE: dict[str, tuple[str, bytes]] = {
 }
 
 
-def test_state_that_is_none_says_nothing_and_stops_nobody(spark: SparkSession, table: Table) -> None:
+def test_malformed_consumer_state_counts_as_nothing_handled_and_fails_no_purge(
+    spark: SparkSession, table: Table
+) -> None:
     for number, (name, content) in enumerate(STRANGE.values()):
         (consumed(table, [6, 6], f"strange-{number}") / name).write_bytes(content)
     consumed(table, [6, None], "absent")

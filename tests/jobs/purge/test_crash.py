@@ -353,7 +353,7 @@ KEPT: list[tuple[str, str, tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("cut", "why", "kept_at"), few(KEPT, KEPT[2]))
-def test_a_message_that_stays_after_all_is_erased_no_more(
+def test_a_message_that_a_broken_off_purge_came_to_keep_is_not_erased(
     spark: SparkSession, tmp_path: Path, cut: str, why: str, kept_at: tuple[str, ...]
 ) -> None:
     """A hold comes, or its status changes, after a purge was cut off; the next runs may be cut off, too."""
@@ -399,7 +399,7 @@ def test_an_erasure_does_not_wait_for_a_purge_that_is_still_to_remove_what_it_er
     assert sorted(erased_positions(Store(table.uri))) == [0, 1, 8]
 
 
-def test_where_a_hold_covers_all_of_it_by_then_no_archive_is_left(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_purge_whose_messages_all_came_under_a_hold_leaves_no_archive(spark: SparkSession, tmp_path: Path) -> None:
     table = build(tmp_path)
     old = (Rule(name="old", max_age=2 * DAY + DAY / 2),)
     with pytest.raises(CrashError), observing(crash_at(WRITES["delete"].index("heads") - 2)):
@@ -437,7 +437,7 @@ NO_DAYS = {"rows": (ROWS, 11, 2), "dead letters": (LETTERS, 12, 0)}
 
 
 @pytest.mark.parametrize("name", few(NO_DAYS, "rows"))
-def test_what_is_no_whole_day_leaves_also_when_the_purge_goes_on_after_the_tables_past_is_gone(
+def test_single_rows_leave_though_the_purge_continues_after_the_tables_past_is_gone(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     table, (task, rows, letters) = build(tmp_path), NO_DAYS[name]

@@ -119,7 +119,7 @@ ANN: dict[str, Any] = {"message_id": "id-of-ann", "stream_name": "customer-ann",
 ERASE_ANN = Rule(name="erasure", match=Match(stream_names=("customer-ann",), message_ids=("id-of-ann",)), erase=True)
 
 
-def test_nothing_of_it_is_left_at_once_where_nothing_may_stay(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_erasure_without_delay_leaves_no_byte_of_the_message(spark: SparkSession, tmp_path: Path) -> None:
     payload = b'{"text":"%s"}' % SECRET
     table = make_store(tmp_path / "store", [message(0, payload=payload, headers={"x": "token-of-ann"}, **ANN)])
     add_messages(table.uri, [message(1), message(2)])
@@ -398,7 +398,7 @@ PLANTED: dict[str, Callable[[Table], None]] = {
 
 
 @pytest.mark.long
-def test_a_copy_in_any_kind_of_place_keeps_an_erasure_from_being_done(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_copy_of_a_message_in_any_place_keeps_its_erasure_open(spark: SparkSession, tmp_path: Path) -> None:
     """Each copy appears after everything was removed, and right before the check."""
     table = make_store(tmp_path / "store", [message(0, **ANN), message(1)])
     purge(spark, table, NOW, run="purge-0", rules=(ERASE_ANN,), approval_required=True)
@@ -424,7 +424,9 @@ LATE = NOW + timedelta(minutes=5)
 
 
 @pytest.mark.long
-def test_of_two_messages_with_one_id_the_other_stays_and_is_sent(spark: SparkSession, tmp_path: Path) -> None:
+def test_of_two_messages_with_one_id_the_one_that_is_not_erased_stays_and_is_sent(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """The clock of the ingest that let the other in was ahead of the purge's."""
     rows = [message(1, **TWIN, payload=SECRET), message(2), message(3, **TWIN, inserted_at=LATE), message(4)]
     table = make_store(tmp_path / "store", rows)

@@ -23,7 +23,7 @@ def days(count: int, each: int = 4) -> list[dict]:
     return [message(n, inserted_at=START + (n // each) * DAY) for n in range(count * each)]
 
 
-def test_dry_run_touches_nothing_and_is_told_in_the_audit(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_dry_run_removes_nothing_and_has_a_row_in_the_audit(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", days(2))
     before = files_below(table.uri)
     outcome = purge(
@@ -44,7 +44,7 @@ def test_dry_run_touches_nothing_and_is_told_in_the_audit(spark: SparkSession, t
     assert outcome.preview.table_version == outcome.table.version
 
 
-def test_whole_days_and_single_rows_go_and_all_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_purge_removes_whole_days_and_single_rows_and_reports_both(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", days(3))
     totals = last_note(Store(table.uri)).totals
     before = {row["global_position"]: row for row in stored(table.uri)}

@@ -74,13 +74,13 @@ def test_a_purged_message_that_comes_again_is_a_duplicate(stream: Remembering, n
     assert stream.ids() == [*left, "new"]
 
 
-def test_when_the_time_is_over_it_is_a_new_message(stream: Remembering) -> None:
+def test_a_purged_message_that_comes_after_the_remembered_time_is_new(stream: Remembering) -> None:
     stream.purge()
     assert stream.again("m1", at=NEXT + REMEMBER - timedelta(microseconds=1)).duplicates == 1
     assert stream.again("m2", at=NEXT + REMEMBER).stored == 1
 
 
-def test_without_the_option_it_is_a_new_message_and_no_id_is_kept(stream: Remembering) -> None:
+def test_without_remembered_ids_a_purged_message_that_comes_again_is_new(stream: Remembering) -> None:
     stream.remember_purged = None
     stream.purge()
     assert stream.kept() == 0
@@ -119,7 +119,7 @@ def test_a_window_decides_for_messages_that_are_there_and_not_for_purged_ones(st
 
 
 @pytest.mark.long
-def test_a_replay_into_the_stream_stores_it_again(stream: Remembering) -> None:
+def test_a_replay_into_the_stream_stores_a_purged_message_again(stream: Remembering) -> None:
     stream.purge()
     source = make_store(stream.folder / "source", [message(1)])
     to = StreamDestination(table=stream.table, ingest=stream.document().task)

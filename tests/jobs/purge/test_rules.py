@@ -87,7 +87,7 @@ def judge(spark: SparkSession, table: Table, rules: tuple[Rule, ...], *holds: Ho
     return {row["global_position"]: (set(row["rules"]), row["held"]) for row in found}
 
 
-def test_each_rule_selects_its_own(spark: SparkSession, store: Table) -> None:
+def test_each_rule_selects_exactly_its_messages(spark: SparkSession, store: Table) -> None:
     found = judge(spark, store, tuple(rule for rule, _ in RULES))
     by_rule = {rule.name: {n for n, (names, _) in found.items() if rule.name in names} for rule, _ in RULES}
     assert by_rule == {rule.name: expected for rule, expected in RULES}
@@ -118,7 +118,7 @@ def test_held_messages_fill_a_cap_and_count_as_bytes(spark: SparkSession, store:
     assert sizes == {11: True, 0: True, 1: False, 2: False, 3: False}
 
 
-def test_a_payload_under_a_claim_check_is_not_told_where_it_decides(spark: SparkSession) -> None:
+def test_a_rule_over_payloads_does_not_decide_about_a_claim_check(spark: SparkSession) -> None:
     rows = spark.createDataFrame(
         [
             (1, b'{"n":1}', None, "a"),

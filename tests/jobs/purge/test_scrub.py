@@ -61,7 +61,7 @@ CASES: list[tuple[str, tuple[str, ...], bytes, bytes | None]] = [
 ]  # fmt: skip
 
 
-def test_every_other_byte_stays(spark: SparkSession) -> None:
+def test_a_scrub_of_payload_paths_leaves_every_other_byte(spark: SparkSession) -> None:
     for method in (R, D, H):
         for paths in sorted({case[1] for case in CASES if case[0] == method}):
             cases = [case for case in CASES if case[:2] == (method, paths)]
@@ -132,7 +132,7 @@ def test_a_row_stays_and_says_when_it_was_scrubbed(spark: SparkSession, tmp_path
         assert purge(spark, table, NOW + at * DAY, run=f"purge-{at}", **{**task, "scrub": what}).preview.messages == 0
 
 
-def test_hash_and_drop_of_headers(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scrub_hashes_or_drops_headers(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_store(tmp_path / "store", [message(0, headers={"a": "1", "b": "2"})])
     everything = (Rule(name="all", max_messages_per_stream=0),)
     hashed = {

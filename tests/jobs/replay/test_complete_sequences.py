@@ -101,7 +101,7 @@ def test_in_order_of_sequences_each_is_sent_by_number(spark: SparkSession, tmp_p
     assert sent(folder) == [5, 4, 7, 6, 2, 8, 1]
 
 
-def test_the_overdue_go_without_a_new_message_and_those_behind_them_alone(
+def test_overdue_members_are_sent_without_a_new_message_and_later_members_alone(
     spark: SparkSession, tmp_path: Path, table: Table
 ) -> None:
     document, folder = subscription(table, tmp_path / "out", OR_OVERDUE), tmp_path / "out"
@@ -112,7 +112,9 @@ def test_the_overdue_go_without_a_new_message_and_those_behind_them_alone(
     assert (state(send(spark, later(document, HOUR))), sent(folder)) == ((7, 5, 1, 6), [4, 5, 1, 2, 7])
 
 
-def test_once_a_replay_sends_the_overdue_too_if_asked(spark: SparkSession, tmp_path: Path, table: Table) -> None:
+def test_a_single_replay_sends_overdue_sequences_only_if_asked(
+    spark: SparkSession, tmp_path: Path, table: Table
+) -> None:
     for select, hours, expected in ((OR_OVERDUE, 1, [1, 2, 4, 5]), (OR_OVERDUE, 0, [4, 5]), (COMPLETE, 99, [4, 5])):
         folder = tmp_path / f"{hours}-{len(expected)}"
         send(spark, later(files_replay(table, folder, select=select), hours * HOUR))
@@ -137,7 +139,7 @@ def test_other_selectors_choose_which_members_are_sent(spark: SparkSession, tmp_
     assert (state(send(spark, document)), sent(tmp_path / "out")) == ((4, 2, 0, None), [1, 4])
 
 
-def test_a_rule_that_waits_for_it_keeps_all_from_the_first_that_waits(
+def test_a_rule_that_waits_for_the_subscription_keeps_all_messages_from_the_first_waiting_member(
     spark: SparkSession, tmp_path: Path, table: Table
 ) -> None:
     document = subscription(table, tmp_path / "out")
@@ -150,7 +152,7 @@ def test_a_rule_that_waits_for_it_keeps_all_from_the_first_that_waits(
     assert purge(spark, table, AT, rules=(rule,), mode="Enforce", run="purge-2").purge.purged == 7
 
 
-def test_what_waits_and_is_removed_counts_as_missed_or_erased(
+def test_a_waiting_member_that_is_removed_counts_as_missed_or_erased(
     spark: SparkSession, tmp_path: Path, table: Table
 ) -> None:
     document = subscription(table, tmp_path / "out")
@@ -184,7 +186,7 @@ def test_a_round_that_has_sent_nothing_is_decided_anew(spark: SparkSession, tmp_
     assert (state(outcome), sent(folder)) == ((5, 4, 0, None), [1, 2, 4, 5])
 
 
-def test_a_reset_forgets_what_waits(spark: SparkSession, tmp_path: Path, table: Table) -> None:
+def test_a_reset_forgets_waiting_members(spark: SparkSession, tmp_path: Path, table: Table) -> None:
     send(spark, subscription(table, tmp_path / "out"))
     reset = Subscription(start=FROM_BEGINNING.start, reset=Reset(value="Now", to=StartPoint(at="Now")))
     document = subscription(table, tmp_path / "out", subscription=reset)
@@ -213,7 +215,7 @@ def test_a_cursor_of_another_kind_is_refused_until_a_reset(
     assert state(send(spark, subscription(table, tmp_path / "out", subscription=reset, **then)))[0] == 5
 
 
-def test_too_many_that_wait_stop_it_until_the_overdue_may_go(
+def test_too_many_waiting_members_stop_a_subscription_unless_it_sends_overdue_ones(
     spark: SparkSession, tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting, "MOST_WAITING", 1)
@@ -225,7 +227,7 @@ def test_too_many_that_wait_stop_it_until_the_overdue_may_go(
     assert cursors.MOST_WAITING > 1
 
 
-def test_into_a_stream(spark: SparkSession, tmp_path: Path, table: Table) -> None:
+def test_complete_sequences_are_sent_into_a_stream(spark: SparkSession, tmp_path: Path, table: Table) -> None:
     to = Table(uri=f"file://{tmp_path}/target", owner=Owner(namespace="default", name="target"))
     ingest = IngestTask(source_id="own", source=FilesSource(uri="file:///nowhere"))
     destination = StreamDestination(table=to, ingest=ingest)

@@ -66,7 +66,7 @@ SELECTED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", few(SELECTED, "by position"))
-def test_a_chunk_reads_its_own_part(
+def test_a_chunk_reads_only_its_own_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     read: set[int] = set()
@@ -88,7 +88,7 @@ ORDERS = {"by sequence": BY_SEQUENCE, "dead letters": BY_FAILURE}
 
 
 @pytest.mark.parametrize("name", few(ORDERS, "by sequence"))
-def test_what_files_tell_of_a_range_leaves_none_of_it_out(spark: SparkSession, name: str) -> None:
+def test_file_statistics_exclude_no_row_of_a_range(spark: SparkSession, name: str) -> None:
     order = ORDERS[name]
     places = [(s, n, p) for p, (s, n) in enumerate(product(("", "a", "b", None), (1, 2, None)), 1)]
     rows = spark.createDataFrame(places, "sequence_id string, sequence_number bigint, global_position bigint")

@@ -142,7 +142,7 @@ def selected(rows: list[Row], selection: Selection, order: str) -> list[Row]:
     crashes=st.lists(st.integers(0, 40), min_size=1, max_size=2),
 )
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
-def test_exactly_the_selection_once_and_in_order_whatever_crashes(
+def test_a_replay_sends_its_selection_once_and_in_order_whatever_crashes(
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
     rows: list[dict[str, Any]],
@@ -169,7 +169,7 @@ def test_exactly_the_selection_once_and_in_order_whatever_crashes(
     assert manifest(folder / "out")["outcome"]["progress"]["replayed"] == len(expected)
 
 
-def test_a_suspended_replay_goes_on_from_there(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_suspended_replay_continues_where_it_stopped(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out")
     control = Suspending(1)
@@ -378,7 +378,7 @@ def test_a_chunk_of_which_nothing_is_left_is_passed_over(spark: SparkSession, tm
     assert [record["globalPosition"] for array in arrays for record in array] == [1, 2, 3, 4, 9, 10]
 
 
-def test_no_faster_than_the_rate_limit(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_replay_sends_no_faster_than_its_rate_limit(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out", messages_per_second=4.0)
     began = time.monotonic()

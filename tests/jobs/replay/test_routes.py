@@ -131,7 +131,7 @@ def test_each_destination_gets_what_its_condition_says(spark: SparkSession, tmp_
     assert not list((tmp_path / "store" / "_replays").glob("*"))
 
 
-def test_one_that_is_away_holds_no_other_up_and_gets_all_once_it_is_back(
+def test_an_unreachable_destination_delays_no_other_and_gets_all_once_it_is_back(
     spark: SparkSession, tmp_path: Path, table: Table
 ) -> None:
     (tmp_path / "out").mkdir()
@@ -167,7 +167,7 @@ def test_a_run_fails_if_all_fail_and_leaves_those_that_rest(spark: SparkSession,
     assert reached(send(spark, two(table, tmp_path / "out", rests=True))) == {"eu": (5, 3)}
 
 
-def test_an_added_one_begins_at_its_start_and_a_removed_one_has_no_cursor(
+def test_an_added_destination_begins_at_its_start_and_a_removed_one_loses_its_cursor(
     spark: SparkSession, tmp_path: Path, table: Table
 ) -> None:
     eu, out = Route(name="eu", where=EU, destination=files(tmp_path / "eu")), tmp_path / "audit"
@@ -211,7 +211,9 @@ def test_a_message_that_a_condition_can_not_be_computed_for_stops_that_destinati
     assert (sent(tmp_path / "large"), sent(tmp_path / "rest")) == ([4, 5, 6, 8], [7])
 
 
-def test_a_purge_leaves_what_the_slowest_has_not_passed(spark: SparkSession, tmp_path: Path, table: Table) -> None:
+def test_a_purge_keeps_what_the_slowest_destination_has_not_passed(
+    spark: SparkSession, tmp_path: Path, table: Table
+) -> None:
     document = two(table, tmp_path / "out")
     rule = Rule(name="r", consumed_by=ConsumedBy(replay_jobs=(document.resource.name,)))
     (tmp_path / "out").mkdir()

@@ -84,7 +84,7 @@ SELECTORS: list[tuple[dict[str, Any], list[int]]] = [
 ]  # fmt: skip
 
 
-def test_what_each_selector_takes(spark: SparkSession, table: Table) -> None:
+def test_each_selector_takes_exactly_its_messages(spark: SparkSession, table: Table) -> None:
     messages = read_messages(spark, Store(table.uri)).cache()
     taken = [
         selected_messages(messages, Selection(**selectors), AT).select(F.lit(i).alias("case"), "global_position")
@@ -107,7 +107,7 @@ def test_what_each_selector_takes(spark: SparkSession, table: Table) -> None:
         ({"limit": 1, "types": ("none",)}, "Global", []),
     ],
 )
-def test_the_first_of_the_order_up_to_the_limit(
+def test_a_replay_sends_the_first_messages_of_its_order_up_to_the_limit(
     spark: SparkSession, table: Table, tmp_path: Path, selectors: dict[str, Any], order: str, expected: list[int]
 ) -> None:
     document = files_replay(table, tmp_path / "out", select=Selection(**selectors), order=order)

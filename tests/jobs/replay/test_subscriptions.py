@@ -109,7 +109,7 @@ STARTS = {
 
 
 @pytest.mark.parametrize("start", few(STARTS, "now", "at a message", "after all were stored"))
-def test_it_begins_where_the_start_says(spark: SparkSession, tmp_path: Path, table: Table, start: str) -> None:
+def test_a_subscription_begins_at_its_start(spark: SparkSession, tmp_path: Path, table: Table, start: str) -> None:
     point, expected = STARTS[start]
     document = subscription(table, tmp_path / "out", Subscription(start=point))
     send(spark, document)
@@ -129,7 +129,7 @@ def test_a_selection_passes_over_the_others_and_may_change(spark: SparkSession, 
     assert (state(passed), sent(tmp_path / "out")) == ((10, 2, 3), [2, 4, 7])
 
 
-def test_it_tells_how_far_it_is_behind(spark: SparkSession, tmp_path: Path, table: Table) -> None:
+def test_a_subscription_reports_its_lag(spark: SparkSession, tmp_path: Path, table: Table) -> None:
     document = subscription(table, tmp_path / "out", select=Selection(categories=("c1",)))
 
     def arriving(name: str, moment: str) -> None:
@@ -145,7 +145,7 @@ def test_it_tells_how_far_it_is_behind(spark: SparkSession, tmp_path: Path, tabl
     assert (again.cursor.lag.records, again.cursor.lag.oldest_pending_time) == (0, None)
 
 
-def test_what_is_paused_goes_on(
+def test_a_paused_round_is_continued(
     spark: SparkSession, tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "_CHUNK_ROWS", 0.1)
@@ -338,7 +338,7 @@ def into_stream(table: Table, target: Path, start: Subscription = BEGINNING) -> 
     return replay_document(table, ReplayTask(job_id="job-1", subscription=start, destination=destination))
 
 
-def test_into_a_stream(spark: SparkSession, tmp_path: Path, table: Table) -> None:
+def test_a_subscription_sends_into_a_stream(spark: SparkSession, tmp_path: Path, table: Table) -> None:
     document, target = into_stream(table, tmp_path / "target"), f"file://{tmp_path}/target"
     send(spark, document)
     arrive(table, 6, 7)

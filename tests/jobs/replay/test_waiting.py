@@ -118,7 +118,7 @@ def cursor(after: int, order: str = "PerStream") -> Cursor:
 @example([Member("a", 2, 2, 0, True), Member("a", 1, None, 0, True)], 0, [(1, 0), (1, 0), (0, 9)], False)
 @example([Member("a", 2, 3, 0, True), Member("a", 1, None, 5, True)], 0, [(1, 2), (0, 1), (1, 0)], True)
 @example([Member("a", number, 2, 0, True) for number in (1, 2, 3)], 0, [(2, 0), (1, 0)], False)
-def test_what_waits_is_what_a_model_says_that_remembers_all_that_went(
+def test_waiting_members_are_those_of_a_model_that_remembers_all_sent_ones(
     spark: SparkSession,
     members: list[Member],
     after: int,

@@ -63,7 +63,7 @@ def test_a_small_run_asks_no_more_however_many_came_before(lake: Lake) -> None:
     assert sum(asked[-10:]) <= 10 * MEAN, asked
 
 
-def test_a_look_asks_little_and_least_where_something_is_new(lake: Lake) -> None:
+def test_an_idle_check_makes_few_requests_and_fewest_where_something_is_new(lake: Lake) -> None:
     document = lake.document(RUNS + 1)
     for number in range(FILES):
         lake.server.put(f"{BUCKET}/landing/{number}.jsonl", b"{}")

@@ -227,7 +227,7 @@ RIGHTS = [
 
 
 @pytest.mark.parametrize(("use", "action"), few(RIGHTS, RIGHTS[0], RIGHTS[4]))
-def test_a_right_that_is_missing_is_told(
+def test_a_missing_right_is_named(
     run: Run, object_store: ObjectStore, buckets: dict[str, str], use: str, action: str
 ) -> None:
     task = arrive(object_store, buckets)

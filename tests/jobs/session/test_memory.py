@@ -12,7 +12,7 @@ def test_a_local_run_may_hold_half_of_what_the_machine_has_beside_its_heap(spark
     assert machine // 4 < python_bytes(spark) < (machine - heap_bytes(spark)) // 2
 
 
-def test_the_heap_is_what_java_was_started_with(spark: SparkSession) -> None:
+def test_the_heap_size_is_read_from_the_options_of_the_jvm(spark: SparkSession) -> None:
     """A batch that is repeated would be judged anew by another size."""
     jvm = spark._jvm
     given = jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()

@@ -146,7 +146,7 @@ def document_of(name: str, epoch: int | None, **task: Any) -> RunDocument:
     return document.model_copy(update={"run": f"{name}-{epoch}", "task": changed})
 
 
-def test_who_only_reads_finds_it_all_and_upgrades_nothing(read: dict[str, Any]) -> None:
+def test_a_reader_finds_all_of_an_earlier_releases_store_and_does_not_upgrade_it(read: dict[str, Any]) -> None:
     assert read["ids"] == [f"m{number}" for number in range(1, 21) if number != 3]
     assert read["dead letters"] == ["PayloadTooLarge", "Unparseable"]
     assert read["history"] == []
@@ -160,7 +160,7 @@ def test_a_replay_that_was_under_way_sends_what_it_froze(read: dict[str, Any]) -
     assert sent(FOLDER / "sent") == RECEIVED
 
 
-def test_the_first_run_that_writes_brings_it_to_this_releases_form_and_goes_on(upgraded: dict[str, Any]) -> None:
+def test_the_first_run_that_writes_upgrades_the_store_and_does_its_work(upgraded: dict[str, Any]) -> None:
     assert upgraded["ingest"].counts == IngestCounts(received=3, stored=1, duplicates=2)
     assert upgraded["ingest"].totals == IngestCounts(received=25, stored=21, duplicates=2, dead_lettered=2)
     assert_is_in_this_releases_form()
@@ -175,7 +175,7 @@ def assert_is_in_this_releases_form() -> None:
         assert table.history(1)[0]["userMetadata"]
 
 
-def test_its_history_begins_with_the_first_change(upgraded: dict[str, Any]) -> None:
+def test_the_history_of_an_upgraded_store_begins_with_the_first_change(upgraded: dict[str, Any]) -> None:
     assert upgraded["history"] == CHANGED
 
 
@@ -184,7 +184,7 @@ def test_a_purge_that_was_cut_off_is_carried_on(upgraded: dict[str, Any]) -> Non
     assert archived_positions(f"file://{FOLDER}/archive") == DONE
 
 
-def test_its_dead_letters_are_sent_again(upgraded: dict[str, Any]) -> None:
+def test_dead_letters_of_an_upgraded_store_are_redriven(upgraded: dict[str, Any]) -> None:
     assert upgraded["redrive"].complete
     assert table_state(Store(STORE)).dead_letters == 1
     with Reader(STORE) as reader:
@@ -196,7 +196,9 @@ def test_its_dead_letters_are_sent_again(upgraded: dict[str, Any]) -> None:
     assert actions == ["Preview", "Purge", "Purge", "Redrive", "Replay", "Upgrade"]
 
 
-def test_its_history_is_erased_with_the_message(spark: SparkSession, upgraded: dict[str, Any]) -> None:
+def test_the_history_of_a_message_is_erased_with_it_in_an_upgraded_store(
+    spark: SparkSession, upgraded: dict[str, Any]
+) -> None:
     run(spark, "erasure", 9, rules=(Rule(name="forget-2", match=Match(message_ids=("m2",)), erase=True),))
     assert [row["message_id"] for row in DeltaTable(f"{STORE}/history").to_pyarrow_table().to_pylist()] == ["m4"]
     assert history() == CHANGED[1:]
@@ -218,14 +220,14 @@ def test_a_store_of_a_newer_release_is_refused_before_anything_is_opened(
     MARKER.write_text(said)
 
 
-def test_its_history_is_deleted_with_it(spark: SparkSession, upgraded: dict[str, Any]) -> None:
+def test_the_history_is_deleted_with_an_upgraded_store(spark: SparkSession, upgraded: dict[str, Any]) -> None:
     assert (FOLDER / "store" / "history").exists()
     document = document_of("erasure", 10).model_copy(update={"task": DeleteTask()})
     assert execute(document, lambda: spark, Silent(), 0, lambda: START).error is None
     assert not (FOLDER / "store" / "history").exists()
 
 
-def test_it_comes_to_this_releases_form_whatever_answer_gets_lost(
+def test_an_upgrade_is_completed_whichever_answer_is_lost(
     spark: SparkSession, unpacked: str, upgraded: dict[str, Any]
 ) -> None:
     unpack(unpacked)

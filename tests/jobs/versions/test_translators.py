@@ -55,7 +55,7 @@ ROWS = [
 ]
 
 
-def test_spark_and_arrow_agree(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_and_arrow_translate_rows_alike(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", ROWS)
     by_spark = (
         translated(read_messages(spark, Store(table.uri)), TRANSLATORS).orderBy("global_position").toArrow().to_pylist()
