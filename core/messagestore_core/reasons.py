@@ -1,24 +1,24 @@
-"""All reasons for which a record becomes a dead letter."""
-
-from __future__ import annotations
+"""Reasons with their meaning: the kind of constant, and all for which a record becomes a dead letter."""
 
 from enum import StrEnum
+from typing import Self
 
 
-class DeadLetterReason(StrEnum):
-    """Constants of column ``dead_letters.reason``; a new one is added here and nowhere else.
-
-    Each has its meaning and its remedy in Markdown, with links relative to docs/. docs/reasons.md is made of them.
-    """
+class ExplainedReason(StrEnum):
+    """A constant with meaning and remedy in Markdown, with links relative to docs/. docs/reasons.md is made of them."""
 
     meaning: str
     remedy: str
 
-    def __new__(cls, value: str, meaning: str, remedy: str) -> DeadLetterReason:
-        """Make a text with a meaning and a remedy."""
+    def __new__(cls, value: str, meaning: str, remedy: str = "Nothing.") -> Self:
+        """A text with a meaning and a remedy."""
         reason = str.__new__(cls, value)
         reason._value_, reason.meaning, reason.remedy = value, meaning, remedy
         return reason
+
+
+class DeadLetterReason(ExplainedReason):
+    """Constants of column ``dead_letters.reason``; a new one is added here and nowhere else."""
 
     UNPARSEABLE = (
         "Unparseable",

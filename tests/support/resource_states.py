@@ -38,6 +38,7 @@ from messagestore_operator.status import replay as replay_view
 from messagestore_operator.status import stream as stream_view
 from messagestore_operator.status.conditions import conditions, under_way
 from messagestore_operator.status.facts import Outlook, StreamResult
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.local_runs import policy_status, replay_status, stream_status
 from messagestore_operator.status.policy import StreamView
 from messagestore_operator.status.reasons import Reason
@@ -77,12 +78,12 @@ _HALF = ReplayOutcome(
 )
 _CURRENT = CurrentRun(name="run-2", state="Running", launched_at=clock_time(_STARTED))
 _AGAIN = {"select": {"dueForRetry": True}, "trigger": {"interval": "PT1M"}}
-_BUSY = RunError(reason=Reason.TABLE_BUSY, message="another run is writing")
-_DENIED = RunError(reason=Reason.STORAGE_DENIED, message="the object store refuses the credentials")
+_BUSY = RunError(reason=Failure.TABLE_BUSY, message="another run is writing")
+_DENIED = RunError(reason=Failure.STORAGE_DENIED, message="the object store refuses the credentials")
 _LOST = RunError(reason=Reason.DRIVER_LOST, message="the driver's pod is gone")
 _LOST_RUN = FinishedRun(name="run-1", state="Failed", error=api_error(_LOST), generation=GENERATION)
 _PAUSED = RunError(reason=Reason.PAUSED, message="the operator launches nothing while its setting runs.paused is true")
-_REFUSED = RunError(reason=Reason.TABLE_REFUSED, message="the folder holds something else")
+_REFUSED = RunError(reason=Failure.TABLE_REFUSED, message="the folder holds something else")
 
 
 @dataclass(frozen=True)

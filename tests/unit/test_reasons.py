@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from messagestore_core.reasons import DeadLetterReason
+from messagestore_core.reasons import DeadLetterReason, ExplainedReason
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 
 FILE = Path(__file__).parents[2] / "docs" / "reasons.md"
 RENEW = "RENEW_SNAPSHOTS"
 
 
-@pytest.mark.parametrize(("name", "reasons"), [("reasons", Reason), ("dead letters", DeadLetterReason)])
-def test_each_reason_has_one_line_with_what_it_means_and_what_to_do(
-    name: str, reasons: type[Reason] | type[DeadLetterReason]
-) -> None:
+@pytest.mark.parametrize(("name", "reasons"), [("reasons", [*Reason, *Failure]), ("dead letters", [*DeadLetterReason])])
+def test_each_reason_has_one_line_with_what_it_means_and_what_to_do(name: str, reasons: list[ExplainedReason]) -> None:
     rows = [f"| {one} | {one.meaning} | {one.remedy} |\n" for one in sorted(reasons)]
     table = "".join(["| reason | means | to do |\n", "| --- | --- | --- |\n", *rows])
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"

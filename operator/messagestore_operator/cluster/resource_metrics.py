@@ -11,12 +11,13 @@ from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.scalars import Time
 from messagestore_operator.api.status import Condition, FinishedRun
 from messagestore_operator.decide.tables import current_runs
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 
 _EVERY, _STREAM = ("kind", "namespace", "name"), ("namespace", "stream")
 _POLICY, _JOB = ("namespace", "policy", "stream"), ("namespace", "job")
 _SENT = (*_JOB, "destination")
-_WAITS: Mapping[str, str] = {Reason.TABLE_BUSY: "table", Reason.WAITING_FOR_ROOM: "slot"}
+_WAITS: Mapping[str, str] = {Failure.TABLE_BUSY: "table", Reason.WAITING_FOR_ROOM: "slot"}
 """Why a run that is not launched waits, by the reason of a condition."""
 
 

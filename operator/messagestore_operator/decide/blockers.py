@@ -15,6 +15,7 @@ from messagestore_operator.api.status import BaseStatus
 from messagestore_operator.decide.schedule import opens_at
 from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot, Uses
 from messagestore_operator.status.conditions import condition_of, generation
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.replay import has_ended
 from messagestore_operator.status.runs import released
@@ -100,7 +101,7 @@ def refused(resource: Named, snapshot: Snapshot) -> RunError | None:
 def invalid_spec(resource: Named, snapshot: Snapshot) -> RunError | None:
     """A value of the spec is refused."""
     problem = snapshot.spec_problems.get(resource.identity)
-    return RunError(reason=Reason.INVALID_SPEC, message=problem) if problem else None
+    return RunError(reason=Failure.INVALID_SPEC, message=problem) if problem else None
 
 
 def not_supported(resource: Named, snapshot: Snapshot) -> RunError | None:
@@ -125,7 +126,7 @@ def predicate_refused(resource: Named, snapshot: Snapshot) -> RunError | None:
     problem = snapshot.predicate_problems.get(resource.identity)
     if problem is None or _has_selected(resource):
         return None
-    return RunError(reason=Reason.PREDICATE_REFUSED, message=problem)
+    return RunError(reason=Failure.PREDICATE_REFUSED, message=problem)
 
 
 def _has_selected(resource: Named) -> bool:
@@ -260,7 +261,7 @@ def barred(stream: MessageStream, snapshot: Snapshot) -> RunError | None:
     """Why no run of any resource may use the stream's store: it is invalid, unreachable or not allowed."""
     tenancy, which = snapshot.defaults.tenancy, f"(MessageStream {stream.metadata.name})"
     if problem := snapshot.spec_problems.get(stream.identity):
-        return RunError(reason=Reason.INVALID_SPEC, message=f"{problem} {which}")
+        return RunError(reason=Failure.INVALID_SPEC, message=f"{problem} {which}")
     if (local := next((one for one in beyond_pods(stream) if one.path == TABLE_URI), None)) is not None:
         return RunError(reason=Reason.NOT_SUPPORTED, message=f"{local} {which}")
     if beyond := not_allowed(stream, tenancy):

@@ -5,6 +5,7 @@ import re
 from messagestore_core.contract.run_report import RunError, RunReport
 from messagestore_core.text import clipped
 from messagestore_operator.decide.snapshot import AppState, ObservedRun, Waiting
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 
 _LONGEST = 1000
@@ -51,7 +52,7 @@ def failure(run: ObservedRun) -> RunError:
     if driver is not None and driver.reason == "Evicted":
         return RunError(reason=Reason.EVICTED, message=_line(f"the driver was evicted: {driver.message or ''}"))
     if driver is not None and driver.termination_message and driver.termination_message.strip():
-        return RunError(reason=Reason.RUN_FAILED, message=last_line(driver.termination_message))
+        return RunError(reason=Failure.RUN_FAILED, message=last_line(driver.termination_message))
     if (waiting := waiting_error(run)) is not None:
         return waiting
     return _failure_by_state(run)
@@ -123,7 +124,7 @@ def _out_of_memory(run: ObservedRun) -> RunError | None:
     else:
         return None
     words = f"the {who} ran out of memory and was killed; give spec.spark.{who}.memory more"
-    return RunError(reason=Reason.OUT_OF_MEMORY, message=words)
+    return RunError(reason=Failure.OUT_OF_MEMORY, message=words)
 
 
 def _failure_by_state(run: ObservedRun) -> RunError:
@@ -136,11 +137,11 @@ def _failure_by_state(run: ObservedRun) -> RunError:
     if driver.exit_code is not None:
         said = f"; the application says: {run.message}" if run.message else ""
         return RunError(
-            reason=Reason.RUN_FAILED,
+            reason=Failure.RUN_FAILED,
             message=_line(f"the driver ended with exit code {driver.exit_code} and gave no reason{said}"),
         )
     said = run.message or driver.message or driver.reason or ""
-    return RunError(reason=Reason.RUN_FAILED, message=_line(said) if said else "the driver failed and gave no reason")
+    return RunError(reason=Failure.RUN_FAILED, message=_line(said) if said else "the driver failed and gave no reason")
 
 
 def _said(waiting: Waiting) -> str:

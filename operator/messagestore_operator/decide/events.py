@@ -11,6 +11,7 @@ from messagestore_operator.api.status import BaseStatus, CurrentRun, FinishedRun
 from messagestore_operator.decide.actions import EmitEvent, LogRun
 from messagestore_operator.decide.run_lifecycle import EndedRun, RunStage
 from messagestore_operator.status.conditions import condition_of
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 
 _EVENT_REASONS: dict[str, bool] = {
@@ -18,16 +19,16 @@ _EVENT_REASONS: dict[str, bool] = {
     Reason.DELETION_BLOCKED: True,
     Reason.FOLDERS_OVERLAP: True,
     Reason.IMAGE_PULL_FAILED: True,
-    Reason.INVALID_SPEC: True,
+    Failure.INVALID_SPEC: True,
     Reason.NOT_ALLOWED: True,
     Reason.NOT_SUPPORTED: True,
     Reason.POD_FAILED: True,
-    Reason.PREDICATE_REFUSED: True,
+    Failure.PREDICATE_REFUSED: True,
     Reason.SECRET_MISSING: True,
     Reason.SOURCE_NOT_FOUND: False,
     Reason.SPARK_OPERATOR_MISSING: True,
     Reason.STREAM_MISSING: True,
-    Reason.TABLE_BUSY: False,
+    Failure.TABLE_BUSY: False,
     Reason.TABLE_RELEASED: False,
     Reason.TOO_MANY_STREAMS: True,
     Reason.UNSCHEDULABLE: True,
@@ -56,7 +57,7 @@ def run_events(
     if launched and not (routine and stage.ended):
         yield EmitEvent("Normal", Reason.RUN_STARTED, f"{run.kind} run started", routine)
     if run.stop_requested_at is not None and (before is None or before.stop_requested_at is None):
-        yield EmitEvent("Normal", Reason.RUN_STOPPED, f"{run.kind} run stops after its batch")
+        yield EmitEvent("Normal", Failure.RUN_STOPPED, f"{run.kind} run stops after its batch")
     if stage.ended is not None:
         yield LogRun(stage.ended)
         if not routine or stage.ended.state != "Succeeded" or (last is not None and last.state != "Succeeded"):
@@ -76,7 +77,7 @@ def _ending(ended: EndedRun) -> EmitEvent:
     if ended.state == "Succeeded":
         return EmitEvent("Normal", Reason.RUN_FINISHED, f"{which} succeeded")
     if ended.error is None:
-        return EmitEvent("Warning", Reason.RUN_FAILED, f"{which} failed")
+        return EmitEvent("Warning", Failure.RUN_FAILED, f"{which} failed")
     if ended.state == "Cancelled":
         return EmitEvent("Normal", ended.error.reason, f"{which} was ended: {ended.error.message}")
     return EmitEvent("Warning", ended.error.reason, f"{which} failed: {ended.error.message}")

@@ -18,8 +18,8 @@ from messagestore_operator.api.retentionpolicy_status import LastPurge
 from messagestore_operator.decide.snapshot import ObservedRun, Snapshot
 from messagestore_operator.status import replay, stream
 from messagestore_operator.status.facts import StreamResult
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.policy import policy_stream
-from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.words import clock_time
 
 _REASON = re.compile(r"[A-Z][A-Za-z]{0,62}")
@@ -76,6 +76,6 @@ def _plain(report: RunReport) -> RunReport:
 def _plain_error(error: RunError | None) -> RunError | None:
     if error is None:
         return None
-    reason = error.reason if _REASON.fullmatch(error.reason) else Reason.RUN_FAILED
+    reason = error.reason if _REASON.fullmatch(error.reason) else Failure.RUN_FAILED
     words = " ".join("".join(character if character.isprintable() else " " for character in error.message).split())
     return error.model_copy(update={"reason": reason, "message": words[:_LONGEST_MESSAGE]})

@@ -33,6 +33,7 @@ from messagestore_operator.decide.snapshot import (
 )
 from messagestore_operator.decide.tables import lease_request_of, slot_of
 from messagestore_operator.status.conditions import CANCELLED, generation
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import api_error, ended_run
 from messagestore_operator.status.words import clock_time, few
@@ -40,7 +41,7 @@ from messagestore_operator.translate import numbered_run_name
 
 _FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
 """Reasons that also stop a run in progress."""
-_REFUSED = (Reason.INVALID_SPEC, Reason.FOLDERS_OVERLAP)
+_REFUSED = (Failure.INVALID_SPEC, Reason.FOLDERS_OVERLAP)
 """Reasons for which a run in progress goes on with the spec that it has."""
 
 
@@ -186,7 +187,7 @@ def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:
     leases = [snapshot.lease(table) for table in planned.former_tables]
     if any(is_held(lease, snapshot.now, snapshot.defaults) for lease in leases):
         waits = "the table is in use: waiting for a run of the namespace that released it"
-        return RunStage(current, trouble=RunError(reason=Reason.TABLE_BUSY, message=waits), requeue_at=_soon(snapshot))
+        return RunStage(current, trouble=RunError(reason=Failure.TABLE_BUSY, message=waits), requeue_at=_soon(snapshot))
     after = max((lease.epoch for lease in leases), default=0)
     epochs: dict[TableKey, int] = {}
     taken: list[AcquireLease] = []
@@ -195,7 +196,7 @@ def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:
             snapshot.lease(table), lease_request_of(resource, current), snapshot.now, snapshot.defaults, after
         )
         if isinstance(answer, Busy):
-            words = RunError(reason=Reason.TABLE_BUSY, message=f"{table.uri} is in use: waiting for {answer.who}")
+            words = RunError(reason=Failure.TABLE_BUSY, message=f"{table.uri} is in use: waiting for {answer.who}")
             when = (answer.until,) if answer.until else ()
             return RunStage(current, trouble=words, actions=tuple(taken), requeue_at=(*when, *_soon(snapshot)))
         epochs[table] = answer.epoch
@@ -203,7 +204,7 @@ def launch(snapshot: Snapshot, planned: PlannedRun) -> RunStage:
     if planned.readers:
         # With the table it is their turn to stop, and their slots become free.
         waits = f"{planned.tables[0].uri} is being read: waiting for {few(planned.readers, ' and ')} to stop"
-        words = RunError(reason=Reason.TABLE_BUSY, message=waits)
+        words = RunError(reason=Failure.TABLE_BUSY, message=waits)
         return RunStage(current, trouble=words, actions=tuple(taken), requeue_at=_soon(snapshot))
     slot = slot_of(resource, current, planned.streams)
     # A run must not keep a table from other runs while it waits for a slot.
@@ -319,7 +320,7 @@ def _outcome(
         return "Failed", report_missing(run)
     error = failure(run)
     # Its pod was told to end, for example because its node is drained.
-    return ("Cancelled" if error.reason == Reason.RUN_STOPPED else "Failed"), error
+    return ("Cancelled" if error.reason == Failure.RUN_STOPPED else "Failed"), error
 
 
 def _known_end(current: CurrentRun) -> RunError | None:

@@ -19,6 +19,7 @@ from messagestore_operator.decide.stream_record import recorded
 from messagestore_operator.decide.tables import table_key
 from messagestore_operator.decide.trigger import later, next_attempt, retry_at
 from messagestore_operator.status.conditions import generation, under_way, with_conditions
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import broke_off
 from messagestore_operator.status.words import clock_time
@@ -148,7 +149,7 @@ def _deleting(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: Ru
     if current is None and last is not None and (wait := _wait(snapshot, last)) is not None:
         error = last.error.message if last.error else "it failed"
         words = f"the data could not be deleted: {error}; the next try is at {clock_time(wait)}; {_TO_KEEP_DATA}"
-        reason = last.error.reason if last.error else Reason.RUN_FAILED
+        reason = last.error.reason if last.error else Failure.RUN_FAILED
         return _Deletion(kept_by=RunError(reason=reason, message=words), requeue_at=(wait,))
     attempt = next_attempt(last, stream, snapshot.defaults)
     run = current or reserve(snapshot, stream, "delete", (status.run_number or 0) + 1, attempt)

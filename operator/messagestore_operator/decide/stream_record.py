@@ -10,7 +10,7 @@ from messagestore_operator.decide.maintenance import upkeep_done
 from messagestore_operator.decide.run_lifecycle import EndedRun, RunStage
 from messagestore_operator.decide.snapshot import StreamSnapshot
 from messagestore_operator.decide.tables import table_key
-from messagestore_operator.status.reasons import Reason
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.runs import ended_run, with_counts
 from messagestore_operator.status.stream import with_newer_contents, with_progress
 
@@ -85,7 +85,7 @@ def _of_ended(snapshot: StreamSnapshot, ended: EndedRun) -> UpkeepDone | None:
     if requested is None or ended.state != "Failed" or (done is not None and done.request_id == requested.request_id):
         return done
     words = "the run failed before it finished the maintenance"
-    return UpkeepDone(request_id=requested.request_id, error=RunError(reason=Reason.RUN_FAILED, message=words))
+    return UpkeepDone(request_id=requested.request_id, error=RunError(reason=Failure.RUN_FAILED, message=words))
 
 
 def _maintained(before: MaintenanceStatus, ended: EndedRun) -> MaintenanceStatus:

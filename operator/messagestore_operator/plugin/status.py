@@ -108,9 +108,10 @@ def _streams_of(document: Document) -> set[str]:
 
 
 def _meaning(reason: str) -> dict[str, str]:
+    from messagestore_operator.status.failures import Failure
     from messagestore_operator.status.reasons import Reason
 
-    known = next((one for one in Reason if one.value == reason), None)
+    known = next((one for one in (*Reason, *Failure) if one == reason), None)
     if known is None:
         return {}
     return {"meaning": plain(known.meaning), "remedy": plain(known.remedy)}

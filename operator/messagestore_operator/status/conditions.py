@@ -13,69 +13,70 @@ from messagestore_core.contract.run_report import RunError
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.status import BaseStatus, Condition, CurrentRun, FinishedRun
 from messagestore_operator.api.status import RunError as StatusError
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.words import clock_time
 
 TERMINAL = frozenset(
     {
-        Reason.ARCHIVE_TAKEN,
-        Reason.CURSOR_AHEAD,
-        Reason.CURSOR_OF_ANOTHER,
-        Reason.CURSOR_UNKNOWN,
-        Reason.DESTINATION_NOT_EMPTY,
+        Failure.ARCHIVE_TAKEN,
+        Failure.CURSOR_AHEAD,
+        Failure.CURSOR_OF_ANOTHER,
+        Failure.CURSOR_UNKNOWN,
+        Failure.DESTINATION_NOT_EMPTY,
         Reason.FOLDERS_OVERLAP,
-        Reason.INVALID_SPEC,
-        Reason.MESSAGES_BROKEN,
-        Reason.MESSAGES_LOST,
-        Reason.MISSING_KEY,
+        Failure.INVALID_SPEC,
+        Failure.MESSAGES_BROKEN,
+        Failure.MESSAGES_LOST,
+        Failure.MISSING_KEY,
         Reason.NOT_ALLOWED,
         Reason.NOT_SUPPORTED,
-        Reason.OBJECTS_MISSING,
-        Reason.PREDICATE_REFUSED,
-        Reason.REPLAY_CHANGED,
-        Reason.ROUTE_UNDECIDED,
-        Reason.TABLE_REFUSED,
-        Reason.TOPIC_REFUSED,
-        Reason.TOPIC_REPLACED,
+        Failure.OBJECTS_MISSING,
+        Failure.PREDICATE_REFUSED,
+        Failure.REPLAY_CHANGED,
+        Failure.ROUTE_UNDECIDED,
+        Failure.TABLE_REFUSED,
+        Failure.TOPIC_REFUSED,
+        Failure.TOPIC_REPLACED,
     }
 )
 """No retry helps: somebody must change something first."""
 
 LASTING = frozenset(
     {
-        Reason.HTTP_ADDRESS_FORBIDDEN,
-        Reason.HTTP_DENIED,
-        Reason.HTTP_REFUSED,
-        Reason.KAFKA_DENIED,
+        Failure.HTTP_ADDRESS_FORBIDDEN,
+        Failure.HTTP_DENIED,
+        Failure.HTTP_REFUSED,
+        Failure.KAFKA_DENIED,
         Reason.SECRET_MISSING,
-        Reason.SEQUENCES_WAIT,
-        Reason.STORAGE_DENIED,
-        Reason.STORAGE_MISSING,
-        Reason.TOPIC_MISSING,
+        Failure.SEQUENCES_WAIT,
+        Failure.STORAGE_DENIED,
+        Failure.STORAGE_MISSING,
+        Failure.TOPIC_MISSING,
     }
 )
 """Retries go on, because the remedy is outside of the resource. After ``runs.stalledAfter`` it is Stalled."""
 
-OUTAGES = frozenset({Reason.HTTP_UNREACHABLE, Reason.KAFKA_UNREACHABLE, Reason.STORAGE_UNREACHABLE})
+OUTAGES = frozenset({Failure.HTTP_UNREACHABLE, Failure.KAFKA_UNREACHABLE, Failure.STORAGE_UNREACHABLE})
 """The other side doesn't answer; nobody need change anything."""
 
 OF_DESTINATION = frozenset(
     {
-        Reason.CURSOR_AHEAD,
-        Reason.CURSOR_UNKNOWN,
-        Reason.DESTINATION_NOT_EMPTY,
-        Reason.HTTP_ADDRESS_FORBIDDEN,
-        Reason.HTTP_DENIED,
-        Reason.HTTP_REFUSED,
-        Reason.HTTP_UNREACHABLE,
-        Reason.KAFKA_DENIED,
-        Reason.KAFKA_UNREACHABLE,
-        Reason.OBJECTS_MISSING,
-        Reason.RECORD_TOO_LARGE,
-        Reason.TOPIC_MISSING,
-        Reason.TOPIC_REFUSED,
-        Reason.TOPIC_REPLACED,
-        Reason.TOPIC_UNFIT,
+        Failure.CURSOR_AHEAD,
+        Failure.CURSOR_UNKNOWN,
+        Failure.DESTINATION_NOT_EMPTY,
+        Failure.HTTP_ADDRESS_FORBIDDEN,
+        Failure.HTTP_DENIED,
+        Failure.HTTP_REFUSED,
+        Failure.HTTP_UNREACHABLE,
+        Failure.KAFKA_DENIED,
+        Failure.KAFKA_UNREACHABLE,
+        Failure.OBJECTS_MISSING,
+        Failure.RECORD_TOO_LARGE,
+        Failure.TOPIC_MISSING,
+        Failure.TOPIC_REFUSED,
+        Failure.TOPIC_REPLACED,
+        Failure.TOPIC_UNFIT,
     }
 )
 """What a replay's destination refuses or lacks, so that it may concern that one alone."""
@@ -131,7 +132,7 @@ def after_error(error: RunError) -> list[ConditionValue]:
 def after_failure(last: FinishedRun, current: CurrentRun | None, next_try: datetime | None) -> list[ConditionValue]:
     """Conditions after the last run failed; the message names the current try, or the time of the next."""
     if last.error is None:
-        return under_way(Reason.RUN_FAILED, f"run {last.name} failed")
+        return under_way(Failure.RUN_FAILED, f"run {last.name} failed")
     error = failure_of(last.error, current, next_try)
     return after_error(error) if current is None and next_try is None else under_way(error.reason, error.message)
 

@@ -26,6 +26,7 @@ from messagestore_operator.status.conditions import (
     with_conditions,
 )
 from messagestore_operator.status.facts import Outlook, StreamResult
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import api_error, failed_as_it_is, finished_run, is_past
 from messagestore_operator.status.words import clock_time, count, few, in_status, message_time
@@ -36,7 +37,7 @@ BLOCKED = "RetentionBlocked"
 BLOCKED_AFTER = timedelta(days=7)
 _MOST_SUBSCRIPTIONS = 64
 _WAITS_FOR_TIME = (Reason.PAUSED, Reason.WAITING_FOR_WINDOW)
-_WAITS_FOR_TURN = (Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM)
+_WAITS_FOR_TURN = (Failure.TABLE_BUSY, Reason.WAITING_FOR_ROOM)
 
 
 def policy_stream(result: StreamResult, before: PolicyStreamStatus | None) -> PolicyStreamStatus:

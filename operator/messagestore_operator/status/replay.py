@@ -26,6 +26,7 @@ from messagestore_operator.status.conditions import (
     with_conditions,
 )
 from messagestore_operator.status.facts import Outlook
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.routes import with_states
 from messagestore_operator.status.stream import table_status
@@ -182,7 +183,9 @@ def _of_work(
     if current is not None:
         return under_way(Reason.PENDING, f"run {current.name} is being started")
     if outlook.next_run is not None:
-        return under_way(Reason.RUN_STOPPED, f"the last run was stopped; the next is at {clock_time(outlook.next_run)}")
+        return under_way(
+            Failure.RUN_STOPPED, f"the last run was stopped; the next is at {clock_time(outlook.next_run)}"
+        )
     return under_way(Reason.PENDING, "no run has started yet")
 
 
@@ -203,10 +206,10 @@ def degraded(progress: Progress | None) -> list[ConditionValue]:
     verb = "was" if progress.failed == 1 else "were"
     difference = "it differs" if progress.failed == 1 else "they differ"
     words = f"{count(progress.failed, 'message')} {verb} not sent: {difference} from what was stored{which}"
-    return [ConditionValue("Degraded", "True", Reason.MESSAGES_BROKEN, words)]
+    return [ConditionValue("Degraded", "True", Failure.MESSAGES_BROKEN, words)]
 
 
-def _summary(job: ReplayJob, selection: Selection | None, progress: Progress | None) -> tuple[Reason, str]:
+def _summary(job: ReplayJob, selection: Selection | None, progress: Progress | None) -> tuple[str, str]:
     what = "dead letter" if job.spec.origin == "DeadLetters" else "message"
     if job.spec.mode == "DryRun":
         selected = selection.messages if selection else 0
@@ -220,7 +223,7 @@ def _summary(job: ReplayJob, selection: Selection | None, progress: Progress | N
     if progress and progress.set_aside:
         replayed += f", {progress.set_aside} refused and set aside"
     if failed:
-        return Reason.MESSAGES_BROKEN, f"{replayed}, {failed} not sent"
+        return Failure.MESSAGES_BROKEN, f"{replayed}, {failed} not sent"
     return Reason.REPLAYED, replayed
 
 

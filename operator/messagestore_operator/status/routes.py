@@ -23,6 +23,7 @@ from messagestore_operator.status.conditions import (
     well,
 )
 from messagestore_operator.status.facts import Outlook
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.words import clock_time, few, in_status
 
@@ -105,7 +106,7 @@ def failed_before(job: ReplayJob, status: ReplayJobStatus) -> bool:
 
 def is_of_destinations(run: FinishedRun | None) -> bool:
     """Whether a run failed because all destinations did."""
-    return run is not None and run.error is not None and run.error.reason == Reason.DESTINATIONS_FAILED
+    return run is not None and run.error is not None and run.error.reason == Failure.DESTINATIONS_FAILED
 
 
 def all_stalled(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook) -> bool:
@@ -122,7 +123,7 @@ def of_failing(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook) -> lis
     if len(failures) < len(job.spec.destinations):
         return None
     state = stuck if all_stalled(job, status, outlook) else under_way
-    return state(Reason.DESTINATIONS_FAILED, f"no destination takes what is sent: {_said(failures)}")
+    return state(Failure.DESTINATIONS_FAILED, f"no destination takes what is sent: {_said(failures)}")
 
 
 def degraded_by(job: ReplayJob, status: ReplayJobStatus) -> list[ConditionValue]:
@@ -130,7 +131,7 @@ def degraded_by(job: ReplayJob, status: ReplayJobStatus) -> list[ConditionValue]
     if not (failures := failing(job, status)):
         return []
     words = f"{len(failures)} of {len(job.spec.destinations)} destinations fail: {_said(failures)}"
-    return [ConditionValue("Degraded", "True", Reason.DESTINATIONS_FAILED, words)]
+    return [ConditionValue("Degraded", "True", Failure.DESTINATIONS_FAILED, words)]
 
 
 def named(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook, now: datetime) -> tuple[DestinationStatus, ...]:

@@ -10,6 +10,7 @@ from messagestore_operator.api import status as api
 from messagestore_operator.api.messagestream_status import StreamRun
 from messagestore_operator.status.conditions import LOST, TERMINAL, generation
 from messagestore_operator.status.facts import Outlook
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.words import clock_time, in_status
 from messagestore_operator.tenancy.adoption import Adoption, is_released
@@ -92,7 +93,7 @@ def is_past(run: api.FinishedRun, current: api.CurrentRun | None, resource: Reso
 
 def broke_off(run: api.FinishedRun | None) -> bool:
     """Whether the last run failed, or something else than the operator stopped it, such as the end of its node."""
-    return run is not None and (failed(run) or (run.error is not None and run.error.reason == Reason.RUN_STOPPED))
+    return run is not None and (failed(run) or (run.error is not None and run.error.reason == Failure.RUN_STOPPED))
 
 
 def broke_off_as_it_is(run: api.FinishedRun | None, resource: Resource) -> bool:
@@ -110,7 +111,7 @@ def released(stream: MessageStream, adoptions: Iterable[Adoption] = ()) -> RunEr
 
 def ran_out_of_memory(run: api.FinishedRun | None) -> bool:
     """Whether the last run failed for lack of memory."""
-    return run is not None and run.error is not None and run.error.reason == Reason.OUT_OF_MEMORY
+    return run is not None and run.error is not None and run.error.reason == Failure.OUT_OF_MEMORY
 
 
 def is_final(run: api.FinishedRun, resource: Resource) -> bool:
@@ -119,7 +120,7 @@ def is_final(run: api.FinishedRun, resource: Resource) -> bool:
         return False
     # The folder's owner may release it in the meantime, which changes nothing in this resource.
     asks = isinstance(resource, MessageStream) and adopts(resource)
-    return not (asks and run.error.reason == Reason.TABLE_REFUSED)
+    return not (asks and run.error.reason == Failure.TABLE_REFUSED)
 
 
 def phase_of_current(run: api.CurrentRun | None, outlook: Outlook) -> Literal["Stalled", "Failing", "Running"] | None:

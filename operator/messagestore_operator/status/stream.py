@@ -33,6 +33,7 @@ from messagestore_operator.status.conditions import (
     with_conditions,
 )
 from messagestore_operator.status.facts import Outlook, StoreFacts, facts_of
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import failed, failed_as_it_is, is_final, is_past, phase_of_current
 from messagestore_operator.status.words import ago, clock_time, count, in_status, message_time
@@ -279,7 +280,7 @@ def _of_current(
         return None
     waited = now - current.requested_at.datetime if current.requested_at else _PATIENCE
     is_well = status.totals is not None and not failed(status.last_run)
-    if trouble.reason in (Reason.TABLE_BUSY, Reason.WAITING_FOR_ROOM) and is_well and waited < _PATIENCE:
+    if trouble.reason in (Failure.TABLE_BUSY, Reason.WAITING_FOR_ROOM) and is_well and waited < _PATIENCE:
         return None
     return under_way(trouble.reason, trouble.message)
 

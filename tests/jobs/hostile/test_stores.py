@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_jobs.index import store_index
-from messagestore_operator.status.reasons import Reason
+from messagestore_operator.status.failures import Failure
 from support.hostile_files import FIRST, KINDS, PROPERTY, USED_BY, changes, kind_of, replaced
 from support.hostile_store import CANARY, Runs, Site
 from support.indexes import OFTEN
@@ -108,7 +108,7 @@ def _runs(site: Site, kind: str, place: int, files: int) -> Runs:
 
 def _is_said_well(failure: str) -> bool:
     reason, _, words = failure.partition(": ")
-    known = reason in READER or reason in {str(reason.value) for reason in Reason}
+    known = reason in READER or reason in set(Failure)
     return known and bool(words) and len(words) <= 1000 and not STACK.search(words) and CANARY not in words
 
 

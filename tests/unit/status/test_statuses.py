@@ -29,6 +29,7 @@ from messagestore_operator.api import MessageStream, MessageStreamStatus, Replay
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.status.conditions import condition_of
 from messagestore_operator.status.facts import Outlook, StoreFacts, StreamResult
+from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.local_runs import policy_status, replay_status, stream_status
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import api_error
@@ -503,7 +504,7 @@ def test_the_counts_of_an_ingest_are_told_in_a_sentence(counts: IngestCounts, ex
 
 
 def test_reasons_are_constants_by_kubernetes_convention() -> None:
-    assert all(reason.value.isalpha() and reason.value[0].isupper() for reason in Reason)
+    assert all(reason.value.isalpha() and reason.value[0].isupper() for reason in (*Reason, *Failure))
 
 
 def test_reasons_that_jobs_give_are_listed() -> None:
@@ -515,7 +516,7 @@ def test_reasons_that_jobs_give_are_listed() -> None:
     sources = "".join(path.read_text() for path in Path(messagestore_jobs.__file__).parent.rglob("*.py"))
     given = set(re.findall(r'(?:RunFailedError|super\(\).__init__)\(\s*"([A-Za-z]+)"', sources))
     assert given
-    assert given <= set(Reason)
+    assert given <= set(Failure)
 
 
 LOOKED = "2026-01-05T08:20:00Z"
