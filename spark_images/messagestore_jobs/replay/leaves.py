@@ -25,8 +25,7 @@ from messagestore_core.store.objects import check_reachable
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import nothing, task_of, with_task
 from messagestore_jobs.replay.chunks import SHOWN
-from messagestore_jobs.replay.control import ReplayControl
-from messagestore_jobs.replay.subscription import SubscriptionRun
+from messagestore_jobs.replay.cursor import SubscriptionCursor
 from messagestore_jobs.replay.waiting import is_complete_only
 from messagestore_jobs.source.kafka_listing import check_brokers
 
@@ -98,10 +97,10 @@ def outcome_of(failure: Exception) -> ReplayOutcome:
     return outcome if isinstance(outcome, ReplayOutcome) else nothing()
 
 
-def cursor_of(leaf: Run, control: ReplayControl) -> CursorState | None:
+def cursor_of(leaf: Run) -> CursorState | None:
     """How far a destination is that failed, and what is behind its cursor, without asking it."""
     try:
-        return SubscriptionRun(leaf, control).state()
+        return SubscriptionCursor(leaf).state()
     except Exception:
         _log.info("nothing is known of the cursor", exc_info=True)
         return None

@@ -13,12 +13,11 @@ from messagestore_core.store.folder import exists
 from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import delivery_of, source_of, task_of, with_task
-from messagestore_jobs.replay.control import ReplayToEnd
+from messagestore_jobs.replay.cursor import SubscriptionCursor
 from messagestore_jobs.replay.freeze import freeze
 from messagestore_jobs.replay.job import of_its_own, rounds_begun
 from messagestore_jobs.replay.leaves import leaves_of, name_of
 from messagestore_jobs.replay.selection import check
-from messagestore_jobs.replay.subscription import SubscriptionRun
 from messagestore_jobs.rows.matching import instant
 
 
@@ -43,7 +42,7 @@ def listings(run: Run, scratch: str) -> Iterator[tuple[str, DataFrame]]:
         return
     for leaf in leaves_of(run) if isinstance(task.destination, RoutesDestination) else [run]:
         name = name_of(leaf)
-        upcoming = SubscriptionRun(_to_files(leaf, join(scratch, name or "only")), ReplayToEnd(None)).upcoming()
+        upcoming = SubscriptionCursor(_to_files(leaf, join(scratch, name or "only"))).upcoming()
         if upcoming is not None:
             yield name, _in_order(upcoming)
 

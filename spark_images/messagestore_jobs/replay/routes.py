@@ -14,6 +14,7 @@ from messagestore_core.store.folder import exists, store_id
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import nothing, task_of
 from messagestore_jobs.replay.control import ReplayControl, WithinLimits
+from messagestore_jobs.replay.cursor import SubscriptionCursor
 from messagestore_jobs.replay.leaves import (
     ErrorOf,
     check_destination,
@@ -54,7 +55,7 @@ def send_routes(run: Run, control: ReplayControl, error_of: ErrorOf) -> ReplayOu
     forget_removed(run, store_id(run.store), {route.name for route in to.routes})
     sent = _Sent(control)
     leaves = leaves_of(run)
-    _open_otherwise(leaves, sent)
+    _open_otherwise(leaves)
     if subscription.continuous:
         return send_side_by_side(run, leaves, control, error_of)
     for leaf in leaves:
@@ -63,13 +64,13 @@ def send_routes(run: Run, control: ReplayControl, error_of: ErrorOf) -> ReplayOu
     return sent.outcome(of=len(to.routes))
 
 
-def _open_otherwise(leaves: Sequence[Run], control: ReplayControl) -> None:
+def _open_otherwise(leaves: Sequence[Run]) -> None:
     """Reset the cursor of the destination with ``otherwise``, if asked for, before others leave messages to it."""
     for leaf in leaves:
         routing = task_of(leaf).select.routing
         if routing is not None and routing.deciders:
             try:
-                SubscriptionRun(leaf, control).open()
+                SubscriptionCursor(leaf).open()
             except Exception:
                 _log.info("the cursor of what no other gets was not opened", exc_info=True)
 
@@ -129,6 +130,6 @@ def _send(leaf: Run, sent: _Sent, error_of: ErrorOf) -> None:
         # What a run meets that was told to stop may come of its end.
         if not leaf.stopped():
             outcome = outcome_of(failure)
-            sent.add(name, outcome, outcome.cursor or cursor_of(leaf, sent), error)
+            sent.add(name, outcome, outcome.cursor or cursor_of(leaf), error)
     else:
         sent.add(name, outcome, outcome.cursor)

@@ -180,6 +180,6 @@ class _Destination(WithinLimits):
             self._reason, self._since = error.reason, at
         self._tries += 1
         going_on = GoingOn(tries=self._tries, since=self._since, last_try=at)
-        cursor = cursor_of(self._leaf, self)
+        cursor = cursor_of(self._leaf)
         self._board.failed(DestinationState(name=self.name, cursor=cursor, error=error, going_on=going_on))
         return wait_after(self._tries)

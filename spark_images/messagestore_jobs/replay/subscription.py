@@ -7,47 +7,18 @@ What a round has staged and sealed is kept as that of any replay, until the curs
 
 from dataclasses import dataclass
 
-from pyspark.sql import functions as F
-
-from messagestore_core.clock import in_utc, now
-from messagestore_core.contract.run_document import (
-    Interval,
-    ReplayOrder,
-    StartPoint,
-    StreamDestination,
-    WaitingOfRound,
-)
-from messagestore_core.contract.run_report import CursorState, Lag, ReplayOutcome, ReplayProgress
-from messagestore_core.store.audit import note
-from messagestore_core.store.cursors import (
-    Cursor,
-    CursorObject,
-    Round,
-    Sequences,
-    Waiting,
-    ahead,
-    cursor_in,
-    of_another_kind,
-    own_name,
-    undecidable,
-)
-from messagestore_core.store.delta_log import has_any, next_global_position
-from messagestore_core.store.fence import HeldStore
-from messagestore_core.store.folder import exists, store_id
-from messagestore_core.store.layout import REPLAYS
+from messagestore_core.contract.run_report import Lag, ReplayOutcome, ReplayProgress
+from messagestore_core.store.cursors import Cursor, Round, undecidable
+from messagestore_core.store.folder import exists
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import digest
-from messagestore_jobs.replay.begin import begin, note_replay, nothing, source_of, task_of, with_missed, with_task
+from messagestore_jobs.replay.begin import begin, note_replay, nothing, source_of, task_of, with_missed
 from messagestore_jobs.replay.chunks import Delivery
 from messagestore_jobs.replay.control import ReplayControl
-from messagestore_jobs.replay.removed import forget_removed
+from messagestore_jobs.replay.cursor import SubscriptionCursor, after_round, state_of, until_position
 from messagestore_jobs.replay.rounds import FilesRound, reached_by, refuse_ahead, round_delivery
-from messagestore_jobs.replay.selection import check_subscription, decided_by, is_undecided, matches_anywhere
 from messagestore_jobs.replay.sending import Sending
 from messagestore_jobs.replay.unnoted import with_unnoted
-from messagestore_jobs.replay.waiting import as_kept, falls_due, is_complete_only, who_waits
-from messagestore_jobs.rows.matching import instant
-from messagestore_jobs.rows.tables import read_table
 
 
 def send_round(run: Run, control: ReplayControl) -> ReplayOutcome:
@@ -62,20 +33,10 @@ def send_round(run: Run, control: ReplayControl) -> ReplayOutcome:
 
 
 @dataclass
-class SubscriptionRun:
-    """One run of a subscription."""
+class SubscriptionRun(SubscriptionCursor):
+    """One run of a subscription, which sends."""
 
-    run: Run
     control: ReplayControl
-
-    def __post_init__(self) -> None:
-        resource = self.run.document.resource
-        self._task, self._store = task_of(self.run), self.run.store
-        assert self._task.subscription is not None
-        self._subscription = self._task.subscription
-        self._name, self._destination = f"{resource.namespace}/{resource.name}", self._subscription.destination
-        self._id = store_id(self._store)
-        self._object = CursorObject(self._store, resource.namespace, resource.name, self._id, self._destination)
 
     def send(self) -> ReplayOutcome:
         """Send one round, or two if one was begun before.
@@ -104,45 +65,6 @@ class SubscriptionRun:
             raise undecidable(undecided, outcome)
         return outcome, cursor
 
-    def open(self) -> tuple[Cursor, bool] | None:
-        """The cursor, and whether another resource of the name left it; None if its start has no position yet."""
-        check_subscription(self._task.select)
-        stored = self._object.read()
-        if stored is None and not self._destination:
-            # They would hold back what waits for a subscription of this name.
-            forget_removed(self.run, self._id, {""})
-        cursor = stored if stored is not None and not stored.removed else self._new(stored)
-        if cursor is None:
-            return None
-        taken_up = stored is not None and not stored.removed and stored.job != self._task.job_id
-        cursor = self._reset(cursor).model_copy(update={"job": self._task.job_id, "beside": self._subscription.beside})
-        if (cursor.sequences.order if cursor.sequences else None) != self._waits_in():
-            raise of_another_kind(cursor)
-        if cursor != stored:
-            self.write(cursor)
-        return cursor, taken_up
-
-    def upcoming(self) -> Run | None:
-        """The round of all that a run would send now, which is not begun; None if nothing is behind the cursor."""
-        opened = self.open()
-        if opened is None:
-            return None
-        # What is left of a round that broke off is behind the cursor too.
-        cursor = opened[0].model_copy(update={"round": None})
-        undecided = self._undecided(cursor)
-        until = self.decided(cursor, self.head() if undecided is None else undecided - 1)
-        if until <= cursor.global_position and not self._falls_due(cursor):
-            return None
-        following = Round(number=0, until=until, waiting=self._waiting(cursor, until))
-        return self.round_run(cursor.model_copy(update={"round": following}), following.number)
-
-    def state(self) -> CursorState | None:
-        """How far the cursor is, and what is behind it, as far as the store tells; None if there is none."""
-        cursor = self._object.read()
-        if cursor is None or cursor.removed:
-            return None
-        return state_of(cursor, self.lag(cursor), taken_up=False)
-
     def finish(self, cursor: Cursor) -> tuple[ReplayOutcome, Cursor]:
         """Send the rest of a round that an earlier run began."""
         if cursor.round is None:
@@ -153,152 +75,6 @@ class SubscriptionRun:
             # Nothing of it is sent, and what waits was decided by the spec of then.
             return nothing(), cursor.model_copy(update={"round": None})
         return self._go_on(cursor)
-
-    def head(self) -> int:
-        """The last global position that the store has given."""
-        return next_global_position(self._store) - 1
-
-    def write(self, cursor: Cursor) -> None:
-        """Write the cursor, as this run's."""
-        self._object.write(cursor.model_copy(update={"run": self.run.run}))
-
-    def has_more(self, cursor: Cursor, head: int) -> bool:
-        """Whether something is behind the cursor, up to the store's last position, or may be overdue that waits."""
-        return head != cursor.global_position or self._falls_due(cursor)
-
-    def _falls_due(self, cursor: Cursor) -> bool:
-        return falls_due(cursor.waiting, self._task.select, self.run.as_of)
-
-    def _waits_in(self) -> ReplayOrder | None:
-        """The order of a subscription of complete sequences; None of another."""
-        return self._task.order if is_complete_only(self._task.select) else None
-
-    def _sequences_from(self, position: int) -> Sequences | None:
-        """What a cursor at a new position keeps of sequences."""
-        order = self._waits_in()
-        return Sequences(run=self.run.run, after=position, order=order) if order is not None else None
-
-    def _waiting(self, cursor: Cursor, until: int) -> Waiting | None:
-        """What waits after a round up to a position; None if the subscription sends single messages."""
-        if cursor.sequences is None:
-            return None
-        if not has_any(self._store, "sequence_id"):
-            return Waiting()
-        select = self._task.select
-        messages = read_table(self.run.spark, self._store, "messages")
-        return as_kept(who_waits(messages, matches_anywhere(select), select, cursor, until, self.run.as_of))
-
-    def _new(self, removed: Cursor | None) -> Cursor | None:
-        """A new cursor before the first message to send; None if that has no position yet.
-
-        Args:
-            removed: what an earlier destination of the name has left.
-        """
-        head, start = self.head(), self._subscription.start
-        position = self._before(start, head)
-        if position is None or position > head:
-            return None
-        cursor = self._cursor_at(position)
-        if removed is not None:
-            return self._behind(removed, cursor)
-        # Transactions may know more, if the object was lost.
-        known = reached_by(round_delivery(self.round_run(cursor, 1), cursor))
-        if known.resets < 0:
-            return cursor
-        return cursor.model_copy(update={"global_position": known.position, "resets": known.resets})
-
-    def _cursor_at(self, position: int) -> Cursor:
-        reset = self._subscription.reset.value if self._subscription.reset and self._destination else None
-        return Cursor(
-            store=self._id,
-            subscription=self._name,
-            destination=self._destination,
-            global_position=position,
-            # One of several destinations begins at its start, though the others were moved before.
-            reset=reset,
-            sequences=self._sequences_from(position),
-            run=self.run.run,
-            job=self._task.job_id,
-        )
-
-    def _behind(self, earlier: Cursor, cursor: Cursor) -> Cursor:
-        """A cursor that is to count, instead of an earlier one and of what the destination knows of that."""
-        number = earlier.round.number if earlier.round else earlier.rounds
-        known = reached_by(round_delivery(self.round_run(earlier, number), earlier))
-        return cursor.model_copy(
-            update={
-                "resets": max(earlier.resets, known.resets) + 1,
-                "rounds": max(number, known.rounds),
-                "parts": max(earlier.parts, known.parts),
-                "round": None,
-            }
-        )
-
-    def _before(self, start: StartPoint, head: int) -> int | None:
-        """The position before the first message to send; None if it is not known yet."""
-        if start.global_position is not None:
-            return max(0, start.global_position - 1)
-        if start.at == "Now":
-            return head
-        rows = read_table(self.run.spark, self._store, "messages")
-        if start.inserted_at is not None:
-            rows = rows.where(F.col("inserted_at") >= instant(start.inserted_at))
-        first = rows.agg(F.min("global_position")).first()
-        if first is not None and first[0] is not None:
-            return int(first[0]) - 1
-        return None if start.inserted_at is not None and start.inserted_at > now(self.run.document) else head
-
-    def _reset(self, cursor: Cursor) -> Cursor:
-        """The cursor after a new request for a reset; a round under way is given up.
-
-        Raises:
-            RunFailedError: it asks for a position or time that the store has not reached.
-        """
-        request = self._subscription.reset
-        if request is None or request.value == cursor.reset:
-            # The same value may be asked for again once it was taken away.
-            return cursor if request is not None else cursor.model_copy(update={"reset": None})
-        head = self.head()
-        position = self._before(request.to, head)
-        if position is None or position > head:
-            raise ahead(f"reset-to {request.value} is behind the store's last global position {head}")
-        news = {"global_position": position, "reset": request.value, "sequences": self._sequences_from(position)}
-        moved = self._behind(cursor, cursor.model_copy(update=news))
-        self._note_reset(request.value, moved.resets, cursor.global_position, position)
-        if (number := cursor.round.number if cursor.round else None) is not None:
-            self._forget(round_delivery(self.round_run(cursor, number), cursor), number)
-        return moved
-
-    def _note_reset(self, value: str, resets: int, before: int, after: int) -> None:
-        detail = {"job": own_name(self._task.job_id, self._destination), "resetTo": value, "resets": resets}
-        counts = {"globalPositionBefore": before, "globalPositionAfter": after}
-        note(self._store, self.run.document, "Reset", detail, counts=counts, once=True)
-
-    def _undecided(self, cursor: Cursor) -> int | None:
-        """The position of the first message behind the cursor that its condition can't be computed for.
-
-        None if there is none, or such messages go to another destination.
-        """
-        routing, head = self._task.select.routing, self.head()
-        if routing is None or routing.where is None or self._subscription.otherwise or head < cursor.global_position:
-            return None
-        behind = self.round_run(_until(cursor, head), 0)
-        rows = source_of(behind, None).current().where(is_undecided(task_of(behind)))
-        first = rows.agg(F.min("global_position")).first()
-        return None if first is None or first[0] is None else int(first[0])
-
-    def decided(self, cursor: Cursor, until: int) -> int:
-        """Up to where other destinations have decided what they leave to this one; ``until`` at most."""
-        routing = self._task.select.routing
-        for decider in routing.deciders if routing is not None else ():
-            other = cursor_in(self._store, decider.folder, self._id)
-            at = max(cursor.global_position, other.global_position if other is not None else 0)
-            if at < until:
-                behind = self.round_run(_until(cursor.model_copy(update={"global_position": at}), until), 0)
-                rows = decided_by(source_of(behind, None).current(), task_of(behind).select, decider)
-                first = rows.agg(F.min("global_position")).first()
-                until = until if first is None or first[0] is None else int(first[0]) - 1
-        return until
 
     def _begin(self, cursor: Cursor, until: int) -> Cursor:
         """The cursor with a new round under way; without one if nothing is left to send."""
@@ -342,7 +118,7 @@ class SubscriptionRun:
                 # What goes is listed, and no position parts what went from the rest.
                 delivery.state.freeze(begun.model_copy(update={"task": task_digest}))
             elif (chunks := delivery.state.chunks()) and (last := chunks[-1].last_global_position) is not None:
-                source = source_of(self.round_run(_until(cursor, last), cursor.round.number), begun)
+                source = source_of(self.round_run(until_position(cursor, last), cursor.round.number), begun)
                 sending = Sending(source, with_missed(source, begun), delivery, self.run.progress, self.control)
                 return note_replay(this, sending.cut_short())
             else:
@@ -391,77 +167,13 @@ class SubscriptionRun:
                 "set_aside": cursor.set_aside + sent.set_aside,
                 "expired": cursor.expired + sent.expired,
                 "parts": delivery.next_part() if isinstance(delivery, FilesRound) else cursor.parts,
-                "sequences": _after(cursor.sequences, cursor.round),
+                "sequences": after_round(cursor.sequences, cursor.round),
                 "round": None,
             }
         )
-
-    def _forget(self, delivery: Delivery, number: int) -> None:
-        """Remove what is left of a round's own state, once the cursor doesn't need it."""
-        delivery.state.remove()
-        held = self._state_store()
-        if held is None:
-            return
-        folder = held.objects(REPLAYS, self._round_job(number))
-        if folder.names():
-            with held.step("replay-forgotten"):
-                folder.delete_folder("")
-
-    def _state_store(self) -> HeldStore | None:
-        """The store whose folder has the rounds' state; None: it is beside the objects."""
-        to = self._task.to
-        if isinstance(to, StreamDestination):
-            return self.run.store_of(to.table)
-        return None if to.kind == "files" else self._store
-
-    def _round_job(self, number: int) -> str:
-        """The id of a round; names of resources have no underscore."""
-        return f"{own_name(self._name.replace('/', '.'), self._destination)}_{number}"
-
-    def round_run(self, cursor: Cursor, number: int) -> Run:
-        """A round, which is a replay of the positions behind the cursor."""
-        behind = Interval.model_validate({"from": cursor.global_position + 1, "to": cursor.until})
-        waiting = None
-        if cursor.sequences is not None:
-            after = _after(cursor.sequences, cursor.round) or cursor.sequences
-            waiting = WaitingOfRound(before=cursor.waiting.positions, after=after.waiting.positions)
-        select = self._task.select.model_copy(update={"global_positions": behind, "waiting": waiting})
-        return with_task(self.run, {"job_id": self._round_job(number), "request_digest": None, "select": select})
-
-    def lag(self, cursor: Cursor) -> Lag:
-        """The selected messages behind the cursor."""
-        as_of, head = now(self.run.document), self.head()
-        if head <= cursor.global_position:
-            return Lag(as_of=as_of, records=0)
-        rows = source_of(self.round_run(_until(cursor, head), 0), None).rows()
-        totals = rows.agg(F.count("*").alias("records"), F.min("inserted_at").alias("oldest")).toArrow()
-        oldest = totals["oldest"][0].as_py()
-        return Lag(
-            as_of=as_of, records=totals["records"][0].as_py(), oldest_pending_time=in_utc(oldest) if oldest else None
-        )
-
-
-def state_of(cursor: Cursor, lag: Lag, *, taken_up: bool) -> CursorState:
-    """The cursor in a report."""
-    same = cursor.model_dump(include=CursorState.model_fields.keys() - {"waiting"})
-    waiting = cursor.waiting.positions
-    first = waiting[0] if waiting else None
-    return CursorState(**same, waiting=len(waiting), first_waiting=first, lag=lag, taken_up=taken_up)
 
 
 def with_state(outcome: ReplayOutcome, cursor: Cursor, lag: Lag, *, taken_up: bool) -> ReplayOutcome:
     """The outcome with the cursor."""
     state = state_of(cursor, lag, taken_up=taken_up)
     return outcome.model_copy(update={"cursor": state, "round": cursor.rounds, "redelivered": cursor.sent})
-
-
-def _after(sequences: Sequences | None, ended: Round | None) -> Sequences | None:
-    """What a cursor keeps of sequences after a round."""
-    if sequences is None or ended is None or ended.waiting is None:
-        return sequences
-    return sequences.model_copy(update={"waiting": ended.waiting})
-
-
-def _until(cursor: Cursor, position: int) -> Cursor:
-    """The cursor with a round up to a position."""
-    return cursor.model_copy(update={"round": Round(number=0, until=position)})
