@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ FIRST = "MessageStream"
 FIXED = " can't be changed: make a new resource instead"
 LARGEST = 2**53  # the largest integer that JSON readers keep exactly: not a chosen limit
 KEPT = "<!-- Kept by tests/unit/docs/test_reference.py. -->"
+COMMON = "#common-arguments-and-options"
 COLUMNS = "| field | type, default | meaning |\n| --- | --- | --- |\n"
 
 
@@ -75,7 +77,29 @@ def test_the_page_of_commands_is_what_typer_prints(page: str, module: str, name:
     typer = [sys.executable, "-m", "typer", module, "utils", "docs", "--name", name]
     title, _, text = subprocess.run(typer, capture_output=True, text=True, check=True).stdout.partition("\n")
     text = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+|\* `--help`: .*\n", "", text)  # each command has a heading
-    _is_current(page, title.removeprefix("# "), text)
+    _is_current(page, title.removeprefix("# "), _described_once(text))
+
+
+def _described_once(text: str) -> str:
+    """The text of commands, with what three or more of them take described before the first."""
+    times = Counter(re.findall(r"^\* `.*\n", text, re.M))
+    often = [row for row, number in times.items() if number > 2]
+    names = Counter(map(_name, often))
+    shared = {row: _name(row) for row in often if names[_name(row)] == 1}
+
+    def short(block: re.Match[str]) -> str:
+        rows = block[2].splitlines(keepends=True)
+        own, more = [row for row in rows if row not in shared], [shared[row] for row in rows if row in shared]
+        return "".join([block[1], *own, *([f"* {', '.join(more)}: [see above]({COMMON})\n"] if more else [])])
+
+    head, mark, commands = re.sub(r"(\*\*\w+\*\*:\n\n)((?:\* `.*\n)+)", short, text).partition("\n## ")
+    return f"{head.strip()}\n\n## Common arguments and options\n\n{''.join(sorted(shared))}{mark}{commands}"
+
+
+def _name(row: str) -> str:
+    """An argument, or an option by its long name."""
+    words = row.split("`")[1].split()
+    return f"`{next((word for word in words if word.startswith('--')), words[0])}`"
 
 
 def test_the_page_of_metrics_lists_each_metric() -> None:
