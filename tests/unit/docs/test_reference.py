@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,9 @@ REPOSITORY = Path(__file__).parents[3]
 REFERENCE = REPOSITORY / "docs" / "reference"
 VALUES = REPOSITORY / "charts/message-store-operator/values.yaml"
 Node = dict[str, Any]
+Described = list[tuple[Node, str]]
 FIRST = "MessageStream"
-FIXED = " can't be changed: make a new resource instead"
+FIXED = tuple(f" can't be changed{more}: make a new resource instead" for more in ("", " without start"))
 LARGEST = 2**53  # the largest integer that JSON readers keep exactly: not a chosen limit
 KEPT = "<!-- Kept by tests/unit/docs/test_reference.py. -->"
 COMMON = "#common-arguments-and-options"
@@ -46,8 +47,8 @@ def _is_current(page: str, title: str, text: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_page_of_a_kind_describes_each_field(kind: str) -> None:
-    """Fields that a page, or that of MessageStream, has described are named, and not described again."""
-    schema, described, listed = _schema(kind), dict[str, str](), set[str]()
+    """Objects whose fields a page, or that of MessageStream, has described are named, and not described again."""
+    schema, described, listed = _schema(kind), Described(), set[str]()
     if kind != FIRST:
         _describe(_schema(FIRST), described, f" of [{FIRST}]({FIRST.lower()}.md)")
         listed = {message for _, message in _rules(_schema(FIRST), "", set())}
@@ -55,9 +56,10 @@ def test_the_page_of_a_kind_describes_each_field(kind: str) -> None:
     for part, rows in _describe(schema, described).items():
         parts += [f"\n## {part}\n\n{schema['properties'][part]['description']}\n\n{COLUMNS}", *rows]
     said = list(_rules(schema, "", listed))
-    fixed = [f"{path}.{message.removesuffix(FIXED)}" for path, message in said if message.endswith(FIXED)]
     rules = [f"- `{path}`: {message}\n" for path, message in said if not message.endswith(FIXED)]
-    rules += [f"- `{'`, `'.join(fixed)}`: …{FIXED}\n"] if fixed else []
+    for how in FIXED:
+        fixed = [f"{path}.{message.removesuffix(how)}" for path, message in said if message.endswith(how)]
+        rules += [f"- `{'`, `'.join(fixed)}`: …{how}\n"] if fixed else []
     more = "" if kind == FIRST else f", and besides what [it refuses of a {FIRST}]({FIRST.lower()}.md)"
     parts.append(
         f"\n## What the API server refuses\n\nBesides values of another type{more}; in its words. A rule of "
@@ -160,25 +162,40 @@ def _schema(kind: str) -> Node:
     return schema
 
 
-def _describe(schema: Node, described: dict[str, str], of: str = "") -> dict[str, list[str]]:
+def _describe(schema: Node, described: Described, of: str = "") -> dict[str, list[str]]:
     """The rows of spec and status. Conditions are Kubernetes' own."""
     conditions = schema["properties"]["status"]["properties"]["conditions"]
-    described[json.dumps(_inner(conditions), sort_keys=True)] = "Kubernetes' Condition"
+    described.append((_inner(conditions), "Kubernetes' Condition"))
     return {part: list(_rows(schema["properties"][part], "", described, of)) for part in ("spec", "status")}
 
 
-def _rows(node: Node, path: str, described: dict[str, str], of: str) -> Iterator[str]:
-    """A row of each field; an object that has the fields of an earlier one names that."""
+def _rows(node: Node, path: str, described: Described, of: str, known: Collection[str] = ()) -> Iterator[str]:
+    """A row of each field that isn't known; an object with the fields of an earlier one names that."""
     for name, field in node.get("properties", {}).items():
-        place = f"{path}.{name}".removeprefix(".")
-        fields = json.dumps(_inner(field), sort_keys=True)
-        yield _row(place, field, name in node.get("required", []), described.get(fields))
-        if fields not in described:
-            described |= {fields: f"`{place}`{of}"} if _inner(field) else {}
-            yield from _rows(field, place, described, of)
+        if name in known:
+            continue
+        place, fields = f"{path}.{name}".removeprefix("."), _inner(field)
+        like, same = _like(fields, described)
+        yield _row(place, field, name in node.get("required", []), like)
+        if fields and fields not in [earlier for earlier, _ in described]:
+            described.append((fields, f"`{place}`{of}"))
+            yield from _rows(field, place, described, of, same)
     for within, mark in (("items", "[]"), ("additionalProperties", ".*")):
         if within in node:
-            yield from _rows(node[within], f"{path}{mark}", described, of)
+            yield from _rows(node[within], f"{path}{mark}", described, of, known)
+
+
+def _like(fields: Node, described: Described) -> tuple[str, Collection[str]]:
+    """An earlier object with the same fields, or with three and more of them, in words; and which of them it has."""
+    for earlier, place in described:
+        if fields and fields == earlier:
+            return f", as {place}", fields
+    for earlier, place in described:
+        if len(earlier) > 2 and earlier.items() <= fields.items():
+            return f", as {place}, and more", earlier
+        if len(fields) > 2 and fields.items() <= earlier.items():
+            return f", as {place} without {', '.join(f'`{name}`' for name in earlier if name not in fields)}", fields
+    return "", ()
 
 
 def _inner(field: Node) -> Node:
@@ -187,10 +204,10 @@ def _inner(field: Node) -> Node:
     return fields
 
 
-def _row(path: str, field: Node, required: bool, earlier: str | None) -> str:
+def _row(path: str, field: Node, required: bool, like: str) -> str:
     default = field.get("default")
     given = "" if default in (None, "", []) or isinstance(default, dict) else f"; default `{json.dumps(default)}`"
-    kind = f"{_type(field)}{f', as {earlier}' if earlier else ''}{', required' if required else given}"
+    kind = f"{_type(field)}{like}{', required' if required else given}"
     return f"| `{path}` | {kind} | {field['description'].replace('|', chr(92) + '|')} |\n"
 
 
