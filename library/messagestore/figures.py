@@ -11,7 +11,7 @@ from messagestore.leaving import Leaving
 from messagestore.overview import Overview
 from messagestore.reader import Reader
 from messagestore_core.contract.base import ContractModel
-from messagestore_core.contract.run_document import Hold, Rule
+from messagestore_core.contract.purge import Hold, Rule
 
 ACTIONS = ("Purge", "Scrub", "Erase", "Replay", "Redrive")
 """What a page shows of the audit."""

@@ -11,7 +11,7 @@ from typing import Any
 from messagestore import sql
 from messagestore.versions import Versions
 from messagestore_core.clock import microseconds
-from messagestore_core.contract.run_document import MATCH_LISTS, Hold, Match, Rule
+from messagestore_core.contract.purge import MATCH_LISTS, Hold, Match, Rule
 
 _DAY = timedelta(days=1) // timedelta(microseconds=1)
 _NEVER = 1 << 20

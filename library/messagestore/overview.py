@@ -14,7 +14,7 @@ from messagestore.location import Location, refusals
 from messagestore.sql import TABLE
 from messagestore.versions import Versions
 from messagestore_core.clock import from_microseconds
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.store.delta_log import CommitNote, files_of, note_in, note_of
 from messagestore_core.store.layout import LOG
 from messagestore_core.store.notes import entry_of

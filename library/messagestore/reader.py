@@ -32,7 +32,7 @@ from messagestore.reads import FIRST_GLOBAL_POSITION, Read
 from messagestore.rows import Rows
 from messagestore.statistics import Elapsed, Share, Statistics, elapsed, statistics, summary
 from messagestore.versions import Versions
-from messagestore_core.contract.run_document import Hold, Rule
+from messagestore_core.contract.purge import Hold, Rule
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.schemas import MESSAGES
 

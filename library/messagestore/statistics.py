@@ -11,7 +11,7 @@ from messagestore.location import refusals
 from messagestore.sql import TABLE, equals
 from messagestore.sql import since as after
 from messagestore.versions import Versions
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.store.delta_log import note_of
 from messagestore_core.store.schemas import DEAD_LETTERS
 

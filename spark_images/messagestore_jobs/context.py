@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.clock import now
 from messagestore_core.contract.base import ContractModel
-from messagestore_core.contract.run_document import MaintainTask, PurgeTask, RunDocument
+from messagestore_core.contract.purge import PurgeTask
+from messagestore_core.contract.run_document import MaintainTask, RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import ProgressListener, never
 from messagestore_core.store.delta_log import CommitNote, last_note

@@ -10,7 +10,8 @@ from datetime import datetime
 from deltalake.exceptions import DeltaError
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_document import DeleteTask, Hold, RunDocument
+from messagestore_core.contract.purge import Hold
+from messagestore_core.contract.run_document import DeleteTask, RunDocument
 from messagestore_core.contract.run_report import DeleteOutcome
 from messagestore_core.progress import ProgressListener, never
 from messagestore_core.store.audit import note

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore.reader import Reader
-from messagestore_core.contract.run_document import Match, Rule
+from messagestore_core.contract.purge import Match, Rule
 from messagestore_core.store.errors import TableRefusedError
 from support.ingests import START, Stream, lines, record
 from support.purges import purge

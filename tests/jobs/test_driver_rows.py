@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Match, Rule, Scrub
+from messagestore_core.contract.purge import Match, Rule, Scrub
 from messagestore_core.store.fence import HeldStore
 from messagestore_jobs.index import changes
 from messagestore_jobs.index.store_index import StoreIndex

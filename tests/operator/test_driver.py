@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from messagestore_core.contract.ingest import IngestOutcome, IngestTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
-from messagestore_core.contract.run_report import IngestOutcome, RunReport
+from messagestore_core.contract.run_document import Resource, RunDocument
+from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_jobs.driver.reporting import ConfigMap
 from messagestore_jobs.session import LITTLE, LITTLE_JAVA_OPTIONS, class_path, classes_archive

@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.perf import data
 
+from messagestore_core.contract.ingest import IngestTask, Lifecycle
+from messagestore_core.contract.purge import EraseTask, Match, PurgeTask, Rule
 from messagestore_core.contract.records import Envelope, FilesSource
-from messagestore_core.contract.run_document import EraseTask, IngestTask, Lifecycle, Match, PurgeTask, Rule
 from messagestore_core.progress import Silent
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.handle import Store

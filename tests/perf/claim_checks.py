@@ -17,17 +17,11 @@ from rich.console import Console
 from rich.table import Table
 from tests.perf import data
 
+from messagestore_core.contract.destinations import FilesDestination
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import Archive, Match, PurgeTask, Rule, Scrub
 from messagestore_core.contract.records import Envelope, FilesSource
-from messagestore_core.contract.run_document import (
-    Archive,
-    FilesDestination,
-    IngestTask,
-    Match,
-    PurgeTask,
-    ReplayTask,
-    Rule,
-    Scrub,
-)
+from messagestore_core.contract.replay import ReplayTask
 from messagestore_core.progress import Silent
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder

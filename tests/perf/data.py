@@ -14,15 +14,10 @@ from pathlib import Path
 import duckdb
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    EraseTask,
-    IngestTask,
-    MaintainTask,
-    PurgeTask,
-    ReplayTask,
-    Resource,
-    RunDocument,
-)
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import EraseTask, PurgeTask
+from messagestore_core.contract.replay import ReplayTask
+from messagestore_core.contract.run_document import MaintainTask, Resource, RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.delta_log import CommitNote

@@ -18,8 +18,9 @@ from pyarrow import fs
 from rich.console import Console
 from rich.table import Table as Printed
 
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import check_for_work
 

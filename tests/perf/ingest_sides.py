@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.perf import data
 
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource
-from messagestore_core.contract.run_document import IngestTask, RunDocument
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.progress import Silent
 from messagestore_core.store.schemas import DEAD_LETTERS, MESSAGES
 from messagestore_core.store.storage import Storage

@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from tests.perf import data
 
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.contract.stores import Table as StoreTable
 from messagestore_core.progress import Silent
 from messagestore_core.store.fence import HeldStore

@@ -32,7 +32,7 @@ from tests.perf import data
 from messagestore import reads
 from messagestore.leaving import Leaving
 from messagestore.reader import Reader
-from messagestore_core.contract.run_document import Rule
+from messagestore_core.contract.purge import Rule
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder

@@ -22,9 +22,8 @@ from rich.console import Console
 from rich.table import Table
 from tests.perf import data, ingest_sides
 
+from messagestore_core.contract.ingest import IngestOutcome, IngestTask
 from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource
-from messagestore_core.contract.run_document import IngestTask
-from messagestore_core.contract.run_report import IngestOutcome
 from messagestore_core.progress import Silent
 from messagestore_core.store.objects import local_path
 from messagestore_jobs.context import Run

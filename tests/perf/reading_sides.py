@@ -18,15 +18,9 @@ from pyspark.sql import functions as F
 from tests.perf import data
 
 from messagestore.reader import Reader
-from messagestore_core.contract.run_document import (
-    FilesDestination,
-    Interval,
-    Match,
-    PurgeTask,
-    ReplayTask,
-    Rule,
-    Selection,
-)
+from messagestore_core.contract.destinations import FilesDestination
+from messagestore_core.contract.purge import Match, PurgeTask, Rule
+from messagestore_core.contract.replay import Interval, ReplayTask, Selection
 from messagestore_core.progress import Silent
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder

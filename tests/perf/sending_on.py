@@ -26,19 +26,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from messagestore_core.contract.run_document import (
-    Destination,
-    HttpDestination,
-    KafkaDestination,
-    ReplayTask,
-    Resource,
-    RunDocument,
-    Selection,
-    Sequences,
-    StartPoint,
-    Subscription,
-)
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.destinations import Destination, HttpDestination, KafkaDestination
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask, Selection, Sequences, StartPoint, Subscription
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_core.progress import Silent
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.job import run_replay

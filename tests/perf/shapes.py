@@ -24,8 +24,8 @@ from rich.table import Table
 from tests.perf import data
 from tests.perf.ingest_sides import PATHS
 
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource, Unwrap, ValueMapping
-from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.progress import Silent
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store

@@ -16,8 +16,10 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from tests.perf import data
 
+from messagestore_core.contract.destinations import KafkaDestination
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import KafkaSource
-from messagestore_core.contract.run_document import IngestTask, KafkaDestination, ReplayTask
+from messagestore_core.contract.replay import ReplayTask
 from messagestore_core.progress import Silent
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store

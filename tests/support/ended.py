@@ -4,9 +4,9 @@ import pyarrow as pa
 from deltalake import Transaction
 
 from messagestore_core.clock import now
+from messagestore_core.contract.ingest import IngestCounts, IngestOutcome, Lag
 from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import RunDocument
-from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag
 from messagestore_core.store.audit import note_holds
 from messagestore_core.store.dead_letters import DeadLettersBefore
 from messagestore_core.store.delta_log import committed_batch, last_note, next_global_position, table_state

@@ -15,24 +15,12 @@ from pyspark.sql import SparkSession
 from messagestore.consuming import Consumer
 from messagestore.errors import MessageStoreError
 from messagestore.reader import Reader
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import Archive, ConsumedBy, PurgeTask, Rule
 from messagestore_core.contract.records import FieldSource, FilesSource, Translator
-from messagestore_core.contract.run_document import (
-    Archive,
-    ConsumedBy,
-    Decider,
-    IngestTask,
-    MaintainTask,
-    PurgeTask,
-    ReplayTask,
-    Resource,
-    Routing,
-    Rule,
-    RunDocument,
-    Selection,
-    StartPoint,
-    StreamDestination,
-    Subscription,
-)
+from messagestore_core.contract.replay import Decider, ReplayTask, Routing, Selection, StartPoint, Subscription
+from messagestore_core.contract.run_document import MaintainTask, Resource, RunDocument
 from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent

@@ -13,9 +13,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.ingest import IngestCounts, IngestOutcome, IngestTask
 from messagestore_core.contract.records import FileFormat, FilesSource
-from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
-from messagestore_core.contract.run_report import IngestCounts, IngestOutcome
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import KafkaCluster, KafkaSource
-from messagestore_core.contract.run_document import IngestTask, RunDocument
+from messagestore_core.contract.run_document import RunDocument
 from support.ingests import RESOURCE, START, Stream
 
 

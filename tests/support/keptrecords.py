@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from messagestore_core.contract.destinations import KafkaDestination
 from messagestore_core.contract.records import Envelope, FieldMapping
-from messagestore_core.contract.run_document import KafkaDestination, ReplayTask, RunDocument
+from messagestore_core.contract.replay import ReplayTask
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from support.kafkabroker import Broker
 from support.replays import replay_document

@@ -15,8 +15,8 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from messagestore_core.contract.purge import Match, Rule, Scrub
 from messagestore_core.contract.records import Integrity
-from messagestore_core.contract.run_document import Match, Rule, Scrub
 from messagestore_core.progress import Silent
 from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute

@@ -6,9 +6,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from messagestore_core.contract.ingest import IngestOutcome, Lifecycle, LifecycleOutcome, Retry
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import Lifecycle, Retry
-from messagestore_core.contract.run_report import IngestOutcome, LifecycleOutcome
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.handle import Store
 from messagestore_core.store.history import history_table

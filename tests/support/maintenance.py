@@ -7,8 +7,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.contract.run_document import MaintainTask, Resource, RunDocument
-from messagestore_core.contract.run_report import IngestCounts, MaintainOutcome
+from messagestore_core.contract.run_report import MaintainOutcome
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.delta_log import committed_batch, last_note

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from messagestore_core.contract.run_report import CursorState, FrozenSelection, Lag, ReplayOutcome, ReplayProgress
+from messagestore_core.contract.ingest import Lag
+from messagestore_core.contract.replay import CursorState, FrozenSelection, ReplayOutcome, ReplayProgress
 
 _COUNTS = {"received": 3, "stored": 2, "duplicates": 1, "deadLettered": 0, "filtered": 0, "discarded": 0}
 _TABLE = {"version": 1, "messages": 2, "deadLetters": 0, "bytes": 100}

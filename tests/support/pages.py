@@ -6,7 +6,7 @@ from messagestore.audit import AuditRow
 from messagestore.dead_letters import DeadLetter
 from messagestore.leaving import Leaving, LeavingDay
 from messagestore.overview import Batch, Overview, Part, Reason
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_operator.api import Resource
 from messagestore_operator.api.kinds import parse_resource
 from messagestore_operator.page import sections

@@ -10,16 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    EraseTask,
-    Hold,
-    Match,
-    PurgeTask,
-    Resource,
-    Rule,
-    RunDocument,
-)
-from messagestore_core.contract.run_report import EraseOutcome, PurgeOutcome
+from messagestore_core.contract.purge import EraseOutcome, EraseTask, Hold, Match, PurgeOutcome, PurgeTask, Rule
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.objects import Objects, local_path

@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from messagestore.reader import Reader
-from messagestore_core.contract.run_document import Rule
+from messagestore_core.contract.purge import Rule
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.audit import read_audit, rows_of
 from messagestore_core.store.dead_letters import dead_letter_keys, set_aside_before, set_aside_for

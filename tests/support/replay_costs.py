@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.replay import ReplayOutcome
 from messagestore_core.store.objects import Objects
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.replay.control import ReplayToEnd

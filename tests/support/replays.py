@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from messagestore_core.contract.run_document import FilesDestination, ReplayTask, Resource, RunDocument
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.destinations import FilesDestination
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.fence import observing
 from support.long import few

@@ -4,20 +4,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from messagestore_core.contract.run_report import (
-    FrozenSelection,
-    IngestCounts,
-    IngestOutcome,
-    Lag,
-    Preview,
-    Purged,
-    PurgeOutcome,
-    ReplayOutcome,
-    ReplayProgress,
-    RunError,
-    RunReport,
-    TableState,
-)
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import IngestCounts, IngestOutcome, Lag
+from messagestore_core.contract.purge import Preview, Purged, PurgeOutcome
+from messagestore_core.contract.replay import FrozenSelection, ReplayOutcome, ReplayProgress
+from messagestore_core.contract.run_report import RunReport
+from messagestore_core.contract.stores import TableState
 from messagestore_operator.api import (
     MessageStream,
     MessageStreamStatus,

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import Transaction, write_deltalake
 
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.delta_log import CommitNote, last_note
 from messagestore_core.store.fence import HeldStore

@@ -6,26 +6,13 @@ from datetime import UTC, datetime, timedelta
 from functools import singledispatchmethod
 from typing import Any
 
-from messagestore_core.contract.run_document import IngestTask, StreamDestination
-from messagestore_core.contract.run_report import (
-    DeleteOutcome,
-    FrozenSelection,
-    IngestCounts,
-    IngestOutcome,
-    Lag,
-    MaintainOutcome,
-    Outcome,
-    Preview,
-    Purged,
-    PurgeOutcome,
-    ReplayOutcome,
-    ReplayProgress,
-    RunError,
-    RunReport,
-    TableState,
-    Usage,
-)
-from messagestore_core.contract.stores import Table
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestCounts, IngestOutcome, IngestTask, Lag
+from messagestore_core.contract.purge import Preview, Purged, PurgeOutcome
+from messagestore_core.contract.replay import FrozenSelection, ReplayOutcome, ReplayProgress
+from messagestore_core.contract.run_report import DeleteOutcome, MaintainOutcome, Outcome, RunReport, Usage
+from messagestore_core.contract.stores import Table, TableState
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy, parse_resource
 from messagestore_operator.cluster.references import References
 from messagestore_operator.decide import actions as act

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_operator.api import API_VERSION, MessageStream
 from messagestore_operator.api.kinds import parse_resource
 from messagestore_operator.translate import ingest_document

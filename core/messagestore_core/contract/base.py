@@ -1,4 +1,4 @@
-"""The base of the contract's models, and their scalars with the limits and descriptions that resources have too."""
+"""The base of the contract's models, a run's error, and scalars with the limits and descriptions of resources."""
 
 import re
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -16,6 +16,13 @@ class ContractModel(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, defer_build=True
     )
+
+
+class RunError(ContractModel):
+    """Why a run failed: a constant reason, and a message that says what to do."""
+
+    reason: str
+    message: str
 
 
 MAX_COUNT = 2**53

@@ -1,6 +1,6 @@
-"""Stores in a run document: who owns them, and how their buckets are reached."""
+"""Stores in documents and reports: who owns them, how their buckets are reached, and what they hold."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from pydantic import Field
 
@@ -61,3 +61,26 @@ class StorageEntry(ContractModel):
     """Absent: the pod's own identity."""
     ca_file: str | None = None
     """A certificate authority in PEM, trusted beside the well-known ones."""
+
+
+class TableState(ContractModel):
+    """What the store holds after a run, by its tables' logs; ``bytes`` are those of the messages' files."""
+
+    version: int
+    messages: int
+    dead_letters: int
+    """Those that are open: not redriven."""
+    bytes: int
+    oldest_message_time: datetime | None = None
+    newest_message_time: datetime | None = None
+    last_global_position: int | None = None
+    files: int = 0
+    """Of messages."""
+    small_files: int = 0
+    """Of those: the ones that a compaction would merge."""
+    versions_since_checkpoint: int = 0
+    """How many commits a reader of messages reads after the last checkpoint."""
+    epoch: int | None = None
+    """The newest epoch under which the store was written; the next grant needs a larger one."""
+    dead_letters_by_reason: dict[str, int] | None = None
+    """Absent where only files would tell it, and the run has not changed the dead letters."""

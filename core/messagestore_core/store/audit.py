@@ -14,7 +14,9 @@ from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_document import Hold, IngestTask, Resource, RunDocument
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import Hold
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store

@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from messagestore_core.contract.base import ContractModel, Count
-from messagestore_core.contract.run_document import ReplayOrder
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.replay import ReplayOrder, ReplayOutcome
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import FencedError, HeldStore
 from messagestore_core.store.folder import store_id

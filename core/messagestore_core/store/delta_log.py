@@ -12,7 +12,8 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, wr
 from pydantic import BaseModel, ValidationError
 
 from messagestore_core.clock import in_utc
-from messagestore_core.contract.run_report import IngestCounts, TableState, UpdateCounts
+from messagestore_core.contract.ingest import IngestCounts, UpdateCounts
+from messagestore_core.contract.stores import TableState
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import LOG
 from messagestore_core.store.notes import Entry, TablesNote

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 from messagestore_core.contract.base import ContractModel
-from messagestore_core.contract.run_document import IngestTask, RunDocument
-from messagestore_core.contract.run_report import IngestOutcome
+from messagestore_core.contract.ingest import IngestOutcome, IngestTask
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import LAST_RUN, LOG

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from messagestore_core.contract.base import ContractModel
-from messagestore_core.contract.run_document import PurgeTask, Resource
-from messagestore_core.contract.run_report import Preview
+from messagestore_core.contract.purge import Preview, PurgeTask
+from messagestore_core.contract.run_document import Resource
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import PLAN, PURGES, is_frozen_rows, plan_folder

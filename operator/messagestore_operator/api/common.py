@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from messagestore_core.contract import run_document
+from messagestore_core.contract import purge
 from messagestore_core.contract.base import Flag, Where
 from messagestore_core.contract.records import SaslMechanism, SecurityProtocol
 from messagestore_operator.api import rules
@@ -125,7 +125,7 @@ class KafkaSecurity(Model):
     )
 
 
-class Match(run_document.Match, Model):
+class Match(purge.Match, Model):
     """Messages that meet all given conditions on their envelopes."""
 
     validations = (rules.MATCH,)

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from messagestore_core.contract import run_document
+from messagestore_core.contract import destinations
 from messagestore_core.contract.base import Count, Flag, Integer, Where
 from messagestore_operator.api import replay_rules
 from messagestore_operator.api.common import CaSecretRef, KafkaSecurity, Storage, StreamRef
@@ -64,7 +64,7 @@ class KafkaDestination(Model):
         description="Where each message names its topic. What names none that takes it goes to the destination with "
         "otherwise; without one, this destination stops there.",
     )
-    key: run_document.RecordKey = Field(default="streamName", description="The field that becomes the record's key.")
+    key: destinations.RecordKey = Field(default="streamName", description="The field that becomes the record's key.")
     create_topic: Flag = Field(
         default=False,
         description="If true, and there is no such topic, it is made with the partitions and the configuration of the "
@@ -161,7 +161,7 @@ class Destination(Model):
         default=None,
         description="A MessageStream of the namespace. It may be streamRef only with origin DeadLetters.",
     )
-    envelope: run_document.SentAs = Field(
+    envelope: destinations.SentAs = Field(
         default="Native",
         description="The form of records: Native, CloudEvents (structured) or, to a topic or an endpoint, "
         "CloudEventsBinary, or to a topic Original (as they came from a topic, of messages that keep their record). "

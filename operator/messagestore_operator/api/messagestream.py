@@ -6,7 +6,7 @@ from pydantic import Field
 
 from messagestore_core.contract import records
 from messagestore_core.contract.base import Flag, Integer, Where
-from messagestore_core.contract.run_document import OnArrivalExpired
+from messagestore_core.contract.ingest import OnArrivalExpired
 from messagestore_operator.api import stream_rules
 from messagestore_operator.api.common import KeySecretRef, Manual, Match, Schedule, Storage
 from messagestore_operator.api.envelope import Envelope

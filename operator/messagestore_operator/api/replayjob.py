@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, WithJsonSchema
 
-from messagestore_core.contract import run_document
+from messagestore_core.contract import replay
 from messagestore_core.contract.base import (
     MAX_COUNT,
     Categories,
@@ -53,13 +53,13 @@ class TimeWindow(Model):
     to: Time | None = Field(default=None, description="End of the span. If absent, none.")
 
 
-class PositionRange(run_document.Interval, Model):
+class PositionRange(replay.Interval, Model):
     """Positions from one to another, both included."""
 
     validations = (replay_rules.POSITIONS,)
 
 
-class SequenceSelection(run_document.Sequences, Model):
+class SequenceSelection(replay.Sequences, Model):
     """Members of message sequences."""
 
     validations = (replay_rules.SEQUENCES,)
@@ -164,7 +164,7 @@ class ReplayJobSpec(Model):
         default="Messages", description="Whether messages or dead letters are sent. Sending dead letters is a redrive."
     )
     select: Select = Field(default=Select(), description="Which of them are sent. By default, all.")
-    order: run_document.ReplayOrder = Field(default="PerStream", description="Order in which they are sent.")
+    order: replay.ReplayOrder = Field(default="PerStream", description="Order in which they are sent.")
     destination: Destination | None = Field(
         default=None, description="Where they are sent. Give this, or destinations."
     )

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from messagestore_core.contract import run_document
+from messagestore_core.contract import purge
 from messagestore_core.contract.base import MAX_COUNT, Flag, Integer, Statuses, Value
 from messagestore_operator.api import policy_rules
 from messagestore_operator.api.common import KeySecretRef, Manual, Match, Schedule, Storage, StreamRef
@@ -35,11 +35,11 @@ class PolicyTrigger(Model):
     )
 
 
-class TruncateBefore(run_document.StreamPosition, Model):
+class TruncateBefore(purge.StreamPosition, Model):
     """The messages of one stream before a position."""
 
 
-class ConsumedBy(run_document.ConsumedBy, Model):
+class ConsumedBy(purge.ConsumedBy, Model):
     """Subscriptions and consumers that have handled a message, or passed it over, all of them."""
 
     validations = policy_rules.CONSUMED_BY
@@ -85,7 +85,7 @@ class PolicyRule(Model):
     )
 
 
-class Scrub(run_document.ScrubbedParts, Model):
+class Scrub(purge.ScrubbedParts, Model):
     """What is removed from messages that stay in the store."""
 
     validations = policy_rules.SCRUB

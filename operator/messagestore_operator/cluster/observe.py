@@ -3,7 +3,7 @@
 import json
 from typing import Any, Literal, cast
 
-from messagestore_core.contract.run_document import Upkeep
+from messagestore_core.contract.ingest import Upkeep
 from messagestore_operator.cluster.backend import RunParts
 from messagestore_operator.cluster.labels import run_ref
 from messagestore_operator.cluster.reports import CONTROL, newest, read_report

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.base import RunError
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.status import BaseStatus
 from messagestore_operator.decide.schedule import opens_at

@@ -2,7 +2,8 @@
 
 import re
 
-from messagestore_core.contract.run_report import RunError, RunReport
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.run_report import RunReport
 from messagestore_core.text import clipped
 from messagestore_operator.decide.snapshot import AppState, ObservedRun, Waiting
 from messagestore_operator.status.failures import Failure

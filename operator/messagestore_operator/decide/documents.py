@@ -3,17 +3,11 @@
 from collections.abc import Mapping
 
 from messagestore_core.addresses import Reach
-from messagestore_core.contract.run_document import (
-    DeleteTask,
-    Destination,
-    IngestTask,
-    MaintainTask,
-    PurgeTask,
-    ReplayTask,
-    RoutesDestination,
-    RunDocument,
-    StreamDestination,
-)
+from messagestore_core.contract.destinations import Destination, StreamDestination
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import PurgeTask
+from messagestore_core.contract.replay import ReplayTask, RoutesDestination
+from messagestore_core.contract.run_document import DeleteTask, MaintainTask, RunDocument
 from messagestore_core.contract.stores import FormerOwner, Table
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.api.status import CurrentRun, FinishedRun

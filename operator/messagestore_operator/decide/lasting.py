@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from messagestore_core.clock import shifted
-from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.base import RunError
 from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, Resource
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.status import BaseStatus, LastingFailure

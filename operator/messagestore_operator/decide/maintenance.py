@@ -2,8 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from messagestore_core.contract.run_document import Upkeep
-from messagestore_core.contract.run_report import IngestOutcome, RunReport, UpkeepDone
+from messagestore_core.contract.ingest import IngestOutcome, Upkeep, UpkeepDone
+from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import MaintenanceStatus
 from messagestore_operator.decide.blockers import held_back

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from messagestore_core.contract.run_report import EraseOutcome, PurgeOutcome, RunError
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.purge import EraseOutcome, PurgeOutcome
 from messagestore_operator.api import MessageStream, RetentionPolicy, RetentionPolicyStatus
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.status import FinishedRun

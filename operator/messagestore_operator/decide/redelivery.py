@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from messagestore_core.bounds import LAST_MOMENT
-from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.base import RunError
 from messagestore_operator.api import ReplayJob, ReplayJobStatus
 from messagestore_operator.api.status import FinishedRun
 from messagestore_operator.decide.actions import Action, Decision, EmitEvent, decision

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from messagestore_core.clock import shifted
-from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.base import RunError
 from messagestore_operator.api import ReplayJobStatus
 from messagestore_operator.decide.actions import Action, Decision, DeleteResource, EmitEvent, decision
 from messagestore_operator.decide.blockers import REPLAY, first, held_back, refused

@@ -6,7 +6,7 @@ from functools import partial
 from messagestore_core.addresses import Reach
 from messagestore_core.bounds import LAST_MOMENT
 from messagestore_core.clock import shifted
-from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.base import RunError
 from messagestore_operator.api import MessageStream, ReplayJobStatus
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.documents import replay_run

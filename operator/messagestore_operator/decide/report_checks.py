@@ -5,13 +5,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
-from messagestore_core.contract.run_report import (
-    EraseOutcome,
-    IngestOutcome,
-    PurgeOutcome,
-    RunError,
-    RunReport,
-)
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import IngestOutcome
+from messagestore_core.contract.purge import EraseOutcome, PurgeOutcome
+from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus
 from messagestore_operator.api.messagestream_status import MaintenanceStatus
 from messagestore_operator.api.retentionpolicy_status import LastPurge

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from messagestore_core.contract.run_document import Upkeep
-from messagestore_core.contract.run_report import RunError, RunReport
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import Upkeep
+from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api.status import CurrentRun, FinishedRun, RunState
 from messagestore_operator.api.status import RunError as StatusError

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
-from messagestore_core.contract.run_document import Upkeep
+from messagestore_core.contract.ingest import Upkeep
 from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.decide.run_queue import RunBounds, RunQueue

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from messagestore_core.contract.run_report import IngestOutcome, RunError
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import IngestOutcome
 from messagestore_operator.api import MessageStream, MessageStreamStatus
 from messagestore_operator.decide.actions import Action, AddFinalizer, Decision, RemoveFinalizer, decision
 from messagestore_operator.decide.blockers import STREAM, first

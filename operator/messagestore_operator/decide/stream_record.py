@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
-from messagestore_core.contract.run_report import MaintainOutcome, RunError, UpkeepDone
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import UpkeepDone
+from messagestore_core.contract.run_report import MaintainOutcome
 from messagestore_operator.api import MessageStreamStatus, ReplayJob, RetentionPolicy
 from messagestore_operator.api.messagestream_status import MaintenanceStatus, TableStatus
 from messagestore_operator.api.status import CurrentRun, RunState

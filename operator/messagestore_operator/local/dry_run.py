@@ -18,8 +18,11 @@ import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 from typing_extensions import override
 
-from messagestore_core.contract.run_document import IngestTask, PurgeTask, RunDocument
-from messagestore_core.contract.run_report import IngestOutcome, RunError, RunReport, counts_of
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import IngestOutcome, IngestTask
+from messagestore_core.contract.purge import PurgeTask
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.run_report import RunReport, counts_of
 from messagestore_core.progress import ProgressListener
 from messagestore_core.store.delta_log import committed_batch, next_global_position
 from messagestore_core.store.errors import RunFailedError

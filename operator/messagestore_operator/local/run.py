@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from deltalake.exceptions import DeltaError
 
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import IngestOutcome
+from messagestore_core.contract.purge import EraseOutcome, PurgeOutcome
 from messagestore_core.contract.run_document import RunDocument
-from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, PurgeOutcome, RunError, RunReport
+from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Owner
 from messagestore_core.progress import ProgressListener
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state

@@ -6,17 +6,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from messagestore_core.contract.destinations import Destination, FilesDestination, StreamDestination
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    Destination,
-    FilesDestination,
-    IngestTask,
-    ReplayTask,
-    Route,
-    RoutesDestination,
-    RunDocument,
-    StreamDestination,
-)
+from messagestore_core.contract.replay import ReplayTask, Route, RoutesDestination
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.layout import CLAIM_CHECKS
 from messagestore_core.store.objects import LOCAL, local_path

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from messagestore.figures import DAYS, PolicyRules
 from messagestore.leaving import Leaving
-from messagestore_core.contract.run_document import Rule
+from messagestore_core.contract.purge import Rule
 from messagestore_operator.api import MessageStream, Resource, RetentionPolicy
 from messagestore_operator.page import pictures, words
 from messagestore_operator.page.parts import Picture, Section, Table

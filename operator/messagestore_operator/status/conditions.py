@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeVar
 
-from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.base import RunError
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.status import BaseStatus, Condition, CurrentRun, FinishedRun
 from messagestore_operator.api.status import RunError as StatusError

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, RunError, RunReport, TableState
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import IngestCounts, IngestOutcome
+from messagestore_core.contract.run_report import RunReport
+from messagestore_core.contract.stores import TableState
 
 
 @dataclass(frozen=True)

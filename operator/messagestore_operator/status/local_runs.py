@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from messagestore_core.contract.run_report import RunError, RunReport
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import (
     MessageStream,
     MessageStreamStatus,

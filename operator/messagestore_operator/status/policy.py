@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from messagestore_core.contract import run_report as contract
-from messagestore_core.contract.run_report import EraseOutcome, PurgeOutcome, RunError, RunReport
+from messagestore_core.contract import purge as contract
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.purge import EraseOutcome, PurgeOutcome
+from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import RetentionPolicy, RetentionPolicyStatus
 from messagestore_operator.api.retentionpolicy_status import LastPurge, PolicyPhase, PolicyStreamStatus, Preview, Unsent
 from messagestore_operator.api.status import CurrentRun

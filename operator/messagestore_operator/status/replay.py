@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from messagestore_core.contract.run_report import CursorState, ReplayOutcome, RunError, RunReport
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.replay import CursorState, ReplayOutcome
+from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import ReplayJob, ReplayJobStatus
 from messagestore_operator.api.destinations import Destination
 from messagestore_operator.api.replayjob import ReplayJobSpec

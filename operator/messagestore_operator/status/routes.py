@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from messagestore_core.contract.run_report import DestinationState, RunError
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.replay import DestinationState
 from messagestore_operator.api import ReplayJob, ReplayJobStatus
 from messagestore_operator.api.replayjob_status import (
     CursorStatus,

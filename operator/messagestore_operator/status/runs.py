@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal
 
-from messagestore_core.contract.run_report import IngestOutcome, RunError, RunReport
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import IngestOutcome
+from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api import status as api
 from messagestore_operator.api.messagestream_status import StreamRun

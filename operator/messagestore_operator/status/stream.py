@@ -4,8 +4,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from messagestore_core.contract import run_report as contract
-from messagestore_core.contract.run_report import IngestOutcome, MaintainOutcome, RunReport
+from messagestore_core.contract import ingest as contract
+from messagestore_core.contract import stores as store_contract
+from messagestore_core.contract.ingest import IngestOutcome
+from messagestore_core.contract.run_report import MaintainOutcome, RunReport
 from messagestore_operator.api import MessageStream, MessageStreamStatus
 from messagestore_operator.api.messagestream_status import (
     BatchStatus,
@@ -119,7 +121,7 @@ def stored(status: MessageStreamStatus, now: datetime | None = None) -> str:
     return f"{messages} stored; last batch {ago(last.datetime, now) if now else f'at {last}'}"
 
 
-def table_status(state: contract.TableState, before: TableStatus | None = None) -> TableStatus:
+def table_status(state: store_contract.TableState, before: TableStatus | None = None) -> TableStatus:
     """The contents of the store, in a report that follows earlier ones."""
     after = in_status(
         TableStatus,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from messagestore_core.contract.base import ContractModel
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_operator.ages import age
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time

@@ -3,7 +3,7 @@
 import json
 import re
 
-from messagestore_core.contract.run_document import Reset, StartPoint
+from messagestore_core.contract.replay import Reset, StartPoint
 from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.scalars import Time

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from messagestore_core.contract import records as record_contract
 from messagestore_core.contract import run_document as contract
 from messagestore_core.contract import stores as store_contract
+from messagestore_core.contract.purge import Hold
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.scalars import Duration, Quantity, Time
@@ -71,9 +72,9 @@ def translators_of(stream: MessageStream) -> tuple[record_contract.Translator, .
     )
 
 
-def holds_of(stream: MessageStream) -> tuple[contract.Hold, ...]:
+def holds_of(stream: MessageStream) -> tuple[Hold, ...]:
     """The holds, which protect messages of the stream's store from removal."""
-    return tuple(as_document(contract.Hold, hold) for hold in stream.spec.holds)
+    return tuple(as_document(Hold, hold) for hold in stream.spec.holds)
 
 
 def as_document(kind: type[Part], part: Model, /, **differing: Any) -> Part:

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from messagestore_core.addresses import Reach
-from messagestore_core.contract import run_document as contract
+from messagestore_core.contract import destinations as contract
 from messagestore_operator.api import ReplayJob, Resource
 from messagestore_operator.api.destinations import Destination, HttpDestination
 from messagestore_operator.api.replayjob import Path

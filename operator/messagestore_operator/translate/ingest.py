@@ -2,9 +2,10 @@
 
 from datetime import datetime, timedelta
 
+from messagestore_core.contract import ingest as contract
 from messagestore_core.contract import records as record_contract
-from messagestore_core.contract import run_document as contract
 from messagestore_core.contract import stores as store_contract
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.envelope import Envelope
 from messagestore_operator.api.messagestream import Retry
@@ -20,13 +21,13 @@ _LAST_LINE_AFTER = timedelta(minutes=1)
 
 def ingest_document(
     stream: MessageStream, run: str, at: datetime | None, adopt_from: tuple[store_contract.FormerOwner, ...] = ()
-) -> contract.RunDocument:
+) -> RunDocument:
     """Ingest what has arrived into the stream's store, which may be adopted from ``adopt_from``.
 
     Raises:
         NotSupportedError: the stream asks for something that this release can't do.
     """
-    return contract.RunDocument(
+    return RunDocument(
         run=run,
         resource=resource_of(stream),
         table=table_of(stream, adopt_from),

@@ -2,7 +2,8 @@
 
 from datetime import datetime
 
-from messagestore_core.contract import run_document as contract
+from messagestore_core.contract import purge as contract
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStream, RetentionPolicy
 from messagestore_operator.api.retentionpolicy import Archive
 from messagestore_operator.names import APPROVED_PREVIEW
@@ -19,9 +20,7 @@ from messagestore_operator.translate.secrets import scrub_keys
 from messagestore_operator.translate.storage import job_uri, purge_access
 
 
-def purge_document(
-    policy: RetentionPolicy, stream: MessageStream, run: str, at: datetime | None
-) -> contract.RunDocument:
+def purge_document(policy: RetentionPolicy, stream: MessageStream, run: str, at: datetime | None) -> RunDocument:
     """Apply a policy to one of its streams; the holds are the stream's.
 
     Raises:
@@ -41,7 +40,7 @@ def purge_document(
         erase_within=spec.erasure.within.timedelta,
         dead_letters_max_age=spec.dead_letters.max_age.timedelta if spec.dead_letters else None,
     )
-    return contract.RunDocument(
+    return RunDocument(
         run=run,
         resource=resource_of(policy),
         table=table_of(stream, adopts_from(stream)),
@@ -51,9 +50,7 @@ def purge_document(
     )
 
 
-def erase_document(
-    policy: RetentionPolicy, stream: MessageStream, run: str, at: datetime | None
-) -> contract.RunDocument:
+def erase_document(policy: RetentionPolicy, stream: MessageStream, run: str, at: datetime | None) -> RunDocument:
     """Erase what is due on one of a policy's streams.
 
     Raises:

@@ -5,7 +5,9 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from messagestore_core.addresses import Reach
-from messagestore_core.contract import run_document as contract
+from messagestore_core.contract import destinations
+from messagestore_core.contract import replay as contract
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStream, ReplayJob
 from messagestore_operator.api.destinations import Destination
 from messagestore_operator.api.replayjob import Select
@@ -35,7 +37,7 @@ def replay_document(
     at: datetime | None,
     addresses: Reach = "Any",
     routes: Routes | None = None,
-) -> contract.RunDocument:
+) -> RunDocument:
     """Send the job's selection of a stream; ``target`` is the destination's stream, if it is one.
 
     ``addresses`` are those that an HTTP endpoint's name may stand for, ``routes`` is how several destinations are
@@ -64,7 +66,7 @@ def replay_document(
     own = target is not None and target.identity == stream.identity
     table = table_of(stream, adopts_from(stream) if own else ())
     storage = replay_access(job, stream, target).entries
-    return contract.RunDocument(run=run, resource=resource_of(job), table=table, at=at, storage=storage, task=task)
+    return RunDocument(run=run, resource=resource_of(job), table=table, at=at, storage=storage, task=task)
 
 
 def _skips_expired(job: ReplayJob) -> bool:
@@ -102,7 +104,7 @@ def _held_back(stream: MessageStream) -> Literal["Retrying", "Failed"] | None:
 
 def _destinations(
     job: ReplayJob, target: MessageStream | None, addresses: Reach, routes: Routes
-) -> contract.Destination | contract.RoutesDestination:
+) -> destinations.Destination | contract.RoutesDestination:
     namespace = job.metadata.namespace
     if job.spec.destination is not None:
         return _destination(namespace, job.spec.destination, target, addresses)
@@ -127,15 +129,15 @@ def _destinations(
 
 def _destination(
     namespace: str, to: Destination, target: MessageStream | None, addresses: Reach
-) -> contract.Destination:
+) -> destinations.Destination:
     files, kafka, envelope = to.files, to.kafka, to.envelope
     if files is not None:
-        return as_document(contract.FilesDestination, files, uri=job_uri(files.uri.rstrip("/")), envelope=envelope)
+        return as_document(destinations.FilesDestination, files, uri=job_uri(files.uri.rstrip("/")), envelope=envelope)
     if kafka is not None:
         cluster = kafka_access(namespace, kafka.bootstrap_servers, kafka.security).cluster
-        named = as_document(contract.TopicFrom, kafka.topic_from) if kafka.topic_from is not None else None
+        named = as_document(destinations.TopicFrom, kafka.topic_from) if kafka.topic_from is not None else None
         return as_document(
-            contract.KafkaDestination,
+            destinations.KafkaDestination,
             kafka,
             cluster=cluster,
             topic_from=named,
@@ -145,7 +147,7 @@ def _destination(
     if to.http is not None:
         return http_destination(namespace, to, addresses)
     assert target is not None
-    return contract.StreamDestination(table=table_of(target, adopts_from(target)), ingest=ingest_task(target))
+    return destinations.StreamDestination(table=table_of(target, adopts_from(target)), ingest=ingest_task(target))
 
 
 def _mark_headers(job: ReplayJob) -> dict[str, str]:

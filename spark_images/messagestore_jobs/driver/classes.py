@@ -17,19 +17,12 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.destinations import FilesDestination
+from messagestore_core.contract.ingest import IngestTask, Lifecycle
+from messagestore_core.contract.purge import Match, PurgeTask, Rule
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    FilesDestination,
-    IngestTask,
-    Lifecycle,
-    MaintainTask,
-    Match,
-    PurgeTask,
-    ReplayTask,
-    Resource,
-    Rule,
-    RunDocument,
-)
+from messagestore_core.contract.replay import ReplayTask
+from messagestore_core.contract.run_document import MaintainTask, Resource, RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_jobs.driver.execute import execute

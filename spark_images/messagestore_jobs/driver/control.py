@@ -13,15 +13,11 @@ from datetime import timedelta
 
 from pydantic import ValidationError
 
-from messagestore_core.contract.run_document import MaintainTask, Upkeep
-from messagestore_core.contract.run_report import (
-    IngestOutcome,
-    MaintainOutcome,
-    Outcome,
-    ReplayOutcome,
-    RunError,
-    UpkeepDone,
-)
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import IngestOutcome, Upkeep, UpkeepDone
+from messagestore_core.contract.replay import ReplayOutcome
+from messagestore_core.contract.run_document import MaintainTask
+from messagestore_core.contract.run_report import MaintainOutcome, Outcome
 
 Steps = Generator[None, None, MaintainOutcome]
 _log = logging.getLogger(__name__)

@@ -8,17 +8,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_document import (
-    DeleteTask,
-    EraseTask,
-    IngestTask,
-    MaintainTask,
-    PurgeTask,
-    ReplayTask,
-    RunDocument,
-    Subscription,
-)
-from messagestore_core.contract.run_report import Outcome, RunError, RunReport, Usage
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import EraseTask, PurgeTask
+from messagestore_core.contract.replay import ReplayTask, Subscription
+from messagestore_core.contract.run_document import DeleteTask, MaintainTask, RunDocument
+from messagestore_core.contract.run_report import Outcome, RunReport, Usage
 from messagestore_core.progress import ProgressListener, never
 from messagestore_core.store.audit import note_holds
 from messagestore_core.store.errors import RunFailedError, end_if_stopped

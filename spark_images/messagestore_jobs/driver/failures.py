@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from messagestore_core.contract.base import RunError
 from messagestore_core.contract.run_document import RunDocument
-from messagestore_core.contract.run_report import RunError
 from messagestore_core.store.errors import HTTP_UNREACHABLE, KAFKA_UNREACHABLE, OUT_OF_MEMORY, RunFailedError
 from messagestore_core.text import clipped, printable
 from messagestore_jobs.driver.folders import storage_uris

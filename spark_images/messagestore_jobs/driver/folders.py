@@ -1,13 +1,10 @@
 """The folders that a run reads and writes."""
 
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import PurgeTask
 from messagestore_core.contract.records import KafkaSource
-from messagestore_core.contract.run_document import (
-    IngestTask,
-    PurgeTask,
-    ReplayTask,
-    RoutesDestination,
-    RunDocument,
-)
+from messagestore_core.contract.replay import ReplayTask, RoutesDestination
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.objects import is_local
 

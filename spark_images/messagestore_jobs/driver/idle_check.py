@@ -11,9 +11,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from messagestore_core.clock import now
+from messagestore_core.contract.ingest import IngestCounts, IngestOutcome, IngestTask, Lag, UpdateCounts
 from messagestore_core.contract.records import FilesSource, RecordsSource
-from messagestore_core.contract.run_document import IngestTask, RunDocument
-from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag, TableState, UpdateCounts
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.stores import TableState
 from messagestore_core.store.delta_log import (
     CommitNote,
     has_any,

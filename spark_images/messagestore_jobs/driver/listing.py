@@ -6,8 +6,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from messagestore_core.clock import from_microseconds
-from messagestore_core.contract.run_document import PurgeTask, RunDocument
-from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.purge import PurgeTask
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.progress import ProgressListener
 from messagestore_core.store.folder import check_folder
 from messagestore_jobs.driver.failures import error_of, is_panic

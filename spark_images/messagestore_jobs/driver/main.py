@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from messagestore_core.contract.run_document import ReplayTask, RunDocument
-from messagestore_core.contract.run_report import RunError, RunReport, counts_of
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.replay import ReplayTask
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.run_report import RunReport, counts_of
 from messagestore_core.logs import LineFormatter, LogFormat, tell
 from messagestore_core.store.errors import RUN_STOPPED
 from messagestore_jobs.driver.control import Commands, RunControl

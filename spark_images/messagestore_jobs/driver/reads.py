@@ -10,14 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from messagestore_core.clock import now, shifted
-from messagestore_core.contract.run_document import (
-    MATCH_LISTS,
-    Interval,
-    PurgeTask,
-    ReplayTask,
-    RunDocument,
-    TimeWindow,
-)
+from messagestore_core.contract.purge import MATCH_LISTS, PurgeTask
+from messagestore_core.contract.replay import Interval, ReplayTask, TimeWindow
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.store.delta_log import FIRST_OPEN, count_rows, files_of
 from messagestore_core.store.folder import exists
 from messagestore_core.store.handle import Store

@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Any
 from urllib.request import HTTPSHandler, ProxyHandler
 
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import PurgeOutcome
 from messagestore_core.contract.records import KafkaSource
-from messagestore_core.contract.run_document import IngestTask, ReplayTask, RunDocument
-from messagestore_core.contract.run_report import PurgeOutcome, ReplayOutcome, RunProgress, RunReport
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.run_report import RunProgress, RunReport
 from messagestore_core.text import clipped, printable
 from messagestore_jobs.driver.control import Commands, read_commands
 from messagestore_jobs.driver.secrets import scrubbed

@@ -6,15 +6,12 @@ import re
 from collections.abc import Collection, Iterator
 from functools import cache
 
+from messagestore_core.contract.destinations import HttpDestination, KafkaDestination
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import PurgeTask
 from messagestore_core.contract.records import Integrity, KafkaCluster, KafkaSource
-from messagestore_core.contract.run_document import (
-    HttpDestination,
-    IngestTask,
-    KafkaDestination,
-    PurgeTask,
-    ReplayTask,
-    RunDocument,
-)
+from messagestore_core.contract.replay import ReplayTask
+from messagestore_core.contract.run_document import RunDocument
 
 _IN_ITS_PLACE = "…"
 _LEAST_BASE64 = 8

@@ -13,14 +13,14 @@ import pyarrow.dataset as ds
 from pydantic import Field
 
 from messagestore_core.contract.base import ContractModel
-from messagestore_core.contract.run_document import (
+from messagestore_core.contract.destinations import (
     FilesDestination,
     HttpDestination,
     KafkaDestination,
-    ReplayTask,
     StreamDestination,
 )
-from messagestore_core.contract.run_report import FailedPositions, FrozenSelection, ReplayOutcome, TableState
+from messagestore_core.contract.replay import FailedPositions, FrozenSelection, ReplayOutcome, ReplayTask
+from messagestore_core.contract.stores import TableState
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store

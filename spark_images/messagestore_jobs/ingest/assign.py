@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_jobs.index.keys import Flags, Keys
 from messagestore_jobs.ingest.refusals import Candidates, Expected, Members, Refused, Sizes, refuse_in_order
 

@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_core.clock import microseconds, shifted
+from messagestore_core.contract.ingest import IngestCounts, IngestTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import IngestTask
-from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import (
     DeadLetterKey,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import IngestTask
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_jobs.index.read import hashed
 from messagestore_jobs.ingest.assign import EXPECTED_BY_NOBODY, IN_NO_SEQUENCE

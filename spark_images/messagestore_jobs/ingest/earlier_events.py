@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import IngestTask
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.store.delta_log import FIRST_GLOBAL_POSITION
 from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import Erased, open_erased

@@ -12,8 +12,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_core.bounds import LARGEST_VERSION, LAST_MOMENT, LONGEST_ERROR, LONGEST_TEXT
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import Envelope, FieldMapping, FileFormat, TimeUnit, ValueMapping
-from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.envelope import MAPPED
 from messagestore_core.paths import steps
 from messagestore_core.reasons import DeadLetterReason

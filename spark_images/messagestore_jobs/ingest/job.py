@@ -14,9 +14,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from messagestore_core.clock import now
+from messagestore_core.contract.ingest import BatchTimes, IngestOutcome, IngestTask
 from messagestore_core.contract.records import KafkaSource
-from messagestore_core.contract.run_document import IngestTask
-from messagestore_core.contract.run_report import BatchTimes, IngestOutcome
 from messagestore_core.store.batches import REPLAYED
 from messagestore_core.store.claim_checks import claim_check_suffix, withdraw_claim_checks
 from messagestore_core.store.dead_letters import DeadLettersBefore

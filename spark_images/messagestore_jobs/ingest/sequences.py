@@ -9,8 +9,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core import clock
-from messagestore_core.contract.run_document import Memory
-from messagestore_core.contract.run_report import SequenceState
+from messagestore_core.contract.ingest import Memory, SequenceState
 from messagestore_core.store.delta_log import has_any
 from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run

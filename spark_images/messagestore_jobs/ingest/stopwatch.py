@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from messagestore_core.contract.run_report import BatchTimes
+from messagestore_core.contract.ingest import BatchTimes
 
 
 class Stopwatch:

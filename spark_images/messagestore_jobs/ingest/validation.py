@@ -7,8 +7,8 @@ from typing import NamedTuple
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import Envelope, Filter
-from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.predicate import FILTER_COLUMNS
 from messagestore_core.predicate.spark import condition, failure
 from messagestore_core.reasons import DeadLetterReason as Reason

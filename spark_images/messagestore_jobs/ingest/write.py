@@ -8,8 +8,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from messagestore_core.contract.ingest import IngestTask, Retry
 from messagestore_core.contract.records import KafkaSource
-from messagestore_core.contract.run_document import IngestTask, Retry
 from messagestore_core.envelope import COLUMNS, RECORD
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.dead_letters import NAME_COLUMNS

@@ -18,8 +18,8 @@ from deltalake import CommitProperties, Transaction
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Resource, Retry
-from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.contract.ingest import Retry, UpdateCounts
+from messagestore_core.contract.run_document import Resource
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.audit import AuditEntry, add_audit
 from messagestore_core.store.dead_letters import NAME_COLUMNS, dead_letter_keys, set_aside, set_aside_for

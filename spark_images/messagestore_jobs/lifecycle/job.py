@@ -14,8 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import now, shifted
-from messagestore_core.contract.run_document import IngestTask, Lifecycle, Memory
-from messagestore_core.contract.run_report import LifecycleOutcome, UpdateCounts
+from messagestore_core.contract.ingest import IngestTask, Lifecycle, LifecycleOutcome, Memory, UpdateCounts
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import dead_letter_keys, set_aside_before
 from messagestore_core.store.delta_log import (

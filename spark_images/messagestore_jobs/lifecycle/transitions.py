@@ -18,7 +18,7 @@ from datetime import date, datetime, timedelta
 
 from messagestore_core.bounds import LAST_MOMENT
 from messagestore_core.clock import shifted
-from messagestore_core.contract.run_document import Retry
+from messagestore_core.contract.ingest import Retry
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 ENDED = ("COMPLETED", "EXPIRED")

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import shifted
-from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.contract.ingest import UpdateCounts
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.delta_log import CommitNote, committed_batch, next_global_position
 from messagestore_core.store.handle import Store

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.base import ContractModel
-from messagestore_core.contract.run_document import Archive
+from messagestore_core.contract.purge import Archive
 from messagestore_core.contract.stores import Owner
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.folder import store_id

@@ -12,8 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import from_microseconds, microseconds
-from messagestore_core.contract.run_document import Rule
-from messagestore_core.contract.run_report import Unsent
+from messagestore_core.contract.purge import Rule, Unsent
 from messagestore_core.store.consumers import read_consumers
 from messagestore_core.store.cursors import passed_by_all, read_cursors
 from messagestore_core.store.delta_log import next_global_position

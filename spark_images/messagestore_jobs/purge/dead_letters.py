@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Match, Rule
+from messagestore_core.contract.purge import Match, Rule
 from messagestore_core.store.dead_letters import NAME_COLUMNS, remove
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store

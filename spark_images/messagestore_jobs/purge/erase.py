@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import in_utc
-from messagestore_core.contract.run_report import EraseOutcome
+from messagestore_core.contract.purge import EraseOutcome
 from messagestore_core.store.audit import AuditEntry, add_audit, read_audit
 from messagestore_core.store.dead_letters import DeadLettersBefore
 from messagestore_core.store.delta_log import table_state

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from messagestore_core.contract.run_document import PurgeTask
+from messagestore_core.contract.purge import PurgeTask
 from messagestore_core.store.audit import read_audit, replace_rules
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import HiddenHeads, read_hidden_heads

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from messagestore_core.clock import shifted
-from messagestore_core.contract.run_document import PurgeTask
-from messagestore_core.contract.run_report import Preview, Purged, PurgeOutcome, TableState
+from messagestore_core.contract.purge import Preview, Purged, PurgeOutcome, PurgeTask
+from messagestore_core.contract.stores import TableState
 from messagestore_core.store.audit import note
 from messagestore_core.store.dead_letters import DeadLettersBefore
 from messagestore_core.store.delta_log import next_global_position, table_state

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import PurgeTask
-from messagestore_core.contract.run_report import Preview
+from messagestore_core.contract.purge import Preview, PurgeTask
 from messagestore_core.store.folder import exists
 from messagestore_jobs.context import PurgeRun, Run
 from messagestore_jobs.purge.selection import select, summarize

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import shifted
-from messagestore_core.contract.run_document import Hold, Match, Rule
+from messagestore_core.contract.purge import Hold, Match, Rule
 from messagestore_jobs.rows.matching import all_of, instant, matches, undecided
 
 _HOUR = 3_600_000_000

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from messagestore_core.contract.purge import Scrub
 from messagestore_core.contract.records import Integrity
-from messagestore_core.contract.run_document import Scrub
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.purges import Plan
 from messagestore_jobs.context import PurgeRun

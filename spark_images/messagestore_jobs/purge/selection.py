@@ -11,8 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import from_microseconds
-from messagestore_core.contract.run_document import PurgeTask, Rule
-from messagestore_core.contract.run_report import Preview
+from messagestore_core.contract.purge import Preview, PurgeTask, Rule
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.folder import store_id
 from messagestore_core.store.statistics import complete

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from messagestore_core.clock import shifted
-from messagestore_core.contract.run_document import PurgeTask, Rule
+from messagestore_core.contract.purge import PurgeTask, Rule
 from messagestore_core.store.delta_log import DAY, end_of, files_of, may_be_before, of_day
 from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan

@@ -9,15 +9,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_document import (
-    FilesDestination,
-    HttpDestination,
-    KafkaDestination,
-    ReplayTask,
-    RunDocument,
-    Selection,
-)
-from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.contract.destinations import FilesDestination, HttpDestination, KafkaDestination
+from messagestore_core.contract.replay import ReplayOutcome, ReplayProgress, ReplayTask, Selection
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.store.audit import note
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.errors import RunFailedError

@@ -16,8 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.readwriter import DataFrameWriter
 from typing_extensions import override
 
-from messagestore_core.contract.run_document import ReplayTask
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.layout import ENDED, REPLAYS, STAGING, STATE
 from messagestore_core.store.objects import Objects, write_document

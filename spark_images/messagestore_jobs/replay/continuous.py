@@ -11,7 +11,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_report import FrozenSelection, Lag, ReplayOutcome, ReplayProgress
+from messagestore_core.contract.ingest import Lag
+from messagestore_core.contract.replay import FrozenSelection, ReplayOutcome, ReplayProgress
 from messagestore_core.store.cursors import Cursor, Round, undecidable
 from messagestore_core.store.folder import exists
 from messagestore_core.store.tombstones import Erased, open_erased

@@ -6,8 +6,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import in_utc, now
-from messagestore_core.contract.run_document import Interval, ReplayOrder, StartPoint, StreamDestination, WaitingOfRound
-from messagestore_core.contract.run_report import CursorState, Lag
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import Lag
+from messagestore_core.contract.replay import CursorState, Interval, ReplayOrder, StartPoint, WaitingOfRound
 from messagestore_core.store.audit import note
 from messagestore_core.store.cursors import (
     Cursor,

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from messagestore_core import envelope
-from messagestore_core.contract.run_document import (
+from messagestore_core.contract.destinations import (
     Destination,
     FilesDestination,
     HttpDestination,

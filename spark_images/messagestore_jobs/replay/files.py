@@ -7,8 +7,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from messagestore_core.contract.run_document import FilesDestination, ReplayTask
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.destinations import FilesDestination
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.objects import LARGEST_DOCUMENT, join, parsed_document
 from messagestore_jobs.context import Run

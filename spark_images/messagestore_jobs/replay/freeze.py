@@ -5,7 +5,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_report import FrozenSelection
+from messagestore_core.contract.replay import FrozenSelection
 from messagestore_jobs.frozen.replays import Frozen, Key, ReplayState, Split
 from messagestore_jobs.replay.source import Source, by_position
 

@@ -11,14 +11,8 @@ import json
 from deltalake.exceptions import TableNotFoundError
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import (
-    FilesDestination,
-    KafkaDestination,
-    ReplayTask,
-    RoutesDestination,
-    StreamDestination,
-)
-from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.contract.destinations import FilesDestination, KafkaDestination, StreamDestination
+from messagestore_core.contract.replay import ReplayOutcome, ReplayProgress, ReplayTask, RoutesDestination
 from messagestore_core.store.audit import note, rows_of
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
 from messagestore_core.store.fence import HeldStore

@@ -11,8 +11,8 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from typing_extensions import override
 
-from messagestore_core.contract.run_document import KafkaDestination, ReplayTask
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.destinations import KafkaDestination
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
 from messagestore_core.store.cursors import Cursor
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.layout import TOPICS

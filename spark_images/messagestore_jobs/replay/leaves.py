@@ -3,22 +3,20 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from messagestore_core.contract.run_document import (
-    Decider,
-    KafkaDestination,
-    Route,
-    RoutesDestination,
-    Routing,
-    RunDocument,
-)
-from messagestore_core.contract.run_report import (
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.destinations import KafkaDestination
+from messagestore_core.contract.replay import (
     CursorState,
+    Decider,
     DestinationState,
     FrozenSelection,
     ReplayOutcome,
     ReplayProgress,
-    RunError,
+    Route,
+    RoutesDestination,
+    Routing,
 )
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.store.cursors import cursor_folder
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.objects import check_reachable

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import FilesDestination, ReplayTask, RoutesDestination, SentAs
+from messagestore_core.contract.destinations import FilesDestination, SentAs
+from messagestore_core.contract.replay import ReplayTask, RoutesDestination
 from messagestore_core.store.folder import exists
 from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run

@@ -9,7 +9,7 @@ from functools import cached_property
 from py4j.java_gateway import JavaObject
 
 from messagestore_core.contract.base import MAX_COUNT
-from messagestore_core.contract.run_document import Subscription
+from messagestore_core.contract.replay import Subscription
 from messagestore_core.store.cursors import Cursor, cursor_folder, cursor_in
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore

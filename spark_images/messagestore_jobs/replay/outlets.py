@@ -7,7 +7,8 @@ from typing import Protocol
 from py4j.protocol import Py4JJavaError
 from typing_extensions import override
 
-from messagestore_core.contract.run_document import HttpDestination, KafkaDestination, ReplayTask
+from messagestore_core.contract.destinations import HttpDestination, KafkaDestination
+from messagestore_core.contract.replay import ReplayTask
 from messagestore_core.store.cursors import Cursor, own_name
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.context import Run

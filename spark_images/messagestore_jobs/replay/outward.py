@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 from typing_extensions import override
 
-from messagestore_core.contract.run_document import ReplayTask
-from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.contract.replay import ReplayOutcome, ReplayProgress, ReplayTask
 from messagestore_core.store.folder import exists
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Chunk, Format

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import KafkaDestination
+from messagestore_core.contract.destinations import KafkaDestination
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.offsets import GENERATION, URI

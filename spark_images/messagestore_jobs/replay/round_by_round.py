@@ -8,7 +8,7 @@ second for the next entry of the table's log.
 from dataclasses import replace
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.replay import ReplayOutcome
 from messagestore_core.store.cursors import Cursor
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import nothing, task_of

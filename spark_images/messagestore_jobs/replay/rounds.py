@@ -12,7 +12,7 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from typing_extensions import override
 
-from messagestore_core.contract.run_document import FilesDestination, KafkaDestination
+from messagestore_core.contract.destinations import FilesDestination, KafkaDestination
 from messagestore_core.store.cursors import Cursor, ahead, own_name, unknown
 from messagestore_core.store.objects import join
 from messagestore_jobs.context import Run

@@ -7,8 +7,9 @@ import logging
 from collections.abc import Sequence
 from datetime import timedelta
 
-from messagestore_core.contract.run_document import RoutesDestination, RunDocument
-from messagestore_core.contract.run_report import CursorState, DestinationState, ReplayOutcome, RunError
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.replay import CursorState, DestinationState, ReplayOutcome, RoutesDestination
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.store.errors import OUT_OF_MEMORY, RUN_STOPPED, RunFailedError
 from messagestore_core.store.folder import exists, store_id
 from messagestore_jobs.context import Run

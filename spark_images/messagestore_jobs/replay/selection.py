@@ -8,7 +8,8 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Decider, Interval, Match, ReplayTask, Routing, Selection, TimeWindow
+from messagestore_core.contract.purge import Match
+from messagestore_core.contract.replay import Decider, Interval, ReplayTask, Routing, Selection, TimeWindow
 from messagestore_core.envelope import READ
 from messagestore_core.predicate import DEAD_LETTER_COLUMNS, MESSAGE_COLUMNS, SUBSCRIPTION_COLUMNS
 from messagestore_core.predicate.spark import condition

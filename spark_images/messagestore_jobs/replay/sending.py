@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.sql import DataFrame
 
-from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.contract.replay import ReplayOutcome, ReplayProgress
 from messagestore_core.progress import ProgressListener
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.tombstones import erased_positions

@@ -13,7 +13,8 @@ from datetime import datetime, timedelta
 from pyspark import InheritableThread
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_report import DestinationState, GoingOn, ReplayOutcome, RunError
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.replay import DestinationState, GoingOn, ReplayOutcome
 from messagestore_core.store.errors import OUT_OF_MEMORY, RUN_STOPPED, RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import check_folder

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import ReplayTask
+from messagestore_core.contract.replay import ReplayTask
 from messagestore_core.contract.stores import Owner
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.folder import store_id

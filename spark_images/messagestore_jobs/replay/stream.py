@@ -14,9 +14,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from typing_extensions import override
 
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import Envelope, FilesSource, RecordsSource
-from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
 from messagestore_core.progress import Silent
 from messagestore_core.store.batches import REPLAYED
 from messagestore_core.store.dead_letters import Redrive, mark_redriven

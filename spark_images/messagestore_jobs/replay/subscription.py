@@ -7,7 +7,8 @@ What a round has staged and sealed is kept as that of any replay, until the curs
 
 from dataclasses import dataclass
 
-from messagestore_core.contract.run_report import Lag, ReplayOutcome, ReplayProgress
+from messagestore_core.contract.ingest import Lag
+from messagestore_core.contract.replay import ReplayOutcome, ReplayProgress
 from messagestore_core.store.cursors import Cursor, Round, undecidable
 from messagestore_core.store.folder import exists
 from messagestore_jobs.context import Run

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import KafkaDestination
+from messagestore_core.contract.destinations import KafkaDestination
 from messagestore_core.progress import ProgressListener
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.offsets import Partition

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from messagestore_core.clock import now
-from messagestore_core.contract.run_report import ReplayProgress
+from messagestore_core.contract.replay import ReplayProgress
 from messagestore_core.store.audit import note
 from messagestore_core.store.cursors import Cursor, Unnoted
 from messagestore_jobs.context import Run

@@ -1,7 +1,6 @@
 """The error of a replay that has ended, and could not send some of its messages."""
 
-from messagestore_core.contract.run_document import ReplayTask
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
 from messagestore_core.store.errors import RunFailedError
 
 

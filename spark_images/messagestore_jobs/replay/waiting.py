@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core import clock
-from messagestore_core.contract.run_document import Selection
+from messagestore_core.contract.replay import Selection
 from messagestore_core.store.cursors import MOST_WAITING, Cursor, Waiting, too_many_wait
 from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.sequences import members, states

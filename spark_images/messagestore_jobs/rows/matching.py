@@ -8,7 +8,7 @@ from operator import and_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import MATCH_LISTS, Match
+from messagestore_core.contract.purge import MATCH_LISTS, Match
 from messagestore_core.predicate import MESSAGE_COLUMNS, ColumnSet, Predicate, PredicateError, compile_predicate
 from messagestore_core.predicate.spark import condition, failure
 from messagestore_core.store.errors import RunFailedError

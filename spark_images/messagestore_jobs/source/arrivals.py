@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 
-from messagestore_core.contract.run_document import IngestTask
-from messagestore_core.contract.run_report import Lag, Loss
+from messagestore_core.contract.ingest import IngestTask, Lag, Loss
 from messagestore_core.store.ended import SeenFiles
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.files import ReadFiles

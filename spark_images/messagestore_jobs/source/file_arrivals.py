@@ -17,9 +17,8 @@ from pyspark.sql import SparkSession
 from typing_extensions import override
 
 from messagestore_core.clock import now, shifted
+from messagestore_core.contract.ingest import IngestTask, Lag
 from messagestore_core.contract.records import FilesSource, RecordsSource
-from messagestore_core.contract.run_document import IngestTask
-from messagestore_core.contract.run_report import Lag
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import source_positions_of, withdraw
 from messagestore_core.store.ended import SeenFiles

@@ -7,9 +7,8 @@ from datetime import datetime
 from typing_extensions import override
 
 from messagestore_core.clock import now
+from messagestore_core.contract.ingest import IngestTask, Lag, Loss
 from messagestore_core.contract.records import KafkaSource
-from messagestore_core.contract.run_document import IngestTask
-from messagestore_core.contract.run_report import Lag, Loss
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import SourcePosition, withdraw
 from messagestore_core.store.errors import RunFailedError, TableRefusedError

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource, KafkaSource, RecordsSource
-from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.store.files import Batch, Range
 from messagestore_core.store.offsets import URI, OffsetBatch, OffsetRange
 from messagestore_jobs.session import cores_of_heap, heap_bytes, python_bytes

@@ -9,7 +9,8 @@ import pytest
 from pyarrow.fs import FileSelector
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import DeleteTask, Hold, Match, Resource, RunDocument
+from messagestore_core.contract.purge import Hold, Match
+from messagestore_core.contract.run_document import DeleteTask, Resource, RunDocument
 from messagestore_core.contract.run_report import DeleteOutcome, RunReport
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.progress import Silent

@@ -13,17 +13,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.purge import Hold, Match, PurgeTask, Rule
 from messagestore_core.contract.records import Translator
-from messagestore_core.contract.run_document import (
-    Hold,
-    MaintainTask,
-    Match,
-    PurgeTask,
-    ReplayTask,
-    Rule,
-    RunDocument,
-    StreamDestination,
-)
+from messagestore_core.contract.replay import ReplayTask
+from messagestore_core.contract.run_document import MaintainTask, RunDocument
 from messagestore_core.contract.run_report import Outcome, RunReport
 from messagestore_core.store.delta_log import committed_batch
 from messagestore_core.store.fence import HeldStore

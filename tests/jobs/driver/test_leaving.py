@@ -12,16 +12,10 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    Archive,
-    DeleteTask,
-    MaintainTask,
-    Match,
-    Rule,
-    RunDocument,
-    Scrub,
-)
-from messagestore_core.contract.run_report import IngestOutcome, PurgeOutcome, RunReport
+from messagestore_core.contract.ingest import IngestOutcome
+from messagestore_core.contract.purge import Archive, Match, PurgeOutcome, Rule, Scrub
+from messagestore_core.contract.run_document import DeleteTask, MaintainTask, RunDocument
+from messagestore_core.contract.run_report import RunReport
 from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.handle import Store

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Match, Rule, RunDocument
-from messagestore_core.contract.run_report import ReplayOutcome, RunReport
+from messagestore_core.contract.purge import Match, Rule
+from messagestore_core.contract.replay import ReplayOutcome
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Table
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.lock import REPLAYS_SUFFIX

@@ -5,17 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from messagestore_core.contract.destinations import FilesDestination
+from messagestore_core.contract.ingest import IngestOutcome, IngestTask
+from messagestore_core.contract.purge import PurgeTask, Rule
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    FilesDestination,
-    IngestTask,
-    PurgeTask,
-    ReplayTask,
-    Resource,
-    Rule,
-    RunDocument,
-)
-from messagestore_core.contract.run_report import IngestOutcome, Outcome, RunReport, Usage
+from messagestore_core.contract.replay import ReplayTask
+from messagestore_core.contract.run_document import Resource, RunDocument
+from messagestore_core.contract.run_report import Outcome, RunReport, Usage
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_jobs.session import class_path, classes_archive
 from support.ingests import lines, record

@@ -14,9 +14,11 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.ingest import IngestCounts, IngestTask
+from messagestore_core.contract.purge import PurgeTask, Rule
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import IngestTask, PurgeTask, Resource, Rule, RunDocument
-from messagestore_core.contract.run_report import IngestCounts, RunReport
+from messagestore_core.contract.run_document import Resource, RunDocument
+from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store import fence, folder

@@ -8,18 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from messagestore_core.contract.destinations import FilesDestination
+from messagestore_core.contract.ingest import IngestCounts, IngestOutcome, IngestTask
+from messagestore_core.contract.purge import EraseTask, PurgeTask, Rule
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    EraseTask,
-    FilesDestination,
-    IngestTask,
-    MaintainTask,
-    PurgeTask,
-    ReplayTask,
-    Rule,
-    RunDocument,
-)
-from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, RunReport
+from messagestore_core.contract.replay import ReplayTask
+from messagestore_core.contract.run_document import MaintainTask, RunDocument
+from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.delta_log import last_note

@@ -9,18 +9,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    Folder,
-    HttpDestination,
-    HttpRetries,
+from messagestore_core.contract.destinations import Folder, HttpDestination, HttpRetries
+from messagestore_core.contract.replay import (
+    ReplayOutcome,
     ReplayTask,
     Route,
     RoutesDestination,
-    RunDocument,
     StartPoint,
     Subscription,
 )
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.errors import RunFailedError

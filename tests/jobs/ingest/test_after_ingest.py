@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestCounts, Memory
 from messagestore_core.contract.records import Envelope, FieldMapping, Filter
-from messagestore_core.contract.run_document import Memory, ReplayTask, StreamDestination
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.replay import ReplayTask
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.source import records

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_report import IngestOutcome
+from messagestore_core.contract.ingest import IngestOutcome
 from messagestore_core.store import dead_letters as table_of_dead_letters
 from messagestore_core.store.dead_letters import set_aside
 from messagestore_jobs.ingest import batch, job

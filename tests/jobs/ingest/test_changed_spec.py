@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestCounts, Retry, UpdateCounts
 from messagestore_core.contract.records import Envelope, Filter
-from messagestore_core.contract.run_document import ReplayTask, Retry, StreamDestination
-from messagestore_core.contract.run_report import IngestCounts, UpdateCounts
+from messagestore_core.contract.replay import ReplayTask
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder

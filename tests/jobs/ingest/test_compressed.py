@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Memory
-from messagestore_core.contract.run_report import IngestCounts, UpdateCounts
+from messagestore_core.contract.ingest import IngestCounts, Memory, UpdateCounts
 from messagestore_core.store.handle import Store
 from messagestore_jobs.source import records
 from support.ingests import START, Stream, adds_up, lines, positions_have_no_gap, received_in, record, write_file

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.contract.records import Envelope, FieldMapping
-from messagestore_core.contract.run_report import IngestCounts
 from support.crash import crash
 from support.ingests import Stream, lines, record
 

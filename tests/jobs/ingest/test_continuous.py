@@ -6,8 +6,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import MaintainTask, Upkeep
-from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import Upkeep
+from messagestore_core.contract.run_document import MaintainTask
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Memory
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.ingest import IngestCounts, Memory
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.source import file_arrivals, records
 from messagestore_jobs.source.local_files import list_local_files

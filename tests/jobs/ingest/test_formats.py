@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.contract.records import Envelope, FieldMapping
-from messagestore_core.contract.run_report import IngestCounts
 from messagestore_core.store.handle import Store
 from messagestore_jobs.rows.messages import read_messages
 from support.ingests import BYTE_ORDER_MARK, Row, Stream, final_totals, lines, received_in, record

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.contract.records import Envelope, FieldMapping, Unwrap, ValueMapping
-from messagestore_core.contract.run_report import IngestCounts
 from support.hostile_records import HostileRecords
 from support.ingests import Row, Stream, adds_up, lines_of, positions_have_no_gap, received_in, record
 from support.packing import PACKERS

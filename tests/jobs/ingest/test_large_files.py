@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.ingest import Memory
 from messagestore_core.contract.records import Envelope, FieldMapping
-from messagestore_core.contract.run_document import Memory
 from messagestore_core.store.handle import Store
 from support.ingests import START, Row, Stream, adds_up, lines, record
 from support.long import few

@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.ingest import IngestCounts, Memory
+from messagestore_core.contract.purge import Match, PurgeTask, Rule
 from messagestore_core.contract.records import Filter
-from messagestore_core.contract.run_document import Match, Memory, PurgeTask, Resource, Rule, RunDocument
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder

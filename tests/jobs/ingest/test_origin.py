@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestCounts, IngestTask
 from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource, Unwrap, ValueMapping
-from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.replay import ReplayTask
 from messagestore_core.progress import Silent
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.job import run_replay

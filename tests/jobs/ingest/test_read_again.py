@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.ingest import IngestCounts
 from support.ingests import START, Stream, lines, record
 from support.long import few
 from support.purges import break_off

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Memory
-from messagestore_core.contract.run_report import SequenceState
+from messagestore_core.contract.ingest import Memory, SequenceState
 from support.ingests import START, Stream, adds_up, lines, record
 from support.long import few
 

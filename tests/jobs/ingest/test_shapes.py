@@ -8,8 +8,8 @@ from decimal import Decimal
 
 import pytest
 
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.contract.records import Envelope, FieldMapping, TimeUnit, Unwrap
-from messagestore_core.contract.run_report import IngestCounts
 from messagestore_jobs.driver.execute import check_for_work
 from support.ingests import START, Stream, lines, record
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import (
     Envelope,
     FieldMapping,
@@ -14,7 +15,6 @@ from messagestore_core.contract.records import (
     KafkaCluster,
     KafkaSource,
 )
-from messagestore_core.contract.run_document import IngestTask
 from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_jobs.ingest.columns import HashKeys, columns_of
 from messagestore_jobs.ingest.write import dead_letter_columns, set_clock

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from messagestore.errors import BrokenMessageError
 from messagestore.reader import Reader
 from messagestore.verifying import Check, verify
+from messagestore_core.contract.purge import Match, Rule, Scrub
 from messagestore_core.contract.records import Integrity
-from messagestore_core.contract.run_document import Match, Rule, Scrub
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.replay import ReplayOutcome
 from messagestore_core.progress import Silent
 from messagestore_core.seals import is_sealed
 from messagestore_core.store.errors import RunFailedError

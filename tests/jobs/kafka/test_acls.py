@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import KafkaDestination, ReplayTask, TopicFrom
+from messagestore_core.contract.destinations import KafkaDestination, TopicFrom
+from messagestore_core.contract.replay import ReplayTask
 from messagestore_core.progress import Silent
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore

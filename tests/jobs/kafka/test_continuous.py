@@ -10,18 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    KafkaDestination,
-    ReplayTask,
-    Reset,
-    Rule,
-    RunDocument,
-    Selection,
-    StartPoint,
-    Subscription,
-    TopicFrom,
-)
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.destinations import KafkaDestination, TopicFrom
+from messagestore_core.contract.purge import Rule
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask, Reset, Selection, StartPoint, Subscription
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.contract.records import Filter
-from messagestore_core.contract.run_report import IngestCounts
 from support.crash import crash_run
 from support.external_writes import observing
 from support.ingests import positions_have_no_gap, record

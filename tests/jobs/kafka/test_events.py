@@ -9,16 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.destinations import KafkaDestination
+from messagestore_core.contract.purge import Match, Rule
 from messagestore_core.contract.records import Envelope
-from messagestore_core.contract.run_document import (
-    KafkaDestination,
-    Match,
-    ReplayTask,
-    Rule,
-    RunDocument,
-    StartPoint,
-    Subscription,
-)
+from messagestore_core.contract.replay import ReplayTask, StartPoint, Subscription
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_jobs.context import Run

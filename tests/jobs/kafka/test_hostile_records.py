@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.contract.records import Envelope
-from messagestore_core.contract.run_report import IngestCounts
 from messagestore_jobs.source import records
 from support.hostile_records import HostileRecords
 from support.ingests import adds_up, positions_have_no_gap, record

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.purge import Match, Rule, Scrub
 from messagestore_core.contract.records import Integrity
-from messagestore_core.contract.run_document import Match, Rule, Scrub
 from messagestore_core.progress import Silent
 from messagestore_core.seals import is_sealed
 from messagestore_core.store.errors import RunFailedError

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore.restored import Moved, moved_offsets
-from messagestore_core.contract.run_document import Match, Rule, Selection
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.purge import Match, Rule
+from messagestore_core.contract.replay import ReplayOutcome, Selection
 from messagestore_core.progress import Silent
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.handle import Store

@@ -7,19 +7,18 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    KafkaDestination,
+from messagestore_core.contract.destinations import KafkaDestination, TopicFrom
+from messagestore_core.contract.replay import (
+    ReplayOutcome,
     ReplayTask,
     Reset,
     Route,
     RoutesDestination,
-    RunDocument,
     Selection,
     StartPoint,
     Subscription,
-    TopicFrom,
 )
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.fence import observing

@@ -12,21 +12,20 @@ import pytest
 from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    HttpDestination,
-    HttpRetries,
-    KafkaDestination,
+from messagestore_core.contract.destinations import HttpDestination, HttpRetries, KafkaDestination, TopicFrom
+from messagestore_core.contract.replay import (
+    DestinationState,
+    ReplayOutcome,
     ReplayTask,
     Route,
     RoutesDestination,
-    RunDocument,
     Selection,
     Sequences,
     StartPoint,
     Subscription,
-    TopicFrom,
 )
-from messagestore_core.contract.run_report import DestinationState, ReplayOutcome, RunReport
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestCounts, IngestTask
 from messagestore_core.contract.records import Envelope, FieldMapping, KafkaCertificate, KafkaSource
-from messagestore_core.contract.run_document import IngestTask, ReplayTask, StreamDestination
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.replay import ReplayTask
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder

@@ -7,15 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    KafkaDestination,
-    ReplayTask,
-    Reset,
-    RunDocument,
-    StartPoint,
-    Subscription,
-)
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.destinations import KafkaDestination
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask, Reset, StartPoint, Subscription
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.errors import RunFailedError

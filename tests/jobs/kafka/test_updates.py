@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from datetime import timedelta
 
+from messagestore_core.contract.ingest import Lifecycle, UpdateCounts
 from messagestore_core.contract.records import KafkaSource
-from messagestore_core.contract.run_document import Lifecycle
-from messagestore_core.contract.run_report import UpdateCounts
 from messagestore_core.store.handle import Store
 from messagestore_core.store.pending_updates import count_pending
 from support.ingests import START, record

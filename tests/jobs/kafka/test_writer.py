@@ -16,8 +16,8 @@ from messagestore.errors import StorageError
 from messagestore.reader import Reader
 from messagestore.records import Record
 from messagestore.writer import KafkaCluster, KafkaSink, Writer
+from messagestore_core.contract.ingest import Lifecycle
 from messagestore_core.contract.records import KafkaSource
-from messagestore_core.contract.run_document import Lifecycle
 from support import kafkatopics
 from support.ingests import positions_have_no_gap
 from support.kafkabroker import PASSWORD, WRONG, Broker

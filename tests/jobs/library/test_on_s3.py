@@ -10,8 +10,9 @@ from messagestore.errors import StorageError, StoreNotFoundError
 from messagestore.reader import Reader
 from messagestore.snapshot import Snapshot
 from messagestore.writer import Writer
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.fence import HeldStore

@@ -8,8 +8,8 @@ import pytest
 from deltalake import Transaction
 
 from messagestore.reader import Reader
-from messagestore_core.contract.run_document import ConsumedBy, Hold, Match, Rule, StreamPosition
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.ingest import IngestCounts
+from messagestore_core.contract.purge import ConsumedBy, Hold, Match, Rule, StreamPosition
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.delta_log import CommitNote
 from messagestore_core.store.fence import HeldStore

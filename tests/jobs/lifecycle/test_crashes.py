@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Retry
-from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.contract.ingest import Retry, UpdateCounts
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import HISTORY, TABLES

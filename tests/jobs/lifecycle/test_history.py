@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Retry
+from messagestore_core.contract.ingest import Retry
 from messagestore_core.store.handle import Store
 from messagestore_core.store.history import history_table
 from support.external_writes import observing

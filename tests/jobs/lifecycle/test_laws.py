@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Retry
-from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.contract.ingest import Retry, UpdateCounts
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store

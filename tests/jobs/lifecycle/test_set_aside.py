@@ -8,19 +8,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    IngestTask,
-    Match,
-    PurgeTask,
-    ReplayTask,
-    Resource,
-    Retry,
-    Rule,
-    RunDocument,
-    Selection,
-    StreamDestination,
-)
-from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestTask, Retry, UpdateCounts
+from messagestore_core.contract.purge import Match, PurgeTask, Rule
+from messagestore_core.contract.replay import ReplayTask, Selection
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.dead_letters import NAME_COLUMNS

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Retry, Selection
+from messagestore_core.contract.ingest import Retry
+from messagestore_core.contract.replay import Selection
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_jobs.context import Run

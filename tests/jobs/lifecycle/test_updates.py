@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Retry
-from messagestore_core.contract.run_report import UpdateCounts
+from messagestore_core.contract.ingest import Retry, UpdateCounts
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store

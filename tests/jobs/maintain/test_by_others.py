@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Match, Rule
+from messagestore_core.contract.purge import Match, Rule
 from messagestore_core.store.delta_log import files_of, table_state
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import INDEX

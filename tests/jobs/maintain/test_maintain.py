@@ -10,8 +10,8 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from messagestore_core.clock import rfc3339
-from messagestore_core.contract.run_report import MaintainOutcome, TableState
-from messagestore_core.contract.stores import Table
+from messagestore_core.contract.run_report import MaintainOutcome
+from messagestore_core.contract.stores import Table, TableState
 from messagestore_core.store import folder
 from messagestore_core.store.delta_log import last_note, table_state
 from messagestore_core.store.fence import HeldStore

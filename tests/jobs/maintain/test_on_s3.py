@@ -6,9 +6,10 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.ingest import IngestOutcome, IngestTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import IngestTask, MaintainTask, Resource, RunDocument
-from messagestore_core.contract.run_report import IngestOutcome, RunReport
+from messagestore_core.contract.run_document import MaintainTask, Resource, RunDocument
+from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.fence import HeldStore, open_epoch

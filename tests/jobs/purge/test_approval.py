@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from messagestore.errors import ArgumentError
 from messagestore.reader import Reader
-from messagestore_core.contract.run_document import Hold, Match, Rule
+from messagestore_core.contract.purge import Hold, Match, Rule
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.handle import Store
 from support.purges import POLICY, files_below, purge

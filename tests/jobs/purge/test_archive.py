@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Archive, Rule
-from messagestore_core.contract.run_report import PurgeOutcome
+from messagestore_core.contract.purge import Archive, PurgeOutcome, Rule
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.purge.archive import MANIFEST
 from support.long import few

@@ -7,17 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    ConsumedBy,
-    Hold,
-    Match,
-    PurgeTask,
-    Rule,
-    Scrub,
-    StartPoint,
-    Subscription,
-)
-from messagestore_core.contract.run_report import Preview, Unsent
+from messagestore_core.contract.purge import ConsumedBy, Hold, Match, Preview, PurgeTask, Rule, Scrub, Unsent
+from messagestore_core.contract.replay import StartPoint, Subscription
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit

@@ -10,14 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import (
-    Archive,
-    Hold,
-    Match,
-    Rule,
-    Scrub,
-    StreamPosition,
-)
+from messagestore_core.contract.purge import Archive, Hold, Match, Rule, Scrub, StreamPosition
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit

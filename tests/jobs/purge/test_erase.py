@@ -12,18 +12,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore.reader import Reader
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import Archive, Match, Rule
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    Archive,
-    IngestTask,
-    Match,
-    ReplayTask,
-    Rule,
-    RunDocument,
-    Selection,
-    StreamDestination,
-)
-from messagestore_core.contract.run_report import FrozenSelection
+from messagestore_core.contract.replay import FrozenSelection, ReplayTask, Selection
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Archive, Hold, Match, Rule, StreamPosition
+from messagestore_core.contract.purge import Archive, Hold, Match, Rule, StreamPosition
 from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import open_erased
 from support.purges import PREDICATES, archived_positions, purge, selected

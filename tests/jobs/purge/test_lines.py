@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Archive, Hold, Match, Rule
+from messagestore_core.contract.purge import Archive, Hold, Match, Rule
 from support.external_writes import observing
 from support.purges import CrashError, crash_before_any_but, purge
 from support.stores import START, make_store, message, positions

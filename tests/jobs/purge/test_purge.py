@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Archive, Hold, Match, Rule, StreamPosition
+from messagestore_core.contract.purge import Archive, Hold, Match, Rule, StreamPosition
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store

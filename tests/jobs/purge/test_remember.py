@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Match, ReplayTask, Rule, StreamDestination
-from messagestore_core.contract.run_report import IngestCounts, UpdateCounts
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestCounts, UpdateCounts
+from messagestore_core.contract.purge import Match, Rule
+from messagestore_core.contract.replay import ReplayTask
 from messagestore_core.progress import Silent
 from messagestore_core.store.handle import Store
 from messagestore_core.store.id_index import read_manifest

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Hold, Match, PurgeTask, Rule, RunDocument, StreamPosition
+from messagestore_core.contract.purge import Hold, Match, PurgeTask, Rule, StreamPosition
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.context import Run

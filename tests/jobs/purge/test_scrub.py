@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Archive, Match, Rule, Scrub
+from messagestore_core.contract.purge import Archive, Match, Rule, Scrub
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.errors import RunFailedError

@@ -9,7 +9,8 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Match, Rule, Selection
+from messagestore_core.contract.purge import Match, Rule
+from messagestore_core.contract.replay import Selection
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.objects import Objects

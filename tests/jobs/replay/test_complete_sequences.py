@@ -9,22 +9,20 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import ConsumedBy, Match, Rule
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    ConsumedBy,
-    IngestTask,
-    Match,
+from messagestore_core.contract.replay import (
+    ReplayOutcome,
     ReplayTask,
     Reset,
-    Rule,
-    RunDocument,
     Selection,
     Sequences,
     StartPoint,
-    StreamDestination,
     Subscription,
 )
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_core.store import cursors

@@ -10,16 +10,12 @@ import pytest
 from deltalake import CommitProperties, Transaction
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import Match, Rule
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    IngestTask,
-    Match,
-    ReplayTask,
-    Rule,
-    RunDocument,
-    StreamDestination,
-)
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.delta_log import EPOCH, empty_commit

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.destinations import FilesDestination
 from messagestore_core.contract.records import Envelope
-from messagestore_core.contract.run_document import FilesDestination, ReplayTask, RunDocument
+from messagestore_core.contract.replay import ReplayTask
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.fence import HeldStore

@@ -13,8 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from messagestore_core.contract.run_document import Match, Rule, RunDocument, Selection, Sequences
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.purge import Match, Rule
+from messagestore_core.contract.replay import ReplayOutcome, Selection, Sequences
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.predicate import Predicate, compile_predicate
 from messagestore_core.progress import Silent

@@ -10,8 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore.reader import Reader
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import IngestTask, ReplayTask, RunDocument, Selection, StreamDestination
+from messagestore_core.contract.replay import ReplayTask, Selection
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.handle import Store

@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.destinations import FilesDestination, StreamDestination
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import ConsumedBy, Rule
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    ConsumedBy,
-    FilesDestination,
-    IngestTask,
+from messagestore_core.contract.replay import (
+    DestinationState,
+    ReplayOutcome,
     ReplayTask,
     Reset,
     Route,
     RoutesDestination,
-    Rule,
-    RunDocument,
     StartPoint,
-    StreamDestination,
     Subscription,
 )
-from messagestore_core.contract.run_report import DestinationState, ReplayOutcome, RunReport
+from messagestore_core.contract.run_document import RunDocument
+from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Interval, Selection, Sequences, TimeWindow
+from messagestore_core.contract.replay import Interval, Selection, Sequences, TimeWindow
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.errors import RunFailedError

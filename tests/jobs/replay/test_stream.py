@@ -11,17 +11,12 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestCounts, IngestTask
+from messagestore_core.contract.purge import Match, Rule
 from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource
-from messagestore_core.contract.run_document import (
-    IngestTask,
-    Match,
-    ReplayTask,
-    Rule,
-    RunDocument,
-    Selection,
-    StreamDestination,
-)
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.replay import ReplayTask, Selection
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.dead_letters import Redrive, mark_redriven

@@ -10,20 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import Match, Rule
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    IngestTask,
-    Match,
-    ReplayTask,
-    Reset,
-    Rule,
-    RunDocument,
-    Selection,
-    StartPoint,
-    StreamDestination,
-    Subscription,
-)
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask, Reset, Selection, StartPoint, Subscription
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.run_document import Selection, Sequences
+from messagestore_core.contract.replay import Selection, Sequences
 from messagestore_core.store import cursors
 from messagestore_core.store.cursors import Cursor
 from messagestore_jobs.replay.waiting import as_kept, falls_due, who_waits

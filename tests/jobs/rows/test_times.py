@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from messagestore_core.clock import microseconds
-from messagestore_core.contract.run_document import Selection, TimeWindow
+from messagestore_core.contract.replay import Selection, TimeWindow
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import MESSAGES
 from messagestore_jobs.purge.rules import bytes_edge

@@ -15,27 +15,13 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.destinations import FilesDestination, StreamDestination
+from messagestore_core.contract.ingest import IngestTask, Lifecycle, Retry
+from messagestore_core.contract.purge import Archive, EraseTask, Hold, Match, PurgeTask, Rule, Scrub
 from messagestore_core.contract.records import FilesSource, Translator
-from messagestore_core.contract.run_document import (
-    Archive,
-    DeleteTask,
-    EraseTask,
-    FilesDestination,
-    Hold,
-    IngestTask,
-    Lifecycle,
-    MaintainTask,
-    Match,
-    PurgeTask,
-    ReplayTask,
-    Retry,
-    Rule,
-    RunDocument,
-    Scrub,
-    Selection,
-    StreamDestination,
-)
-from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.replay import ReplayTask, Selection
+from messagestore_core.contract.run_document import DeleteTask, MaintainTask, RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.delta_log import last_note

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import IngestTask, RunDocument
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import check_for_work
 from support.ended import end_run, small_run

@@ -12,21 +12,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from messagestore_core.contract.destinations import FilesDestination, StreamDestination
+from messagestore_core.contract.ingest import IngestOutcome, IngestTask
+from messagestore_core.contract.purge import Archive, EraseOutcome, EraseTask, Match, PurgeOutcome, PurgeTask, Rule
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    Archive,
-    EraseTask,
-    FilesDestination,
-    IngestTask,
-    Match,
-    PurgeTask,
-    ReplayTask,
-    Resource,
-    Rule,
-    RunDocument,
-    StreamDestination,
-)
-from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, PurgeOutcome, ReplayOutcome, RunReport
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
+from messagestore_core.contract.run_document import Resource, RunDocument
+from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import CredentialVariables, Owner, StorageEntry, Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.objects import reached

@@ -12,22 +12,12 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from messagestore_core.contract.destinations import FilesDestination, StreamDestination
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import Archive, Hold, Match, PurgeTask, Rule
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    Archive,
-    FilesDestination,
-    Hold,
-    IngestTask,
-    Match,
-    PurgeTask,
-    ReplayTask,
-    Resource,
-    Rule,
-    RunDocument,
-    Selection,
-    StreamDestination,
-)
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask, Selection
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.fence import observing

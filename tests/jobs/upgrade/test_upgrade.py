@@ -17,17 +17,13 @@ from pyspark.sql import SparkSession
 
 from messagestore.errors import StoreUnreadableError
 from messagestore.reader import Reader
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestCounts, Lifecycle
+from messagestore_core.contract.purge import Match, Rule
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    DeleteTask,
-    Lifecycle,
-    Match,
-    ReplayTask,
-    Rule,
-    RunDocument,
-    StreamDestination,
-)
-from messagestore_core.contract.run_report import IngestCounts, RunReport
+from messagestore_core.contract.replay import ReplayTask
+from messagestore_core.contract.run_document import DeleteTask, RunDocument
+from messagestore_core.contract.run_report import RunReport
 from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.delta_log import last_note, table_state

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from messagestore_core.contract.run_document import Retry
+from messagestore_core.contract.ingest import Retry
 from support.ingests import START
 
 JARS = os.environ.get("MESSAGESTORE_BPM_CORRELATE")

@@ -4,20 +4,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import Archive, Hold, Match, Rule, Scrub
 from messagestore_core.contract.records import Envelope, FilesSource, Filter
-from messagestore_core.contract.run_document import (
-    Archive,
-    Hold,
-    IngestTask,
-    Match,
-    ReplayTask,
-    Resource,
-    Rule,
-    RunDocument,
-    Scrub,
-    Selection,
-    StreamDestination,
-)
+from messagestore_core.contract.replay import ReplayTask, Selection
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from support.histories.replay import ROUND
 from support.histories.steps import HOUR, Purge, Replay, Spec

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from messagestore_core.contract.run_report import Counts
+from messagestore_core.contract.ingest import Counts
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
 from support.histories.state import Letter, Message, Place

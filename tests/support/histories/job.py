@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from messagestore_core.contract.replay import ReplayOutcome
 from messagestore_core.contract.run_document import RunDocument
-from messagestore_core.contract.run_report import ReplayOutcome
 from support.histories import found
 from support.histories.state import Job, Message
 from support.histories.steps import Replay

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from messagestore_core.contract.run_document import Retry
+from messagestore_core.contract.ingest import Retry
 from support.histories.state import Batch, Exhausted, Letter, Message, Place, Store, Waiting, Writes
 from support.histories.steps import HOUR, Spec, Told
 

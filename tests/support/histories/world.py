@@ -12,14 +12,10 @@ from unittest.mock import patch
 from pyspark.sql import SparkSession
 
 from messagestore.verifying import verify
-from messagestore_core.contract.run_document import (
-    EraseTask,
-    IngestTask,
-    MaintainTask,
-    ReplayTask,
-    RunDocument,
-)
-from messagestore_core.contract.run_report import EraseOutcome, IngestOutcome, PurgeOutcome, ReplayOutcome
+from messagestore_core.contract.ingest import IngestOutcome, IngestTask
+from messagestore_core.contract.purge import EraseOutcome, EraseTask, PurgeOutcome
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
+from messagestore_core.contract.run_document import MaintainTask, RunDocument
 from messagestore_core.progress import Silent
 from messagestore_core.store import handle
 from messagestore_core.store.errors import RunFailedError

@@ -9,7 +9,7 @@ import typer
 import yaml
 from typer.testing import CliRunner
 
-from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.base import RunError
 from messagestore_operator.cli.dry_run import document_of_row, headline, lines_to, print_tried
 from messagestore_operator.cli.main import app
 from messagestore_operator.cli.output import Output

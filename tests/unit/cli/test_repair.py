@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 from typer.testing import CliRunner, Result
 
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.delta_log import epoch_of, last_note
 from messagestore_core.store.fence import HeldStore, open_epoch

@@ -6,14 +6,10 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_report import (
-    IngestCounts,
-    IngestOutcome,
-    Lag,
-    RunError,
-    RunReport,
-    TableState,
-)
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import IngestCounts, IngestOutcome, Lag
+from messagestore_core.contract.run_report import RunReport
+from messagestore_core.contract.stores import TableState
 from messagestore_operator.api import MessageStream
 from messagestore_operator.api.messagestream_status import MessageStreamStatus
 from messagestore_operator.api.status import CurrentRun

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_report import DestinationState, GoingOn, Lag, ReplayOutcome, RunError
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import Lag
+from messagestore_core.contract.replay import DestinationState, GoingOn, ReplayOutcome
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.decide.schedule import Window
 from messagestore_operator.tenancy.settings import HttpBounds

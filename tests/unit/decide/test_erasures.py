@@ -6,14 +6,9 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_report import (
-    CursorState,
-    EraseOutcome,
-    FrozenSelection,
-    Lag,
-    ReplayOutcome,
-    ReplayProgress,
-)
+from messagestore_core.contract.ingest import Lag
+from messagestore_core.contract.purge import EraseOutcome
+from messagestore_core.contract.replay import CursorState, FrozenSelection, ReplayOutcome, ReplayProgress
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.decide.schedule import Window
 from support.world import App, Key, World, run_once, stream

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.base import RunError
 from messagestore_operator.decide.snapshot import MaintenanceBounds
 from messagestore_operator.status.conditions import LASTING
 from support.world import Key, World, run_once, stream

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from messagestore_core.contract.run_document import Upkeep
+from messagestore_core.contract.ingest import Upkeep
 from messagestore_operator.api import MessageStreamStatus, ReplayJob
 from messagestore_operator.api.messagestream_status import TableStatus
 from messagestore_operator.decide.maintenance import oldest_replay, upkeep_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_document import ConsumedBy
-from messagestore_core.contract.run_report import EraseOutcome, RunError, Unsent
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.purge import ConsumedBy, EraseOutcome, Unsent
 from messagestore_operator.decide.snapshot import DriverPod, Waiting
 from messagestore_operator.status.conditions import condition_of
 from support.world import App, Key, World, contents, run_once, stream

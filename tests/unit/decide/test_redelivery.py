@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunError
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.replay import FrozenSelection, ReplayOutcome, ReplayProgress
 from support.world import Key, World, run_once, stream
 
 DENIED = RunError(reason="StorageDenied", message="access denied to bucket replay")

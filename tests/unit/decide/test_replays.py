@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 import support.world
-from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, RunError
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.replay import FrozenSelection, ReplayOutcome, ReplayProgress
 from messagestore_operator.decide.snapshot import DriverPod, Waiting
 from support.world import Key, Stored, World, contents, run_once, stream
 

@@ -6,22 +6,12 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_report import (
-    EraseOutcome,
-    FrozenSelection,
-    IngestCounts,
-    IngestOutcome,
-    Lag,
-    Outcome,
-    Preview,
-    PurgeOutcome,
-    ReplayOutcome,
-    ReplayProgress,
-    RunError,
-    RunReport,
-    TableState,
-    UpkeepDone,
-)
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import IngestCounts, IngestOutcome, Lag, UpkeepDone
+from messagestore_core.contract.purge import EraseOutcome, Preview, PurgeOutcome
+from messagestore_core.contract.replay import FrozenSelection, ReplayOutcome, ReplayProgress
+from messagestore_core.contract.run_report import Outcome, RunReport
+from messagestore_core.contract.stores import TableState
 from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.snapshot import AppState, ObservedRun, RunRef, Snapshot
 

@@ -3,15 +3,15 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from messagestore_core.contract.run_document import StreamDestination
-from messagestore_core.contract.run_report import (
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import Lag
+from messagestore_core.contract.replay import (
     CursorState,
     DestinationState,
     FrozenSelection,
-    Lag,
     ReplayOutcome,
     ReplayProgress,
-    RunError,
 )
 from support.world import Key, World, stream
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_report import RunError, RunProgress, RunReport
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.run_report import RunProgress, RunReport
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.api.status import RunError as StatusError
 from messagestore_operator.decide.actions import AcquireLease, AwaitRoom, DeleteRun

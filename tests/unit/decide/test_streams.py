@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_document import Upkeep
-from messagestore_core.contract.run_report import RunError, RunProgress, UpkeepDone
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import Upkeep, UpkeepDone
+from messagestore_core.contract.run_report import RunProgress
 from messagestore_operator.api import MessageStream
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.decision import decide

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from messagestore_core.contract.run_document import ReplayTask, Reset, StartPoint
-from messagestore_core.contract.run_report import Lag, RunError
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import Lag
+from messagestore_core.contract.replay import ReplayTask, Reset, StartPoint
 from messagestore_operator.tenancy.settings import HttpBounds
 from support.outcomes import subscription_outcome
 from support.world import Key, World, run_once, stream

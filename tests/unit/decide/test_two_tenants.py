@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messagestore_core.contract.run_report import RunError
+from messagestore_core.contract.base import RunError
 from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream
 from messagestore_operator.decide.leases import grant, next_epoch

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
-from messagestore_core.contract.run_report import RunError, RunReport
+from messagestore_core.contract.run_document import Resource, RunDocument
+from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_jobs.driver import main
 from messagestore_jobs.driver.control import RunControl

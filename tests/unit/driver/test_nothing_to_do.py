@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import Hold
 from messagestore_core.contract.records import FilesSource, Translator
-from messagestore_core.contract.run_document import Hold, IngestTask, RunDocument
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.store import ended
 from messagestore_core.store.delta_log import epoch_of, last_note

@@ -6,20 +6,11 @@ from typing import Any
 
 import pytest
 
+from messagestore_core.contract.destinations import StreamDestination
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import Archive, Hold, Match, Rule
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    Archive,
-    Hold,
-    IngestTask,
-    Interval,
-    Match,
-    ReplayTask,
-    Rule,
-    Selection,
-    Sequences,
-    StreamDestination,
-    TimeWindow,
-)
+from messagestore_core.contract.replay import Interval, ReplayTask, Selection, Sequences, TimeWindow
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.delta_log import DAY, files_of
 from messagestore_core.store.handle import Store

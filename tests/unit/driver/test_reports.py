@@ -10,26 +10,14 @@ from xml.sax.saxutils import escape
 
 import pytest
 
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import IngestCounts, IngestOutcome, IngestTask, Lag, Upkeep, UpkeepDone
+from messagestore_core.contract.purge import Preview, PurgeOutcome
 from messagestore_core.contract.records import FilesSource, KafkaCluster, KafkaSource
-from messagestore_core.contract.run_document import IngestTask, MaintainTask, Resource, RunDocument, Upkeep
-from messagestore_core.contract.run_report import (
-    DestinationState,
-    FrozenSelection,
-    IngestCounts,
-    IngestOutcome,
-    Lag,
-    MaintainOutcome,
-    Preview,
-    PurgeOutcome,
-    ReplayOutcome,
-    ReplayProgress,
-    RunError,
-    RunProgress,
-    RunReport,
-    TableState,
-    UpkeepDone,
-)
-from messagestore_core.contract.stores import CredentialVariables, Owner, StorageEntry, Table
+from messagestore_core.contract.replay import DestinationState, FrozenSelection, ReplayOutcome, ReplayProgress
+from messagestore_core.contract.run_document import MaintainTask, Resource, RunDocument
+from messagestore_core.contract.run_report import MaintainOutcome, RunProgress, RunReport
+from messagestore_core.contract.stores import CredentialVariables, Owner, StorageEntry, Table, TableState
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.driver.control import Commands, Maintenance, RunControl, Steps, read_commands
 from messagestore_jobs.driver.failures import error_of

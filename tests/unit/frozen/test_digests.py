@@ -2,15 +2,9 @@
 
 from datetime import timedelta
 
-from messagestore_core.contract.run_document import (
-    Archive,
-    FilesDestination,
-    PurgeTask,
-    ReplayTask,
-    Rule,
-    Scrub,
-    Selection,
-)
+from messagestore_core.contract.destinations import FilesDestination
+from messagestore_core.contract.purge import Archive, PurgeTask, Rule, Scrub
+from messagestore_core.contract.replay import ReplayTask, Selection
 from messagestore_jobs.frozen.replays import digest
 from messagestore_jobs.purge.selection import spec_digest
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_jobs.index.keys import Keys
 from messagestore_jobs.ingest.assign import REFUSED, Arrived, Assignment, assign, count
 from messagestore_jobs.ingest.refusals import Expected, Members, Sizes

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from messagestore_core.contract.run_report import BatchTimes
+from messagestore_core.contract.ingest import BatchTimes
 from messagestore_jobs.ingest.stopwatch import Stopwatch, waited
 
 NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)

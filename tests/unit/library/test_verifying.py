@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from messagestore.errors import BrokenMessageError
 from messagestore.reader import Reader
 from messagestore.verifying import Check, verify
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.store.delta_log import CommitNote
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.heads import raise_heads

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from messagestore_core.contract.run_document import Retry
+from messagestore_core.contract.ingest import Retry
 from messagestore_jobs.lifecycle.transitions import next_retry_at, wait
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_core.bounds import LAST_MOMENT
-from messagestore_core.contract.run_document import Retry
+from messagestore_core.contract.ingest import Retry
 from messagestore_jobs.lifecycle.transitions import (
     ENDED,
     STATUSES,

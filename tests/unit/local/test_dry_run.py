@@ -5,19 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from messagestore_core.contract.destinations import FilesDestination, StreamDestination
+from messagestore_core.contract.ingest import IngestTask, Lifecycle
+from messagestore_core.contract.purge import PurgeTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    FilesDestination,
-    IngestTask,
-    Lifecycle,
-    PurgeTask,
-    ReplayTask,
-    Resource,
-    Route,
-    RoutesDestination,
-    RunDocument,
-    StreamDestination,
-)
+from messagestore_core.contract.replay import ReplayTask, Route, RoutesDestination
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.store.errors import TableBusyError
 from messagestore_jobs.lock import LOCK_SUFFIX

@@ -8,27 +8,14 @@ from unittest.mock import MagicMock
 import pytest
 import typer
 
+from messagestore_core.contract.destinations import FilesDestination, StreamDestination
+from messagestore_core.contract.ingest import IngestCounts, IngestOutcome, IngestTask, Lag
+from messagestore_core.contract.purge import PurgeTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    FilesDestination,
-    IngestTask,
-    PurgeTask,
-    ReplayTask,
-    Resource,
-    RunDocument,
-    StreamDestination,
-)
-from messagestore_core.contract.run_report import (
-    FrozenSelection,
-    IngestCounts,
-    IngestOutcome,
-    Lag,
-    ReplayOutcome,
-    ReplayProgress,
-    RunReport,
-    TableState,
-)
-from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.contract.replay import FrozenSelection, ReplayOutcome, ReplayProgress, ReplayTask
+from messagestore_core.contract.run_document import Resource, RunDocument
+from messagestore_core.contract.run_report import RunReport
+from messagestore_core.contract.stores import Owner, Table, TableState
 from messagestore_jobs.driver import idle_check
 from messagestore_jobs.driver.execute import IdleCheck
 from messagestore_jobs.driver.folders import written_tables

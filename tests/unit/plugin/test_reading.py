@@ -14,9 +14,8 @@ from typer.testing import CliRunner, Result
 
 from messagestore.answering import Question, answer
 from messagestore.errors import MessageStoreError
-from messagestore_core.contract.run_document import PurgeTask, Rule
+from messagestore_core.contract.purge import Preview, PurgeTask, Rule
 from messagestore_core.contract.run_document import Resource as ContractResource
-from messagestore_core.contract.run_report import Preview
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import write_document

@@ -1,6 +1,6 @@
 """A plan's task keeps what it names, but for erased messages and streams."""
 
-from messagestore_core.contract.run_document import Hold, Match, PurgeTask, Rule, StreamPosition
+from messagestore_core.contract.purge import Hold, Match, PurgeTask, Rule, StreamPosition
 from messagestore_core.store.heads import HiddenHeads
 from messagestore_core.store.keyed import message_key, stream_key
 from messagestore_core.store.tombstones import Erased

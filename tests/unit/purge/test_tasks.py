@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from messagestore_core.contract.run_document import Archive, Hold, Match, PurgeTask, Rule
+from messagestore_core.contract.purge import Archive, Hold, Match, PurgeTask, Rule
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.layout import TOMBSTONE_KEY

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from messagestore_core.contract.run_document import Hold, Match, PurgeTask, Rule, StreamPosition
+from messagestore_core.contract.purge import Hold, Match, PurgeTask, Rule, StreamPosition
 from messagestore_core.store.delta_log import DAY
 from messagestore_jobs.purge.whole_days import WholeDays, whole_days
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from messagestore_core.contract.destinations import FilesDestination, StreamDestination
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import FilesDestination, IngestTask, ReplayTask, StreamDestination
-from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress, TableState
-from messagestore_core.contract.stores import Table
+from messagestore_core.contract.replay import FrozenSelection, ReplayOutcome, ReplayProgress, ReplayTask
+from messagestore_core.contract.stores import Table, TableState
 from messagestore_core.progress import Silent
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Ended

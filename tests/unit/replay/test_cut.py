@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messagestore_core.contract.run_report import FrozenSelection
+from messagestore_core.contract.replay import FrozenSelection
 from messagestore_jobs.frozen.replays import Frozen, Split
 from messagestore_jobs.replay.chunks import Size, chunk_size, next_range
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_document import FilesDestination, ReplayTask
+from messagestore_core.contract.destinations import FilesDestination
+from messagestore_core.contract.replay import ReplayTask
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_jobs.context import Run

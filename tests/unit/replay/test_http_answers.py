@@ -10,7 +10,7 @@ from ipaddress import ip_address
 import pytest
 
 from messagestore_core.addresses import Reach, is_allowed
-from messagestore_core.contract.run_document import HttpRetries
+from messagestore_core.contract.destinations import HttpRetries
 from messagestore_jobs.replay.http.answers import Action, action_of, wait_before
 from messagestore_jobs.replay.http.events import event_of
 from messagestore_jobs.replay.http.lanes import Lanes, next_batch

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_document import Folder, HttpDestination, HttpHeader, HttpRetries
+from messagestore_core.contract.destinations import Folder, HttpDestination, HttpHeader, HttpRetries
 from messagestore_core.store.errors import RunFailedError, RunStoppedError
 from messagestore_jobs.replay.http.endpoint import Endpoint, Taken
 from messagestore_jobs.replay.http.events import Event

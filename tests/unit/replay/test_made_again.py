@@ -7,15 +7,10 @@ from typing import Any
 
 import pytest
 
+from messagestore_core.contract.destinations import FilesDestination, StreamDestination
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    FilesDestination,
-    IngestTask,
-    ReplayTask,
-    Selection,
-    StreamDestination,
-)
-from messagestore_core.contract.run_report import ReplayOutcome, ReplayProgress
+from messagestore_core.contract.replay import ReplayOutcome, ReplayProgress, ReplayTask, Selection
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.errors import RunFailedError

@@ -6,7 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from messagestore_core.contract.run_report import DestinationState, GoingOn, Lag, ReplayOutcome, RunError
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import Lag
+from messagestore_core.contract.replay import DestinationState, GoingOn, ReplayOutcome
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.control import ReplayToEnd
 from messagestore_jobs.replay.side_by_side import Board, wait_after

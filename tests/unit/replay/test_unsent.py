@@ -2,7 +2,7 @@
 
 import pytest
 
-from messagestore_core.contract.run_report import ReplayProgress
+from messagestore_core.contract.replay import ReplayProgress
 from messagestore_jobs.frozen.replays import Chunk
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from messagestore_core.contract.ingest import IngestOutcome
 from messagestore_core.contract.run_document import RunDocument
-from messagestore_core.contract.run_report import IngestOutcome
 from messagestore_jobs.driver.main import main, unreadable
 from messagestore_operator.cluster.reports import read_report
 from messagestore_operator.decide.causes import last_line

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource, KafkaCluster, KafkaSource
-from messagestore_core.contract.run_document import IngestTask, Resource, RunDocument
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.errors import TableRefusedError

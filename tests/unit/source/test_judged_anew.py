@@ -7,17 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from messagestore_core.contract.ingest import IngestTask, Lifecycle, Memory, Retry
+from messagestore_core.contract.purge import Hold, Match
 from messagestore_core.contract.records import Envelope, FilesSource, Filter, KafkaCluster, KafkaSource
-from messagestore_core.contract.run_document import (
-    Hold,
-    IngestTask,
-    Lifecycle,
-    Match,
-    Memory,
-    Resource,
-    Retry,
-    RunDocument,
-)
+from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.dead_letters import set_aside, source_positions_of

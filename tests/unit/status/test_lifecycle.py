@@ -2,15 +2,9 @@
 
 from datetime import UTC, datetime
 
-from messagestore_core.contract.run_report import (
-    IngestCounts,
-    IngestOutcome,
-    Lag,
-    LifecycleOutcome,
-    RunReport,
-    TableState,
-    UpdateCounts,
-)
+from messagestore_core.contract.ingest import IngestCounts, IngestOutcome, Lag, LifecycleOutcome, UpdateCounts
+from messagestore_core.contract.run_report import RunReport
+from messagestore_core.contract.stores import TableState
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import LifecycleStatus, SequencesStatus, UnfinishedMessages
 from messagestore_operator.decide.events import stream_events

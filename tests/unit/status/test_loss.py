@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime
 
-from messagestore_core.contract.run_report import IngestCounts, IngestOutcome, Lag, Loss, RunReport, TableState
+from messagestore_core.contract.ingest import IngestCounts, IngestOutcome, Lag, Loss
+from messagestore_core.contract.run_report import RunReport
+from messagestore_core.contract.stores import TableState
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import LossStatus
 from messagestore_operator.decide.events import stream_events

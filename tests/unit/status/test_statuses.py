@@ -5,26 +5,19 @@ from typing import Any
 
 import pytest
 
-from messagestore_core.contract.run_report import (
+from messagestore_core.contract.base import RunError
+from messagestore_core.contract.ingest import (
     BatchTimes,
-    EraseOutcome,
-    FrozenSelection,
     IngestCounts,
     IngestOutcome,
     Lag,
     LifecycleOutcome,
-    Outcome,
-    Preview,
-    Purged,
-    PurgeOutcome,
-    ReplayOutcome,
-    ReplayProgress,
-    RunError,
-    RunReport,
     SequenceState,
-    TableState,
-    Unsent,
 )
+from messagestore_core.contract.purge import EraseOutcome, Preview, Purged, PurgeOutcome, Unsent
+from messagestore_core.contract.replay import FrozenSelection, ReplayOutcome, ReplayProgress
+from messagestore_core.contract.run_report import Outcome, RunReport
+from messagestore_core.contract.stores import TableState
 from messagestore_operator.api import MessageStream, MessageStreamStatus, ReplayJob, RetentionPolicy
 from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.status.conditions import condition_of

@@ -7,19 +7,12 @@ from typing import Any
 
 import pytest
 
+from messagestore_core.contract.destinations import FilesDestination
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import Hold, Match
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.run_document import (
-    DeleteTask,
-    FilesDestination,
-    Hold,
-    IngestTask,
-    Match,
-    ReplayTask,
-    Resource,
-    RunDocument,
-    Selection,
-)
-from messagestore_core.contract.run_report import FrozenSelection, ReplayOutcome, ReplayProgress
+from messagestore_core.contract.replay import FrozenSelection, ReplayOutcome, ReplayProgress, ReplayTask, Selection
+from messagestore_core.contract.run_document import DeleteTask, Resource, RunDocument
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.audit import ACTIONS, note_holds, read_audit

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
-from messagestore_core.contract.run_report import IngestCounts
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.store import fence
 from messagestore_core.store.delta_log import CommitNote, empty_commit, epoch_of, last_note
 from messagestore_core.store.errors import RunFailedError

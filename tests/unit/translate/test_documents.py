@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
+from messagestore_core.contract.destinations import KafkaDestination
+from messagestore_core.contract.ingest import IngestTask
+from messagestore_core.contract.purge import PurgeTask
 from messagestore_core.contract.records import FieldSource, KafkaCluster, KafkaOauth, Translator
-from messagestore_core.contract.run_document import (
-    IngestTask,
-    KafkaDestination,
-    PurgeTask,
-    ReplayTask,
-    RunDocument,
-)
+from messagestore_core.contract.replay import ReplayTask
+from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.decide.blockers import needed

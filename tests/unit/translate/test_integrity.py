@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from messagestore_core.contract.purge import PurgeTask
 from messagestore_core.contract.records import Integrity
-from messagestore_core.contract.run_document import PurgeTask
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.decide.blockers import Need, secrets_of
 from messagestore_operator.translate import (

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from enum import Enum
 
-from messagestore_core.contract.run_document import HttpRetries
+from messagestore_core.contract.destinations import HttpRetries
 
 _RETRIED = (408, 425, 429)
 _STALLING = (401, 403, 404, 410)

@@ -13,8 +13,8 @@ from itertools import islice
 from typing_extensions import override
 
 from messagestore_core.contract.base import ContractModel, Count
-from messagestore_core.contract.run_document import HttpDestination, ReplayTask
-from messagestore_core.contract.run_report import ReplayOutcome
+from messagestore_core.contract.destinations import HttpDestination
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
 from messagestore_core.store.errors import end_if_stopped
 from messagestore_core.store.layout import SENT, STATE
 from messagestore_core.store.objects import Objects, read_document, write_document

@@ -18,7 +18,7 @@ from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionErro
 from urllib3.response import BaseHTTPResponse
 
 from messagestore_core.addresses import Reach, is_allowed
-from messagestore_core.contract.run_document import HttpDestination
+from messagestore_core.contract.destinations import HttpDestination
 from messagestore_core.store.errors import HTTP_UNREACHABLE, RunFailedError, end_if_stopped
 from messagestore_jobs.replay.http.answers import Action, action_of, wait_before
 from messagestore_jobs.replay.http.events import Event
