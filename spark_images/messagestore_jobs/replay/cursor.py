@@ -1,5 +1,6 @@
 """The cursor of a subscription: where it begins, where requests move it, and what is behind it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -17,18 +18,20 @@ from messagestore_core.store.cursors import (
     Sequences,
     Waiting,
     ahead,
+    cursor_folder,
     cursor_in,
     of_another_kind,
     own_name,
+    read_cursors,
 )
 from messagestore_core.store.delta_log import has_any, next_global_position
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import store_id
 from messagestore_core.store.layout import REPLAYS
+from messagestore_core.store.refused import RefusedMessages
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import source_of, task_of, with_task
 from messagestore_jobs.replay.chunks import Delivery
-from messagestore_jobs.replay.removed import forget_removed
 from messagestore_jobs.replay.rounds import reached_by, round_delivery
 from messagestore_jobs.replay.selection import check_subscription, decided_by, is_undecided, matches_anywhere
 from messagestore_jobs.replay.waiting import as_kept, falls_due, is_complete_only, who_waits
@@ -303,3 +306,24 @@ def _first_position(rows: DataFrame) -> int | None:
     """The lowest global position of rows; None without any."""
     first = rows.agg(F.min("global_position")).first()
     return None if first is None or first[0] is None else int(first[0])
+
+
+def forget_removed(run: Run, store_id: str, kept: Collection[str]) -> None:
+    """Mark the cursors of a subscription's destinations that are none of those ``kept`` as removed.
+
+    What a round of one has staged in the store is removed too, and what it has left to another one; in another stream's
+    store, or beside files, a round's stays.
+    """
+    resource, store = run.document.resource, run.store
+    cursors = read_cursors(store).get((resource.namespace, resource.name), {})
+    for destination in sorted(cursors.keys() - set(kept)):
+        cursor = cursors[destination]
+        if cursor.round is not None:
+            own = f"{resource.namespace}.{own_name(resource.name, destination)}_{cursor.round.number}"
+            with store.step("replay-forgotten"):
+                store.objects(REPLAYS, own).delete_folder("")
+        folder = cursor_folder(resource.namespace, resource.name, destination)
+        RefusedMessages(store, folder, store_id).forget(store)
+        written = CursorObject(store, resource.namespace, resource.name, store_id, destination)
+        if written.read() == cursor:
+            written.write(cursor.model_copy(update={"removed": True, "run": run.run}))

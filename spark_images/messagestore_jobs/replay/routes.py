@@ -15,7 +15,7 @@ from messagestore_core.store.folder import exists, store_id
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import nothing, task_of
 from messagestore_jobs.replay.control import ReplayControl, WithinLimits
-from messagestore_jobs.replay.cursor import SubscriptionCursor
+from messagestore_jobs.replay.cursor import SubscriptionCursor, forget_removed
 from messagestore_jobs.replay.leaves import (
     ErrorOf,
     check_destination,
@@ -25,7 +25,6 @@ from messagestore_jobs.replay.leaves import (
     outcome_of,
     together,
 )
-from messagestore_jobs.replay.removed import forget_removed
 from messagestore_jobs.replay.side_by_side import send_side_by_side
 from messagestore_jobs.replay.subscription import SubscriptionRun
 from messagestore_jobs.replay.unsent import refuse_unsent
