@@ -26,11 +26,7 @@ from messagestore_operator.api.model import Model
 from messagestore_operator.api.replayjob_status import ReplayJobStatus
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.rules import immutable, immutable_without
-from messagestore_operator.api.scalars import (
-    Duration,
-    Time,
-    UniqueNames,
-)
+from messagestore_operator.api.scalars import Duration, Time, UniqueNames
 from messagestore_operator.api.spark import Spark
 
 Reason = Annotated[

@@ -31,13 +31,7 @@ from messagestore_operator.decide.run_lifecycle import (
 )
 from messagestore_operator.decide.snapshot import PolicySnapshot, RunKind
 from messagestore_operator.decide.tables import table_key, writes
-from messagestore_operator.decide.trigger import (
-    new_request,
-    next_attempt,
-    pass_over_missed,
-    retry_at,
-    scheduled,
-)
+from messagestore_operator.decide.trigger import new_request, next_attempt, pass_over_missed, retry_at, scheduled
 from messagestore_operator.status.conditions import condition_of, generation
 from messagestore_operator.status.facts import Outlook, StreamResult
 from messagestore_operator.status.policy import BLOCKED, StreamView, policy_stream, with_erasure, with_view

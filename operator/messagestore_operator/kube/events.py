@@ -15,13 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
-from messagestore_operator.kube.client import (
-    AlreadyExistsError,
-    ApiError,
-    ForbiddenError,
-    KubeClient,
-    NotFoundError,
-)
+from messagestore_operator.kube.client import AlreadyExistsError, ApiError, ForbiddenError, KubeClient, NotFoundError
 from messagestore_operator.kube.objects import EVENTS, MANAGER, ObjectReference
 from messagestore_operator.kube.ratelimit import TokenBucket
 

@@ -9,15 +9,7 @@ from typing import TypeVar
 from messagestore_operator.kube.cache import ObjectCache, Versions
 from messagestore_operator.kube.client import JSON, ApiError, GoneError, KubeClient, NotFoundError
 from messagestore_operator.kube.health import Health
-from messagestore_operator.kube.objects import (
-    SELECTOR,
-    ApiObject,
-    Kind,
-    ResourceKey,
-    at,
-    name_of,
-    namespace_of,
-)
+from messagestore_operator.kube.objects import SELECTOR, ApiObject, Kind, ResourceKey, at, name_of, namespace_of
 
 Seen = Callable[[str | None, ApiObject], None]
 """Receives the type of a change (ADDED, MODIFIED, DELETED; None in a list at the start of a watch) and the object."""

@@ -12,14 +12,7 @@ from messagestore_operator.plugin.act import annotate, request_time, tell
 from messagestore_operator.plugin.arguments import PolicyName, StreamName
 from messagestore_operator.plugin.find import POLICY, STREAM, find
 from messagestore_operator.plugin.kubectl import Kubectl, KubectlError
-from messagestore_operator.plugin.options import (
-    DryRun,
-    OutputOption,
-    UserError,
-    Yes,
-    ask,
-    reaching,
-)
+from messagestore_operator.plugin.options import DryRun, OutputOption, UserError, Yes, ask, reaching
 from messagestore_operator.plugin.retention import previews
 from messagestore_operator.plugin.words import size
 

@@ -12,15 +12,7 @@ from messagestore_operator.plugin.act import annotate, set_suspended, tell
 from messagestore_operator.plugin.arguments import ReplayName
 from messagestore_operator.plugin.find import REPLAY, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
-from messagestore_operator.plugin.options import (
-    BAD_INPUT,
-    DryRun,
-    OutputOption,
-    UserError,
-    Yes,
-    ask,
-    reaching,
-)
+from messagestore_operator.plugin.options import BAD_INPUT, DryRun, OutputOption, UserError, Yes, ask, reaching
 
 app = typer.Typer(
     name="replay", no_args_is_help=True, rich_markup_mode=None, help="Pause, slow, reset or cancel a replay."

@@ -22,14 +22,7 @@ from messagestore_operator.status.conditions import (
 from messagestore_operator.status.facts import Outlook
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.replay import degraded, short_destination
-from messagestore_operator.status.routes import (
-    TAKES,
-    all_stalled,
-    degraded_by,
-    is_of_destinations,
-    named,
-    of_failing,
-)
+from messagestore_operator.status.routes import TAKES, all_stalled, degraded_by, is_of_destinations, named, of_failing
 from messagestore_operator.status.runs import failed, failed_as_it_is, is_past, phase_of_current
 from messagestore_operator.status.words import clock_time, count
 

@@ -20,14 +20,7 @@ from messagestore_core.contract.records import FilesSource
 from messagestore_core.store.files import Known, Range, ReadFiles, SourceFile
 from messagestore_core.store.objects import path_of, reached
 from messagestore_core.store.storage import Storage
-from messagestore_jobs.source.compression import (
-    PLAIN,
-    SIGN_BYTES,
-    Compression,
-    DamagedError,
-    compression_of,
-    unpacked,
-)
+from messagestore_jobs.source.compression import PLAIN, SIGN_BYTES, Compression, DamagedError, compression_of, unpacked
 
 _AT_ONCE = 4
 """How many files are read at once."""

@@ -7,14 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.ingest import IngestTask
-from messagestore_core.contract.records import (
-    Envelope,
-    FieldMapping,
-    FilesSource,
-    Filter,
-    KafkaCluster,
-    KafkaSource,
-)
+from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource, Filter, KafkaCluster, KafkaSource
 from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_jobs.ingest.columns import HashKeys, columns_of
 from messagestore_jobs.ingest.write import dead_letter_columns, set_clock

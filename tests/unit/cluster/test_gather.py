@@ -19,13 +19,7 @@ from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.surroundings import Namespaces
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.run_queue import RunBounds
-from messagestore_operator.decide.snapshot import (
-    AppState,
-    Defaults,
-    RunRef,
-    StreamSnapshot,
-    TableKey,
-)
+from messagestore_operator.decide.snapshot import AppState, Defaults, RunRef, StreamSnapshot, TableKey
 from messagestore_operator.kube.client import KubeClient
 from messagestore_operator.kube.objects import CONFIG_MAPS
 from messagestore_operator.tenancy.predicate_process import PredicateProcess

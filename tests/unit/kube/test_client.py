@@ -10,14 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kubernetes.aio.client import Configuration
 
-from messagestore_operator.kube.client import (
-    LARGEST_ANSWER,
-    ApiError,
-    GoneError,
-    KubeClient,
-    TooLargeError,
-    connect,
-)
+from messagestore_operator.kube.client import LARGEST_ANSWER, ApiError, GoneError, KubeClient, TooLargeError, connect
 from messagestore_operator.kube.ratelimit import TokenBucket
 
 PATH = "/apis/messagestore.dev/v1alpha1/messagestreams"

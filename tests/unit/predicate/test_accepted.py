@@ -1,11 +1,6 @@
 import pytest
 
-from messagestore_core.predicate import (
-    DEAD_LETTER_COLUMNS,
-    FILTER_COLUMNS,
-    MESSAGE_COLUMNS,
-    compile_predicate,
-)
+from messagestore_core.predicate import DEAD_LETTER_COLUMNS, FILTER_COLUMNS, MESSAGE_COLUMNS, compile_predicate
 from messagestore_core.predicate.expression import FALSE
 from support.sparksql import own
 from support.sparksql import sql as written
