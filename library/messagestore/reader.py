@@ -8,7 +8,6 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
@@ -123,9 +122,7 @@ class Reader(Functions[Iterator[Message], list[Message], Message | None, Iterato
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

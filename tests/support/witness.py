@@ -4,7 +4,6 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from types import TracebackType
 
 from kubernetes import client, watch
 
@@ -35,9 +34,7 @@ class Witness:
             thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._ended.set()
 
     def check(self) -> None:
