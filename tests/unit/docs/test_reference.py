@@ -195,7 +195,9 @@ def _like(fields: Node, described: Described) -> tuple[str, Collection[str]]:
             return f", as {place}, and more", earlier
         if len(fields) > 2 and fields.items() <= earlier.items():
             return f", as {place} without {', '.join(f'`{name}`' for name in earlier if name not in fields)}", fields
-    return "", ()
+    alike = [(place, [name for name in fields if earlier.get(name) == fields[name]]) for earlier, place in described]
+    place, same = max(alike, key=lambda one: len(one[1]), default=("", []))
+    return (f", with {', '.join(f'`{name}`' for name in same)} of {place}", same) if len(same) > 3 else ("", ())
 
 
 def _inner(field: Node) -> Node:
