@@ -13,7 +13,7 @@ from support.launches import launch
 OF_A_RUN = {"SPARK_USER", "_SPARK_AUTH_SECRET"}
 
 
-def test_spark_adds_to_the_template_what_the_tests_of_drivers_take_it_to_add(
+def test_the_executor_pod_of_the_admission_tests_is_the_one_that_spark_makes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     wanted = launch()

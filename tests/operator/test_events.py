@@ -43,7 +43,7 @@ def test_the_same_event_is_one_object_with_a_count_also_after_a_restart(apiserve
     assert told["DeadLetters"]["involvedObject"]["kind"] == "MessageStream"
 
 
-def test_what_is_said_again_within_a_minute_costs_no_request(apiserver: ApiServer) -> None:
+def test_an_event_that_is_repeated_within_a_minute_costs_no_request(apiserver: ApiServer) -> None:
     async def scenario(client: KubeClient) -> int:
         asked: list[str] = []
         counted = KubeClient(client._api, observe=lambda method, status: asked.append(method))

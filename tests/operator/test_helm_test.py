@@ -101,7 +101,7 @@ def _test(apiserver: ApiServer, pod: dict[str, Any], run: str, folder: Path) -> 
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_what_a_failed_test_left_is_removed_and_a_stream_a_purge_and_a_replay_are_made_checked_and_removed(
+def test_helm_test_removes_leftovers_then_makes_checks_and_removes_a_stream_a_purge_and_a_replay(
     apiserver: ApiServer, operator: Operator, spark: FakeSpark, pod: dict[str, Any], tmp_path: Path
 ) -> None:
     failed = _test(apiserver, pod, "one", tmp_path)

@@ -47,7 +47,7 @@ def _hanging(client: KubeClient) -> Hanging:
     return Hanging(client._api)
 
 
-def test_of_two_replicas_one_leads_and_the_other_follows_when_it_lets_go(apiserver: ApiServer, name: str) -> None:
+def test_of_two_replicas_the_second_leads_when_the_first_releases_the_lease(apiserver: ApiServer, name: str) -> None:
     async def scenario(client: KubeClient) -> tuple[str, bool]:
         first, second = (Leader(client, "default", name, identity, FAST) for identity in ("first", "second"))
         await first.acquire()

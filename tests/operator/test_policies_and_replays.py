@@ -82,7 +82,7 @@ def test_a_purge_of_two_streams_tells_of_each(
     assert {entry["name"]: entry["lastPurge"]["purged"] for entry in status["streams"]} == {"orders": 1, "returns": 1}
 
 
-def test_a_policy_on_a_stream_that_is_not_there_says_so_and_runs_when_it_comes(
+def test_a_policy_on_a_missing_stream_says_so_and_runs_once_the_stream_exists(
     apiserver: ApiServer, namespace: str, operator: Operator, spark: FakeSpark
 ) -> None:
     _policy(apiserver, namespace, "old", streamRefs=[{"name": "orders"}])

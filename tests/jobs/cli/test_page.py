@@ -87,9 +87,7 @@ def test_a_store_that_is_not_there_and_a_file_that_cannot_be_written_are_told(tm
     assert "can't be written: No such file or directory" in result.stderr
 
 
-def test_what_draws_the_page_is_named_where_it_is_missing(
-    tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_library_for_pages_is_named(tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     monkeypatch.delitem(sys.modules, "messagestore_operator.page.document", raising=False)
     result = run(store, "-o", str(tmp_path / "page.html"))

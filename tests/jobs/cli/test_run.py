@@ -42,7 +42,9 @@ def test_status_adds_up_with_the_sources_bytes(local_run: LocalRuns, tmp_path: P
     assert json.loads(done.stdout)["kind"] == "List"
 
 
-def test_a_folder_without_files_is_ready_and_said_until_it_had_one(local_run: LocalRuns, tmp_path: Path) -> None:
+def test_a_source_folder_without_files_is_ready_with_a_reason_until_a_file_was_read(
+    local_run: LocalRuns, tmp_path: Path
+) -> None:
     for _ in range(2):
         done = local_run([stream(tmp_path)])
         assert (done.exit_code, done.ready(ORDERS)) == (0, ("True", "SourceNotFound"))

@@ -105,7 +105,9 @@ def test_an_endpoint_that_is_down_gets_the_rest_once_it_is_back(spark: SparkSess
         assert endpoint.positions == [*ALL, 11, 12]
 
 
-def test_what_is_refused_is_set_aside_and_the_others_go_on(spark: SparkSession, tmp_path: Path, table: Table) -> None:
+def test_a_refused_message_is_set_aside_and_later_ones_are_sent(
+    spark: SparkSession, tmp_path: Path, table: Table
+) -> None:
     folder = tmp_path / "refused"
     with http_endpoint(lambda request: Answer(400 if request.position in (3, 8) else 202)) as endpoint:
         document = to_endpoint(
@@ -164,7 +166,7 @@ def test_whatever_answer_of_the_store_is_lost_each_event_arrives_or_is_set_aside
         assert sorted(event["id"] for event in events) == ["m3", "m8"]
 
 
-def test_what_was_erased_meanwhile_is_not_sent(spark: SparkSession, table: Table) -> None:
+def test_a_message_that_is_erased_before_its_request_is_not_sent(spark: SparkSession, table: Table) -> None:
     with http_endpoint(lambda request: Answer(202 if request.position < 4 else 403)) as endpoint:
         document = to_endpoint(table, endpoint.url, subscription=True, in_flight=1, order="Global")
         with pytest.raises(RunFailedError, match="403"):

@@ -430,14 +430,14 @@ def test_a_bad_line_that_can_be_read_is_found_by_its_id(ingested: Table) -> None
 
 
 @pytest.mark.parametrize("case", BAD, ids=names)
-def test_what_stands_around_a_bad_line_is_stored(ingested: Table, case: Bad) -> None:
+def test_lines_around_a_bad_line_are_stored(ingested: Table, case: Bad) -> None:
     before, after = ingested.messages[file_name(case)]
     assert before["message_id"].removeprefix("before ") == after["message_id"].removeprefix("after ")
     assert after["position"] == before["position"] + 1
 
 
 @pytest.mark.parametrize("case", GOOD, ids=names)
-def test_a_line_at_the_edge_is_stored_as_it_says(ingested: Table, case: Good) -> None:
+def test_a_line_that_is_just_valid_is_stored_with_its_values(ingested: Table, case: Good) -> None:
     assert file_name(case) not in ingested.dead_letters
     _, row, _ = ingested.messages[file_name(case)]
     assert {name: row[name] for name in case.columns} == case.columns

@@ -193,7 +193,7 @@ def test_updates_are_judged_anew_too(spark: SparkSession, tmp_path: Path) -> Non
     assert (stream.states(), stream.pending()) == ({"m1": ("FAILED", 1)}, [("m2", "COMPLETED")])
 
 
-def test_what_a_source_of_before_left_behind_is_withdrawn(stream: Stream) -> None:
+def test_dead_letters_of_an_unfinished_batch_of_a_former_source_are_withdrawn(stream: Stream) -> None:
     break_off(lambda: stream.run(claim_check_bytes=1), "messages", "before")
     store = HeldStore(stream.table.uri)
     for table, schema in (("files", FILES), ("offsets", OFFSETS)):

@@ -85,7 +85,7 @@ def test_what_an_earlier_release_planned_is_read_by_its_content(stream: Stream) 
     assert stream.ids() == IDS
 
 
-def test_a_file_leaves_unless_the_rest_of_a_record_is_in_it_alone(stream: Stream) -> None:
+def test_a_damaged_file_stays_if_only_it_has_the_rest_of_a_record(stream: Stream) -> None:
     for name, pack in PACKERS.items():
         stream.arrive(f"{name}-torn", pack(lines(record(name))) + pack(lines(record(f"{name}-2")))[:-9])
         stream.arrive(f"{name}-whole", pack(lines(record(f"{name}-3"), b"garbage")))

@@ -49,7 +49,7 @@ def test_a_wrong_expectation_is_a_dead_letter_in_message_dbs_words(stream: Strea
     assert adds_up(outcome.counts)
 
 
-def test_what_expects_the_version_of_a_refused_record_is_judged_by_the_actual_one(stream: Stream) -> None:
+def test_a_record_that_expects_the_version_of_a_refused_one_is_judged_by_the_actual_version(stream: Stream) -> None:
     stream.arrive("a.jsonl", lines(record("m1"), record("m2", expectedVersion=7)))
     stream.run()
     stream.arrive("b.jsonl", lines(record("m3", expectedVersion=1), record("m4", expectedVersion=0)))
@@ -103,7 +103,7 @@ def test_what_was_set_aside_before_the_batch_was_cut_off_stays_so_after_a_purge(
     assert (outcome.counts.stored, outcome.counts.dead_lettered) == (1, 1)
 
 
-def test_a_custom_field_carries_it_too(stream: Stream) -> None:
+def test_an_expected_version_may_come_from_a_custom_field(stream: Stream) -> None:
     fields = {name: FieldMapping(path=f"$.{name}") for name in ("messageId", "streamName")}
     envelope = Envelope(format="Custom", fields={**fields, "expectedVersion": FieldMapping(path="$.if.version")})
     versions = (-1, 4, None)

@@ -248,7 +248,7 @@ def test_a_file_that_was_touched_is_read_again_and_all_in_it_are_duplicates(stre
     assert stream.set_aside() == [("Unparseable", b"garbage")]
 
 
-def test_nothing_new_is_no_batch(stream: Stream) -> None:
+def test_a_run_without_new_files_makes_no_batch(stream: Stream) -> None:
     stream.arrive("a.jsonl", lines(record("m1")))
     first = stream.run()
     again = stream.run()

@@ -242,7 +242,9 @@ def test_a_custom_envelope_finds_its_fields_by_path_default_and_constant(stream:
     ]
 
 
-def test_what_no_record_can_carry_is_null_beside_batches_that_carry_it(stream: Stream, spark: SparkSession) -> None:
+def test_a_column_that_no_record_of_a_batch_can_have_is_null_beside_other_batches(
+    stream: Stream, spark: SparkSession
+) -> None:
     stream.arrive("custom.jsonl", b'{"headers":{"X-Id":"1"},"parts":[0,{"id":"7"}]}')
     stream.run(envelope=Envelope(format="Custom", fields=CUSTOM))
     [file] = Store(stream.table.uri).table("messages").file_uris()

@@ -53,7 +53,7 @@ def redrive(stream: Stream, job: str = "job") -> None:
 
 
 @pytest.mark.usefixtures("compiled")
-def test_what_is_known_of_a_file_is_in_the_fields(stream: Stream) -> None:
+def test_path_name_time_and_partitions_of_a_file_fill_mapped_fields(stream: Stream) -> None:
     stream.settings["envelope"] = custom(
         {"place": of_file("Place"), "none": of_file("Path", "(x)"), "day": of_file("ModifiedAt", "^([0-9-]*)T")},
         streamId=FieldMapping(partition="dt"),

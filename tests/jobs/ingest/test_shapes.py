@@ -56,7 +56,7 @@ def test_a_number_since_1970_is_a_time_of_its_unit(stream: Stream) -> None:
     assert array["detail"] == "time is an array"
 
 
-def test_each_unit_counts_by_itself_and_a_default_has_it_too(stream: Stream) -> None:
+def test_a_time_and_its_default_are_read_in_the_unit_of_the_field(stream: Stream) -> None:
     second = Decimal("1772441100.123456")
     sizes: dict[TimeUnit, int] = {"Seconds": 1, "Milliseconds": 10**3, "Microseconds": 10**6, "Nanoseconds": 10**9}
     for unit, size in sizes.items():

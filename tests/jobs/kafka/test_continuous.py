@@ -220,7 +220,7 @@ def test_what_was_erased_before_its_transaction_is_not_sent(
     assert (outcome.progress.replayed, outcome.progress.erased) == (8, 2)
 
 
-def test_what_a_purge_removed_and_what_was_erased_meanwhile_is_counted(
+def test_purged_and_erased_messages_that_were_not_sent_are_counted(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table
 ) -> None:
     topic = topics.make()

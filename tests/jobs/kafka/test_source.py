@@ -63,7 +63,9 @@ def test_batches_take_a_fair_share_of_each_partition_and_later_runs_go_on(topics
     assert positions_have_no_gap(stream.messages())
 
 
-def test_what_a_record_says_beside_its_value_is_kept_in_the_headers(topics: Topics, stream_of: StreamOf) -> None:
+def test_key_timestamp_and_headers_of_a_record_become_headers_of_the_message(
+    topics: Topics, stream_of: StreamOf
+) -> None:
     name = topics.make()
     said = {"trace": b"t-1", "mine": b"of the record", "bytes": b"\xff\x00"}
     value = record("m1", headers={"mine": "of the message"})
@@ -306,7 +308,7 @@ def redriven(stream: KafkaStream) -> None:
     run_replay(Run.of(replay_document(stream.table, task), stream.spark, stream.heard))
 
 
-def test_what_is_deleted_while_a_batch_is_read_is_told(topics: Topics, stream_of: StreamOf) -> None:
+def test_records_that_are_deleted_while_a_batch_is_read_count_as_lost(topics: Topics, stream_of: StreamOf) -> None:
     name = topics.make()
     topics.send(name, *(record(f"m{n}") for n in range(4)))
     stream = stream_of(name)
@@ -350,7 +352,7 @@ def test_a_user_is_told_by_the_environment_alone(
     assert failure.value.reason == "KafkaDenied"
 
 
-def test_what_waits_is_counted_and_its_oldest_record_is_known(topics: Topics, stream_of: StreamOf) -> None:
+def test_the_lag_of_a_topic_has_its_records_and_the_time_of_the_oldest(topics: Topics, stream_of: StreamOf) -> None:
     name = topics.make()
     topics.send(name, *(Record(record(f"m{n}"), timestamp=1_767_268_800_000 + n * 1000) for n in range(5)))
     stream = stream_of(name, max_records_per_batch=2)
@@ -391,7 +393,7 @@ def test_a_time_of_a_record_that_is_no_milliseconds_counts_as_absent(topics: Top
 
 
 @pytest.mark.long
-def test_a_dead_letter_that_is_sent_again_says_what_it_said(topics: Topics, stream_of: StreamOf) -> None:
+def test_a_redriven_dead_letter_has_its_key_headers_and_timestamp(topics: Topics, stream_of: StreamOf) -> None:
     name = topics.make()
     headers = {**EVENT, "ce_region": b"eu", "content-type": b"text/plain"}
     topics.send(name, Record(b"a long text", key=b"k", headers=headers, timestamp=1_767_268_800_000))

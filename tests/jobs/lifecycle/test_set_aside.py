@@ -133,7 +133,7 @@ def test_one_that_is_sent_again_between_two_tries_of_a_batch_is_set_aside_once(s
 
 
 @pytest.mark.long
-def test_what_waits_for_an_erased_message_leaves_with_it_and_nothing_comes_after(stream: Updated) -> None:
+def test_waiting_updates_of_an_erased_message_leave_with_it_and_later_ones_do_not_wait(stream: Updated) -> None:
     stream.run(deduplication_window=HOUR)
     stream.tell(update("other", "FAILED", error="kept"))
     stream.run()

@@ -113,7 +113,7 @@ def test_cursors_of_another_store_and_beyond_the_head_count_as_none(spark: Spark
     assert (preview.messages, states(preview)) == (0, dict.fromkeys(("before", "ahead", "theirs"), (None, 6, 0)))
 
 
-def test_what_another_rule_takes_or_a_hold_keeps_waits_for_nobody(spark: SparkSession, table: Table) -> None:
+def test_messages_of_another_rule_or_under_a_hold_do_not_count_as_waiting(spark: SparkSession, table: Table) -> None:
     at(table, 1)
     old = Rule(name="old", match=Match(message_ids=("m2", "m3")))
     hold = Hold(name="h", match=Match(message_ids=("m6", "m1")))
@@ -147,7 +147,7 @@ def test_an_erasure_and_a_scrub_let_nobody_miss_anything(spark: SparkSession, ta
     assert previewed(spark, table, Rule(name="all", max_age=DAY), **scrubbing).subscriptions == ()
 
 
-def test_what_an_approved_preview_froze_goes_wherever_the_cursor_is_by_then(spark: SparkSession, table: Table) -> None:
+def test_an_approved_preview_removes_what_it_froze_wherever_the_cursor_is(spark: SparkSession, table: Table) -> None:
     at(table, 4)
     task = {"rules": (CONSUMED,), "approval_required": True}
     waiting = purge(spark, table, NOW, **task)
@@ -179,9 +179,7 @@ def consumed(table: Table, slots: list[int | None], name: str = "billing", **gro
 BILLED = Rule(name="billed", consumed_by=ConsumedBy(consumers=("billing",)))
 
 
-def test_what_consumers_have_handled_goes_by_the_smallest_cursor_of_their_slots(
-    spark: SparkSession, table: Table
-) -> None:
+def test_a_rule_selects_up_to_the_smallest_cursor_of_a_consumers_slots(spark: SparkSession, table: Table) -> None:
     consumed(table, [6, 3, 5])
     consumed(table, [1], "slow")
     preview = previewed(spark, table, BILLED)

@@ -168,7 +168,7 @@ def test_into_its_own_stream_an_erased_message_becomes_no_dead_letter(spark: Spa
 
 
 @pytest.mark.long
-def test_it_is_known_what_a_chunk_lacks_if_the_past_is_removed_once_it_is_staged(
+def test_a_short_chunk_is_explained_though_the_version_that_it_was_staged_from_is_gone(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """The first erasure is why the chunk is short, the second removes the version that it was staged from."""

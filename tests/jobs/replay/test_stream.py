@@ -67,7 +67,7 @@ def some(table_folder: Path) -> Table:
 
 
 @pytest.mark.parametrize("write", few(["replay-seal", "plan", "messages"], "plan"))
-def test_what_was_erased_before_the_target_took_it_in_does_not_come_to_it(
+def test_a_message_that_is_erased_before_the_target_stored_it_does_not_reach_the_target(
     spark: SparkSession, tmp_path: Path, write: str
 ) -> None:
     table = some(tmp_path / "store")

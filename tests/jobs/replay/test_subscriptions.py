@@ -278,7 +278,7 @@ def test_a_second_run_of_a_subscription_ends_the_first(spark: SparkSession, tmp_
     assert sent(tmp_path / "out") == [1, 2, 3, 4, 5]
 
 
-def test_what_a_purge_removed_unsent_is_counted_and_the_erased_apart(
+def test_unsent_messages_that_were_purged_and_those_that_were_erased_are_counted_apart(
     spark: SparkSession, tmp_path: Path, table: Table
 ) -> None:
     folder = tmp_path / "out"

@@ -83,7 +83,7 @@ def test_a_replay_sends_the_current_version_and_the_store_keeps_the_old(spark: S
     assert Store(table.uri).table("messages").to_pyarrow_table()["schema_version"].to_pylist() == [1, 2]
 
 
-def test_a_store_keeps_its_translators_for_who_reads_it_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_store_keeps_the_streams_translators_for_readers(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path)
     stream.arrive("a.jsonl", lines(record("m1")))
     stream.run(translators=TRANSLATORS)

@@ -29,7 +29,7 @@ def test_wide_adds_columns_at_the_end() -> None:
     assert cells(stream_from_files(), NOW, wide=True)[-3:] == ["4096", "12", "Ingesting"]
 
 
-def test_what_is_not_known_yet_is_empty() -> None:
+def test_a_column_of_an_unknown_value_is_empty() -> None:
     assert cells(smallest_stream(), NOW) == ["small", *[""] * 8]
 
 

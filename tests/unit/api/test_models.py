@@ -115,7 +115,7 @@ def test_a_status_of_a_newer_operator_is_readable() -> None:
         ({}, {"lag": "none"}, {}),
     ],
 )
-def test_what_a_newer_operator_wrote_into_a_status_is_passed_over_alone(
+def test_only_the_unknown_part_of_a_newer_operators_status_is_ignored(
     known: dict[str, Any], news: dict[str, Any], left: dict[str, Any]
 ) -> None:
     document = {**smallest_stream(), "status": {"runNumber": 7, **known, **news}}

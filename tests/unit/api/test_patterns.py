@@ -30,7 +30,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("pattern", GOOD)
-def test_what_is_accepted_means_the_same_to_re2(pattern: str) -> None:
+def test_an_accepted_pattern_means_the_same_to_re2(pattern: str) -> None:
     assert GroupPattern.parse(pattern) == pattern
     (named,) = pc.extract_regex(TEXT, pattern.replace("(", "(?P<g>").replace("(?P<g>?:", "(?:")).to_pylist()
     found = re.search(pattern, TEXT[0].as_py())
@@ -38,7 +38,7 @@ def test_what_is_accepted_means_the_same_to_re2(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", BAD)
-def test_what_else_is_refused_with_what_to_change(pattern: str) -> None:
+def test_any_other_pattern_is_refused_with_what_to_change(pattern: str) -> None:
     with pytest.raises(PydanticCustomError, match=BAD[pattern]):
         GroupPattern.parse(pattern)
 

@@ -85,7 +85,7 @@ def test_state_in_another_folder_is_found_by_its_uri(store: str, tmp_path: Path)
     assert run("delete", store, "audit", "--state", elsewhere).exit_code == 0
 
 
-def test_nothing_moves_or_goes_while_somebody_runs(store: str) -> None:
+def test_reset_and_delete_are_refused_while_a_consumer_runs(store: str) -> None:
     with Consumer(store, "billing", slots=1) as one:
         received(one, 1)
         for command in (("reset", store, "billing", "--to", "1"), ("delete", store, "billing")):
@@ -106,7 +106,9 @@ def test_nothing_moves_or_goes_while_somebody_runs(store: str) -> None:
         (("list", "/nowhere"), 1, "no message store"),
     ],
 )
-def test_what_is_wrong_is_told(store: str, arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_wrong_arguments_of_consumers_are_reported(
+    store: str, arguments: tuple[str, ...], code: int, said: str
+) -> None:
     result = run(*[store if argument == "STORE" else argument for argument in arguments])
     assert result.exit_code == code
     assert said in result.stderr

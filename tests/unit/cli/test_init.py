@@ -287,14 +287,16 @@ def test_a_path_that_is_no_folder_is_told(folder: Path) -> None:
         ("orders", ["--name", "My Orders"], "metadata.name "),
     ],
 )
-def test_what_validate_would_refuse_is_not_proposed(tmp_path: Path, name: str, options: list[str], told: str) -> None:
+def test_no_manifest_is_proposed_that_validate_would_refuse(
+    tmp_path: Path, name: str, options: list[str], told: str
+) -> None:
     folder = tmp_path / name
     folder.mkdir()
     (folder / "1.jsonl").write_bytes(lines(*orders()))
     assert told in refused(folder, *options)
 
 
-def test_what_gives_no_manifest_is_told(folder: Path) -> None:
+def test_a_folder_that_gives_no_manifest_is_reported(folder: Path) -> None:
     assert "has no files" in refused(folder)
     (folder / "1.jsonl").write_bytes(b"\x28\xb5\x2f\xfd....")
     assert "have no record" in refused(folder)

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from messagestore_operator.cli.main import app
 
 
-def test_without_an_image_for_runs_it_does_not_start(tmp_path: Path) -> None:
+def test_the_operator_does_not_start_without_an_image_for_runs(tmp_path: Path) -> None:
     """A default would be a name in the public registry, which anybody may own."""
     settings = tmp_path / "settings.yaml"
     settings.write_text("workers: 2\n")

@@ -36,7 +36,7 @@ def test_wrong_ones_exit_with_2_and_name_nothing_as_valid(tmp_path: Path) -> Non
     assert [line.split(": ")[1] for line in result.stderr.splitlines()] == ["spec.table", "spec.source", "spec.trigger"]
 
 
-def test_what_no_run_can_reach_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_no_run_can_reach_is_named(tmp_path: Path) -> None:
     stream = smallest_stream()
     stream["spec"]["table"] = {"uri": "gs://lake/small"}
     policy = deleting_policy()

@@ -30,7 +30,7 @@ def _container(spec: dict[str, Any], role: str) -> dict[str, Any]:
     return found
 
 
-def test_what_a_resource_does_not_say_comes_from_the_settings_field_by_field() -> None:
+def test_fields_that_a_resource_leaves_out_come_from_the_settings_one_by_one() -> None:
     spec = _spec({"driver": {"memory": "4g"}, "executor": {"instances": 5}})
     driver = {name: spec["driver"][name] for name in ("cores", "memory")}
     executor = {name: spec["executor"][name] for name in ("instances", "cores", "memory")}

@@ -132,7 +132,7 @@ def test_a_run_is_found_by_the_uid_of_its_resource_until_nothing_is_left_of_it(c
     assert cache.runs_of(stream()) == []
 
 
-def test_what_says_in_another_namespace_that_it_is_a_run_of_a_resource_is_none(cache: Cache) -> None:
+def test_an_object_of_another_namespace_is_no_run_of_a_resource(cache: Cache) -> None:
     forged = _pod(DRIVER, "driver", phase="Succeeded")
     forged["metadata"]["namespace"] = "another"
     cache.put(_stream())
@@ -208,7 +208,7 @@ def test_a_stream_is_told_of_a_replay_of_it_that_comes_runs_ends_and_goes(cache:
     assert cache.remove(_replay(version=4)) == {ORDERS, REPLAY}
 
 
-def test_what_a_list_does_not_show_any_more_is_dropped_but_not_what_came_meanwhile(cache: Cache) -> None:
+def test_an_object_that_a_list_lacks_is_dropped_unless_it_came_after_the_list(cache: Cache) -> None:
     cache.put(_stream("orders"))
     before = cache.versions()
     cache.put(_stream("meanwhile", uid="u2"))
@@ -385,7 +385,7 @@ def test_a_spec_of_which_too_little_can_be_read_is_known_as_it_was_before_and_no
     assert cache.interested(TABLE) == {ORDERS}
 
 
-def test_what_the_objects_of_a_run_have_in_common_is_held_once(cache: Cache) -> None:
+def test_values_that_the_objects_of_a_run_share_are_held_once(cache: Cache) -> None:
     cache.put(_stream())
     for seen in (_application(), _pod(DRIVER, "driver", phase="Running")):
         cache.put(json.loads(json.dumps(seen)))
@@ -577,7 +577,7 @@ def test_a_driver_without_owners_is_one_as_it_may_still_write(cache: Cache) -> N
     assert cache.run(RUN).driver is not None
 
 
-def test_what_is_a_part_of_a_run_stays_one_whatever_labels_and_owners_it_gets(cache: Cache) -> None:
+def test_a_part_of_a_run_stays_one_whatever_labels_and_owners_it_gets(cache: Cache) -> None:
     cache.put(_stream())
     cache.put(_application())
     cache.put(_config_map(APPLICATION))

@@ -117,7 +117,7 @@ def test_runs_that_are_launched_together_share_a_write() -> None:
     assert asyncio.run(launched()) == [["a", "b", "c"]]
 
 
-def test_what_is_launched_during_a_write_is_named_by_the_next() -> None:
+def test_a_run_that_is_launched_during_a_write_of_the_role_is_named_by_the_next_write() -> None:
     async def launched() -> list[list[str]]:
         server, cache = _Server(), Cache("SparkApplication")
         server.answers.clear()
@@ -149,7 +149,7 @@ def test_a_write_that_is_refused_is_made_again() -> None:
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "FAILED", "SUBMISSION_FAILED"])
-def test_what_has_ended_may_report_no_more_once_another_run_is_launched(state: str) -> None:
+def test_an_ended_run_loses_its_right_to_report_once_another_run_is_launched(state: str) -> None:
     async def launched() -> list[list[str]]:
         server, cache = _Server(), Cache("SparkApplication")
         drivers = _drivers(server, cache)

@@ -70,7 +70,7 @@ def _launcher(client: Any, clock: Callable[[], float] = time.monotonic) -> tuple
 WANTED = replace(launch(), driver=DriverSettings(cluster_role="drivers"))
 
 
-def test_what_drivers_of_a_namespace_need_is_not_made_for_each_run_but_again_after_a_while() -> None:
+def test_account_and_roles_of_drivers_are_made_again_only_after_a_while() -> None:
     client: Any = _Client()
     now = 100.0
 

@@ -59,7 +59,7 @@ def test_an_unknown_figure_has_no_series(
     assert figures(monkeypatch, status) == wanted
 
 
-def test_what_waits_has_an_age(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lag_in_files_has_an_age_in_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     found = figures(monkeypatch, {"lag": {"asOf": TIME, "files": 3, "oldestPendingTime": TIME}})
     assert found["lag_files"] == 3
     assert found["lag_seconds"] > 0

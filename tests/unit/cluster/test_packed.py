@@ -22,7 +22,7 @@ def named(number: int, version: str = "1") -> tuple[tuple[str, str, str], object
     return made.identity, made.model_copy(update={"metadata": about})
 
 
-def test_what_was_not_used_last_is_packed_and_is_the_same_again() -> None:
+def test_an_unused_object_is_packed_and_unpacks_to_the_same() -> None:
     packed, given = PackedResources(2, Clock()), dict(map(named, range(5)))
     packed.update(given)
     assert sum(one is not None for one in packed._packed.values()) == 3
@@ -34,7 +34,7 @@ def test_what_was_not_used_last_is_packed_and_is_the_same_again() -> None:
     assert list(packed._live) == last
 
 
-def test_what_is_used_all_the_time_stays_however_much_it_is() -> None:
+def test_objects_in_constant_use_stay_unpacked_however_many_they_are() -> None:
     packed = PackedResources(2, lambda: 1.0)
     packed.update(dict(map(named, range(5))))
     assert (len(packed._live), len(dict(packed))) == (5, 5)

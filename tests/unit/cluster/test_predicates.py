@@ -215,7 +215,7 @@ def test_a_spec_is_read_once_and_again_when_it_has_changed() -> None:
     assert asyncio.run(scene()) == (["spec.filter.where: is refused", None, None], ["no", "yes"])
 
 
-def test_what_has_no_predicate_needs_no_reader() -> None:
+def test_a_resource_without_a_predicate_needs_no_reader() -> None:
     async def scene() -> list[str]:
         plain = Plain()
         async with served(plain) as found:

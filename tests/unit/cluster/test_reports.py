@@ -38,7 +38,7 @@ def test_before_the_first_report_there_is_neither_one_nor_a_problem(text: str | 
     ],
     ids=["no-json", "no-object", "unknown-state", "another-run", "too-long", "number", "surrogate"],
 )
-def test_what_is_no_report_of_the_run_is_said_and_not_believed(text: object, words: str) -> None:
+def test_a_text_that_is_no_report_of_the_run_is_a_problem_and_not_used(text: object, words: str) -> None:
     reading = read_report(text, RUN)
     assert reading.report is None
     assert words in str(reading.problem)

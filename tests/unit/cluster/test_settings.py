@@ -67,7 +67,7 @@ def test_the_operators_namespace_is_its_pods_unless_the_file_sets_another(file: 
         ("a: [\n", "settings.yaml"),
     ],
 )
-def test_what_is_wrong_is_named(file: Path, text: str, words: str) -> None:
+def test_a_wrong_setting_is_named(file: Path, text: str, words: str) -> None:
     file.write_text(text)
     with pytest.raises(SettingsProblemError) as caught:
         load(file, {})

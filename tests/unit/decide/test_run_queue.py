@@ -141,7 +141,7 @@ def test_a_ready_stream_stays_ready_for_a_while_as_its_run_waits_for_room(world:
     assert world.ready(key)[:2] == ("False", "WaitingForRoom")
 
 
-def test_what_waits_for_its_table_keeps_nobody_from_starting(world: World) -> None:
+def test_a_run_that_waits_for_its_table_takes_no_slot_from_others(world: World) -> None:
     bounded(world, in_all=2)
     stream(world, "a")
     world.reconcile()

@@ -58,7 +58,7 @@ def test_a_stream_in_a_namespace_that_cannot_take_runs_is_requeued_soon(world: W
     assert world.only_run().create.run.number == 1
 
 
-def test_without_the_spark_operator_that_is_said_and_runs_begin_when_it_comes(world: World) -> None:
+def test_a_missing_spark_operator_is_reported_and_runs_start_once_it_is_installed(world: World) -> None:
     world.missing_kind = "sparkapplications.sparkoperator.k8s.io"
     stream = orders(world)
     world.reconcile()
@@ -412,7 +412,7 @@ def test_a_new_run_does_not_show_the_failure_of_the_last_one_as_its_own(world: W
     assert world.ready(stream)[:2] == ("True", "Ingesting")
 
 
-def test_a_run_with_a_new_spec_is_not_said_to_be_about_to_start_once_it_has(world: World) -> None:
+def test_a_run_with_a_new_spec_is_not_shown_as_pending_once_it_runs(world: World) -> None:
     stream = orders(world)
     run_once(world, error=DENIED)
     orders(world, source={"files": {"uri": "s3a://elsewhere/orders/"}})

@@ -138,12 +138,12 @@ def test_a_run_that_says_why_it_failed_is_believed() -> None:
     assert (error.reason, error.message) == ("TableRefused", "not yours")
 
 
-def test_what_java_said_is_told_in_one_line() -> None:
+def test_an_error_of_java_is_reported_in_one_line() -> None:
     text = "An error occurred while calling o1.load.\n: java.io.IOException: broken\n\tat a.b.C(C.java)"
     assert error_of(OSError(text), document()).message == "OSError: java.io.IOException: broken"
 
 
-def test_what_an_s3_server_answered_is_told() -> None:
+def test_an_error_of_an_s3_server_is_reported_with_its_answer() -> None:
     text = (
         "Generic S3 error\n ↳ 400 Bad Request\n ↳ <Error><Code>Strange</Code><Message>Try the door.</Message></Error>"
     )

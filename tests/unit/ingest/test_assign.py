@@ -204,7 +204,7 @@ def test_ids_whose_hashes_share_a_half_are_no_duplicates() -> None:
     assert assigned(batch, Store()).duplicates.tolist() == [False, False, True]
 
 
-def test_what_is_in_the_store_is_a_duplicate_even_when_it_has_expired_since() -> None:
+def test_a_stored_id_is_a_duplicate_even_if_its_message_has_expired() -> None:
     given_out = assigned([Record("m1", "a", "expired")], Store(ids={"m1"}))
     assert given_out.duplicates.tolist() == [True]
     assert given_out.expired.tolist() == [False]
@@ -254,7 +254,7 @@ def test_a_duplicate_is_never_refused() -> None:
     assert not len(given_out.refused.rows)
 
 
-def test_what_is_refused_can_come_again_and_moves_all_that_follow() -> None:
+def test_a_refused_record_takes_no_position_and_its_id_stays_free() -> None:
     batch = [
         Record("m1", "a", expects=7),
         Record("m1", "b"),
@@ -266,7 +266,7 @@ def test_what_is_refused_can_come_again_and_moves_all_that_follow() -> None:
     assert given_out.position.tolist() == [REFUSED, 0, 1, REFUSED, 0]
 
 
-def test_what_was_refused_before_from_the_same_place_stays_refused_and_counts_as_a_duplicate() -> None:
+def test_a_record_that_was_refused_at_the_same_place_before_counts_as_a_duplicate() -> None:
     batch = [Record("m1", "a", expects=4), Record("m2", "a")]
     store = Store(heads={"a": 5})
     rows = replace(arrived(batch), refused_before=np.array([True, False]))
@@ -276,7 +276,7 @@ def test_what_was_refused_before_from_the_same_place_stays_refused_and_counts_as
     assert count(rows, given_out, "DeadLetter", set_aside_before=0) == IngestCounts(received=2, stored=1, duplicates=1)
 
 
-def test_what_an_earlier_try_of_the_batch_has_set_aside_stays_so_and_counts_as_a_dead_letter() -> None:
+def test_a_record_that_an_earlier_try_of_the_batch_set_aside_counts_as_a_dead_letter() -> None:
     batch = [Record("m1", "a"), Record("m2", "a", expects=5), Record("m3", "a")]
     rows = replace(arrived(batch), set_aside=np.array([False, True, False]))
     given_out = assign(rows, lambda keys: np.zeros(len(keys), np.bool_), lambda _: np.array([5]), 9, "DeadLetter")
@@ -286,7 +286,7 @@ def test_what_an_earlier_try_of_the_batch_has_set_aside_stays_so_and_counts_as_a
     assert counts == IngestCounts(received=3, stored=2, dead_lettered=1)
 
 
-def test_what_contradicts_the_size_of_its_sequence_is_refused() -> None:
+def test_a_record_that_contradicts_the_size_of_its_sequence_is_refused() -> None:
     batch = [
         Record("m1", "a", sequence="s", number=1),
         Record("m2", "a", sequence="s", number=3, size=3),
@@ -312,7 +312,7 @@ def test_a_size_is_known_over_batches() -> None:
     assert assigned(batch, store).position.tolist() == [REFUSED, 0]
 
 
-def test_what_the_store_holds_stays_a_duplicate_beside_what_was_refused_before() -> None:
+def test_a_stored_id_and_a_place_that_was_refused_before_are_both_duplicates() -> None:
     rows = replace(arrived([Record("m1", "a"), Record("m2", "a")]), refused_before=np.array([False, True]))
     given_out = assign(rows, lambda _: np.array([True, False]), lambda _: np.array([5]), 9, "DeadLetter")
     assert given_out.duplicates.tolist() == [True, True]

@@ -10,7 +10,7 @@ def test_a_portion_ends_once_it_is_full_and_order_is_kept() -> None:
     assert portions(sizes, 10).tolist() == [0, 0, 0, 1, 1, 2]
 
 
-def test_one_letter_larger_than_a_portion_has_what_follows_it_in_later_ones() -> None:
+def test_a_dead_letter_larger_than_a_portion_ends_it_and_later_letters_come_in_further_ones() -> None:
     assert portions(np.array([25, 1, 1]), 10).tolist() == [0, 2, 2]
 
 

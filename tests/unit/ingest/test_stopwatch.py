@@ -22,7 +22,7 @@ def test_each_stage_has_its_seconds() -> None:
     assert timed().times() == BatchTimes(read_seconds=1, decide_seconds=2, set_aside_seconds=3, commit_seconds=4)
 
 
-def test_what_comes_from_the_future_has_not_waited() -> None:
+def test_a_record_with_a_time_in_the_future_has_not_waited() -> None:
     assert waited(NOW - timedelta(seconds=61.5), NOW) == 61.5
     assert waited(NOW + timedelta(seconds=5), NOW) == 0
     assert waited(None, NOW) is None

@@ -61,7 +61,7 @@ def test_a_key_that_a_worker_has_is_due_again_only_when_it_is_done(clock: Clock)
     assert _due(queue) == ["a"]
 
 
-def test_others_are_served_while_one_is_taken_and_asked_for_again(clock: Clock) -> None:
+def test_other_keys_are_served_while_a_key_is_taken_and_requested_again(clock: Clock) -> None:
     queue = WorkQueue[str](clock=clock)
     queue.add("a")
     assert _due(queue) == ["a"]
@@ -181,7 +181,7 @@ def test_a_worker_that_was_ended_while_it_waited_takes_no_key() -> None:
     assert asyncio.run(scenario()) == "a"
 
 
-def test_what_comes_first_finds_a_worker_where_all_others_are_busy() -> None:
+def test_a_key_with_priority_finds_a_worker_though_all_others_are_busy() -> None:
     async def taken() -> list[str]:
         queue = WorkQueue[str]()
         express = asyncio.create_task(queue.get(first=True))
@@ -197,7 +197,7 @@ def test_what_comes_first_finds_a_worker_where_all_others_are_busy() -> None:
     assert asyncio.run(taken()) == ["b", "a", "c"]
 
 
-def test_a_worker_for_what_comes_first_leaves_it_to_one_who_is_idle_anyway() -> None:
+def test_a_worker_for_keys_with_priority_leaves_them_to_an_idle_worker() -> None:
     async def taken() -> tuple[str, bool]:
         queue = WorkQueue[str]()
         express = asyncio.create_task(queue.get(first=True))

@@ -69,7 +69,7 @@ async def test_all_who_ask_within_some_seconds_get_one_page() -> None:
 
 
 @in_a_loop
-async def test_one_who_leaves_takes_the_page_from_nobody() -> None:
+async def test_a_client_that_leaves_does_not_end_the_page_for_others() -> None:
     page = Page(Slow(0.2))
     leaving, staying = asyncio.create_task(page.text()), asyncio.create_task(page.text())
     await asyncio.sleep(0.05)

@@ -55,7 +55,7 @@ def test_a_condition_is_refused_with_what_to_write(condition: str, why: str) -> 
         ("position = 1.0 AND payload_size = 9223372036854775807 AND lower(type) = 'a' AND NOT type = 'b'", []),
     ],
 )
-def test_the_engine_is_told_what_it_reads_as_it_is_meant(condition: str, pushed: list[str]) -> None:
+def test_only_comparisons_that_mean_the_same_to_the_engine_are_pushed_down(condition: str, pushed: list[str]) -> None:
     own = reads.stream_messages("account-1", 0, 1000, condition).condition
     assert [text for _, text in own.pushed] == pushed
 

@@ -45,7 +45,7 @@ def test_values_stand_in_the_environment_and_in_files_while_a_run_lasts() -> Non
     assert not Path(cluster.ca_file or "").exists()
 
 
-def test_what_is_missing_is_named_by_its_field() -> None:
+def test_a_missing_secret_or_key_is_named_by_its_field() -> None:
     found = [(".".join(path), words) for path, words in connection_problems(stream(), [AUTHORITY])]
     field = "spec.source.kafka.security.credentialsSecretRef"
     assert found == [(f"{field}.name", "there is no Secret user of this namespace in the files")]

@@ -33,7 +33,7 @@ SEALING = stream(integrity={"hmacSecretRef": {"name": "seal"}})
         ([Secret("default", "seal", {"key": b"\xff"})], (*REFERENCE, "key"), "must be text"),
     ],
 )
-def test_what_keeps_a_key_from_being_found_is_named(secrets: list[Secret], path: tuple[str, ...], words: str) -> None:
+def test_a_missing_or_unusable_seal_key_is_named(secrets: list[Secret], path: tuple[str, ...], words: str) -> None:
     problem = next(key_problems(SEALING, secrets), None)
     assert problem[0] == path
     assert words in problem[1]

@@ -185,7 +185,7 @@ def test_a_policy_says_whether_it_removes(spec: dict[str, object], said: str) ->
     assert picture.table.rows == [("now", "3", "100", "100 B"), ("2026-05-06", "1", "24", "24 B")]
 
 
-def test_what_a_run_alone_can_tell_is_said() -> None:
+def test_a_forecast_names_rules_and_holds_that_only_a_run_can_judge() -> None:
     notes = _forecast(policy(), Leaving((), 0, {"cap": ("maxBytes",)}, ("large",))).notes
 
     assert notes == [

@@ -50,7 +50,7 @@ def test_status_calls_a_resource_failing_where_argo_cd_shows_it_degraded(state: 
     assert not failing(state.document) or state.health in ("Degraded", "Progressing")
 
 
-def test_a_resource_that_nobody_has_looked_at_yet_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_resource_without_a_status_is_reported_as_not_reconciled_yet(capsys: pytest.CaptureFixture[str]) -> None:
     for title in ("MessageStream-idle", "RetentionPolicy-purged", "ReplayJob-running"):
         document = state(title)
         del document["status"]
@@ -239,7 +239,7 @@ def test_a_narrow_terminal_gets_whole_words_in_colours(
     assert "AwaitingApproval" in printed
 
 
-def test_a_name_without_its_kind_is_asked_for_it_in_each_command() -> None:
+def test_a_name_without_a_kind_is_refused() -> None:
     assert (wanted_kind("streams", "orders"), wanted_kind("all", None), wanted_kind(None, None)) == (STREAM, None, None)
     with pytest.raises(UserError, match="also give its kind"):
         wanted_kind("all", "orders")

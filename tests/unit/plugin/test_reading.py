@@ -251,7 +251,7 @@ def test_a_message_is_told_with_all_its_fields(cluster: Cluster) -> None:
     assert YAML(typ="safe").load(cluster.said("message", "orders", "m2", "-o", "yaml"))["messageId"] == "m2"
 
 
-def test_what_has_changed_is_told(cluster: Cluster) -> None:
+def test_history_lists_the_changes_of_a_message(cluster: Cluster) -> None:
     header, change = cluster.said("history", "orders", "m1").splitlines()
     assert header.split()[:4] == ["AT", "ATTEMPT", "FROM", "TO"]
     assert change.split()[1:4] == ["1", "RECEIVED", "FAILED"]
@@ -379,7 +379,7 @@ def test_a_broken_message_is_told_and_not_shown(cluster: Cluster) -> None:
         (['error {"message": "where: what?", "bad": true}'], 2, "where: what?"),
     ],
 )
-def test_what_cant_be_read_is_said_and_leaves_no_pod(
+def test_a_read_that_fails_ends_with_an_error_and_leaves_no_pod(
     cluster: Cluster, answers: list[str], code: int, words: str
 ) -> None:
     cluster.answers = answers

@@ -110,7 +110,7 @@ def test_failure_is_a_null_with_a_cause(text: str, failures: str) -> None:
 @pytest.mark.parametrize(
     "text", ["type = 'a'", "headers['x'] = 'a'", "string(retries) = '1'", "string(payload) LIKE 'a%'"]
 )
-def test_what_cannot_fail_has_no_failure(text: str) -> None:
+def test_a_predicate_that_cannot_fail_has_no_failure_condition(text: str) -> None:
     assert written(compile_predicate(text).failure) == "false"
 
 

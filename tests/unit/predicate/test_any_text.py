@@ -61,7 +61,7 @@ def test_any_text_is_taken_or_refused(text: str) -> None:
 
 @given(conditions)
 @settings(max_examples=200, deadline=None)
-def test_what_is_taken_compiles_to_itself(text: str) -> None:
+def test_the_sql_of_an_accepted_predicate_compiles_to_the_same_predicate(text: str) -> None:
     predicate = compile_or_none(text)
     if predicate is None:
         assert len(text) > 200

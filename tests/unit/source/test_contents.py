@@ -172,7 +172,7 @@ def test_a_source_that_finds_another_content_than_another_read_gives_other_ids(s
     assert source.stored == {"app.log#0": b"one", "app.log//@2#0": b"two"}
 
 
-def test_what_an_earlier_release_read_is_read_as_before_then_known(source: Source) -> None:
+def test_a_file_that_an_earlier_release_read_keeps_its_ids_until_its_digest_is_noted(source: Source) -> None:
     source.change(b"one\n")
     replace(source, notes_digests=False).read()
     source.change(b"one\ntwo\n")
@@ -191,7 +191,7 @@ def test_a_batch_that_ends_within_a_line_has_read_it_whole(source: Source) -> No
     assert source.stored == {"app.log#0": b"one", "app.log#4": b"two", "app.log#8": b"three", "app.log#14": b"four"}
 
 
-def test_what_is_left_of_a_content_keeps_its_generation(source: Source) -> None:
+def test_the_rest_of_a_partly_read_content_keeps_its_generation(source: Source) -> None:
     source.change(b"one\n")
     source.read()
     source.change(b"uno\ndue\n")
@@ -246,7 +246,7 @@ def test_a_file_that_is_no_gzip_has_its_lines_whatever_its_name(source: Source) 
 @pytest.mark.parametrize(
     ("name", "content"), [("a.gz", b"one\n"), ("a.log", gzip.compress(b"one\n"))], ids=["no gzip", "another name"]
 )
-def test_what_an_earlier_release_read_by_its_name_is_read_by_its_content_once_it_has_grown(
+def test_a_file_that_an_earlier_release_read_by_its_name_is_read_by_its_content_once_it_has_grown(
     source: Source, name: str, content: bytes
 ) -> None:
     source.change(content, name)

@@ -80,7 +80,7 @@ def letters(table: Table, *places: tuple[str, int | None, int]) -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_whatever_judges_records_is_in_the_digest(change: dict[str, Any]) -> None:
+def test_each_setting_that_judges_records_changes_the_digest(change: dict[str, Any]) -> None:
     assert verdict_digest(SPARK, TASK.model_copy(update=change)) != verdict_digest(SPARK, TASK)
 
 

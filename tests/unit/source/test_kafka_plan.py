@@ -39,7 +39,7 @@ def test_from_latest_only_the_first_look_begins_at_the_end() -> None:
     assert offsets(later) == [(9, 11, None), (0, 4, None)]
 
 
-def test_what_retention_took_before_it_was_read_is_told() -> None:
+def test_records_that_retention_removed_before_they_were_read_are_reported() -> None:
     read = {ORDERS: ReadUpTo(5, 8)}
     assert offsets(pending_offsets([listed(7, 9)], read, from_latest=False)) == [(5, 7, "Retention"), (7, 9, None)]
     assert offsets(pending_offsets([listed(9, 9)], read, from_latest=False)) == [(5, 9, "Retention")]

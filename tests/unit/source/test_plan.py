@@ -125,7 +125,7 @@ def test_partitions_hold_every_byte_once_in_order_of_arrival(
         assert all(size(part) < 2 * target for part in parts)
 
 
-def test_what_has_been_read_does_not_wait() -> None:
+def test_bytes_that_were_read_do_not_wait_again() -> None:
     old, new = source_file("old", 5), source_file("new", 5, day=8)
     assert waiting_of([new, old], {new: 5}) == whole(old)
     assert waiting_of([new, old], {new: 5, old: 2}) == [Range(old, 2, 5)]
@@ -170,7 +170,7 @@ def test_only_a_file_whose_first_bytes_are_known_is_cut() -> None:
     assert size(next_files([rest], limit, splittable=True)) == 10
 
 
-def test_what_is_known_of_a_file_counts_and_else_its_name() -> None:
+def test_the_known_compression_of_a_file_counts_and_otherwise_its_name() -> None:
     for name, known, times in [
         *(("a", "zstd", 10), ("a.gz", "none", 1), ("a.zst", None, 10), ("a.zstd", None, 10), ("a.bz2", None, 10)),
         *(("a.gz", None, 10), ("a.gz.txt", None, 1), ("bz2", None, 1)),
@@ -203,7 +203,7 @@ def test_parts_between_records_have_every_byte_once_stored_and_unpacked(
     assert (parts[0].unpacked_from, parts[-1].unpacked_to) == (first if first or parts[1:] else None, None)
 
 
-def test_a_file_that_is_no_longer_than_what_it_holds_is_cut_at_the_same_bytes() -> None:
+def test_an_uncompressed_file_is_cut_at_the_bytes_of_its_records() -> None:
     parts = cut_between_records(Range(source_file("a.json", 25), 0, 25), 0, [10, 20], 24)
     assert [(part.start, part.end) for part in parts] == [(0, 10), (10, 20), (20, 25)]
 
@@ -253,7 +253,7 @@ def test_a_part_is_between_one_and_sixty_four_mebibytes(total: int, cores: int) 
 
 
 @given(listings(), bounds, st.booleans())
-def test_what_is_left_behind_a_batch_is_what_still_waits(
+def test_a_batch_and_the_rest_together_are_all_that_waited(
     listed: list[SourceFile], limit: BatchLimits, splittable: bool
 ) -> None:
     read: dict[SourceFile, int] = {}

@@ -43,7 +43,7 @@ def test_a_file_that_another_source_read_may_have_dead_letters_already(tmp_path:
     assert ReadFiles(HeldStore(uri), "new").read_before(batch(1, "b")) == set()
 
 
-def test_what_is_known_of_a_batch_is_what_the_table_tells(tmp_path: Path) -> None:
+def test_a_reopened_source_knows_the_same_batches_from_the_table(tmp_path: Path) -> None:
     uri = f"file://{tmp_path}/store"
     open_folder(HeldStore.of(Table(uri=uri, owner=Owner(namespace="default", name="orders")), Storage()))
     a, b = (SourceFile(f"file:///landing/{name}", 10, NOW) for name in "ab")

@@ -209,7 +209,7 @@ def test_a_stalled_run_that_claimed_by_one_commit_writes_no_table_after_its_succ
         wake()
 
 
-def test_what_is_read_of_a_table_lets_no_commit_pass_that_was_begun_before_a_newer_claim(store: OpenAt) -> None:
+def test_reading_a_table_lets_no_commit_pass_that_began_before_a_newer_claim(store: OpenAt) -> None:
     held = store(1)
 
     def read_before_the_commit() -> None:

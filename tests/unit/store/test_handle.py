@@ -26,7 +26,7 @@ def test_a_table_is_opened_once_while_nothing_is_committed(store: HeldStore) -> 
     assert store.opened("messages") is not store.opened("messages")
 
 
-def test_a_commit_by_anybody_is_seen_and_what_was_handed_out_stays_as_it_was(store: HeldStore) -> None:
+def test_a_new_commit_is_seen_and_a_table_that_was_handed_out_stays_at_its_version(store: HeldStore) -> None:
     before = store.table("messages")
     version = before.version()
     add_messages(store.uri, [message(2)])
@@ -86,7 +86,7 @@ def commit(store: HeldStore, transaction: Transaction) -> None:
     empty_commit(table, "messages", CommitProperties(app_transactions=[transaction]))
 
 
-def test_what_was_committed_before_the_log_was_cut_is_seen(store: HeldStore) -> None:
+def test_commits_from_before_the_log_was_cut_are_seen(store: HeldStore) -> None:
     log = Path(local_path(store.path("messages", "_delta_log")))
     store.table("messages")
     for number in range(2, 5):

@@ -318,7 +318,7 @@ def test_an_upgrade_that_broke_off_goes_on(tmp_path: Path) -> None:
     assert all("userMetadata" in entries(tmp_path / "store", name)[-1] for name in TABLES)
 
 
-def test_what_others_did_before_the_first_note_is_nothing_to_refuse(folder: Path) -> None:
+def test_changes_by_others_before_the_first_note_are_accepted(folder: Path) -> None:
     strip_notes(folder, 2)
     delete(folder, "dead_letters")
     run(folder, 3)

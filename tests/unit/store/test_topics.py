@@ -72,7 +72,7 @@ def test_offsets_that_the_cluster_has_forgotten_stay_noted(held: HeldStore) -> N
     assert noted == groups({"g": {0: 1, 1: 3}, "h": {0: 7}, "i": {0: 0}})
 
 
-def test_a_group_is_where_it_was_in_the_last_topic_that_it_read_or_before(held: HeldStore) -> None:
+def test_the_offset_of_a_group_is_that_of_the_newest_topic_that_it_has_read(held: HeldStore) -> None:
     note_groups(held, groups({"g": {0: 10, 1: 5}, "h": {0: 4}}))
     # Of b the first 8 records had been put back: what was at 10 of a is at 6.
     back = RestoredNote(topic="orders", topic_id="b", job="back", noted_at=AT, groups={"g": {0: Place(1, 10)}})

@@ -173,7 +173,9 @@ def _resolved(uri: str) -> list[str]:
     scheme=st.sampled_from(["s3", "s3a", "S3A"]),
     bucket=st.sampled_from(["lake", "lake2", "other"]),
 )
-def test_what_is_below_a_prefix_is_so_to_every_reader(names: list[str], escapes: int, scheme: str, bucket: str) -> None:
+def test_a_uri_below_a_prefix_stays_below_it_however_often_it_is_decoded(
+    names: list[str], escapes: int, scheme: str, bucket: str
+) -> None:
     path = "/".join(["shop", *names])
     for _ in range(escapes):
         path = quote(path, safe="/")

@@ -270,7 +270,7 @@ def test_sequences_are_overdue_as_the_stream_says_if_those_are_sent() -> None:
     assert found == [timedelta(hours=1), None, None]
 
 
-def test_a_target_brings_how_it_takes_records_in() -> None:
+def test_a_replay_into_a_stream_has_that_streams_ingest_and_adoption() -> None:
     adopted = {"annotations": {"messagestore.dev/adopt-table": "s3a://lake/other/"}}
     target = stream("other", envelope={"format": "CloudEvents"}, metadata=adopted)
     task = replay(job(destination={"stream": {"name": "other"}}), stream(), target)
@@ -292,7 +292,7 @@ def test_a_job_made_again_is_another_one() -> None:
     assert len({job_id(job(metadata={"uid": uid})) for uid in ("a" * 36, "b" * 36)}) == 2
 
 
-def test_a_job_that_is_made_again_asks_for_the_same_only_if_it_sends_the_same_to_the_same_place() -> None:
+def test_the_digest_of_a_job_changes_only_with_what_it_sends_and_where() -> None:
     first = replay_document(job(), stream(), None, "run-1", None).task
 
     def again(**spec: Any) -> Any:
@@ -380,7 +380,7 @@ def test_a_field_of_an_outer_record_needs_enough_steps_of_unwrap() -> None:
         ({"format": "JSON", "recordsPaths": ["$.a"]}, {"headers": "$.b", "payload": "$.c"}, ["headers", "payload"]),
     ],
 )
-def test_what_is_around_an_array_of_records_is_a_text_beside_it(
+def test_a_field_of_the_document_is_refused_if_no_single_text_can_stand_there(
     source: dict[str, Any], fields: dict[str, str], refused: list[str]
 ) -> None:
     mapped = {name: {"path": path, "in": "Document"} for name, path in fields.items()}

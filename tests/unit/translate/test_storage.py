@@ -168,7 +168,7 @@ def test_a_local_run_needs_nothing() -> None:
     assert ingest_access(local).entries == ()
 
 
-def test_one_bucket_in_two_ways_is_refused() -> None:
+def test_one_bucket_with_two_storage_settings_is_refused() -> None:
     one = stream({"uri": "s3a://lake/landing", "storage": ELSEWHERE}, storage=LAKE)
     (refusal,) = refusals(one)
     assert refusal.path == ("spec", "source", "files", "uri")
