@@ -79,6 +79,8 @@ def test_the_page_of_commands_is_what_typer_prints(page: str, module: str, name:
     typer = [sys.executable, "-m", "typer", module, "utils", "docs", "--name", name]
     title, _, text = subprocess.run(typer, capture_output=True, text=True, check=True).stdout.partition("\n")
     text = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+|\* `--help`: .*\n", "", text)  # each command has a heading
+    text = re.sub(r"\*\*(Usage|Arguments|Options)\*\*:\n\n", "", text)
+    text = re.sub(r"(?m)(^\* .*\n)\n(?=\* )", r"\1", text)  # arguments and options as one list
     _is_current(page, title.removeprefix("# "), _described_once(text))
 
 
@@ -90,11 +92,11 @@ def _described_once(text: str) -> str:
     shared = {row: _name(row) for row in often if names[_name(row)] == 1}
 
     def short(block: re.Match[str]) -> str:
-        rows = block[2].splitlines(keepends=True)
+        rows = block[0].splitlines(keepends=True)
         own, more = [row for row in rows if row not in shared], [shared[row] for row in rows if row in shared]
-        return "".join([block[1], *own, *([f"* {', '.join(more)}: [see above]({COMMON})\n"] if more else [])])
+        return "".join([*own, *([f"* {', '.join(more)}: [see above]({COMMON})\n"] if more else [])])
 
-    head, mark, commands = re.sub(r"(\*\*\w+\*\*:\n\n)((?:\* `.*\n)+)", short, text).partition("\n## ")
+    head, mark, commands = re.sub(r"(?m)(?:^\* `.*\n)+", short, text).partition("\n## ")
     return f"{head.strip()}\n\n## Common arguments and options\n\n{''.join(sorted(shared))}{mark}{commands}"
 
 
