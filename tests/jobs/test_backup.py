@@ -33,7 +33,7 @@ def restore(stream: Stream, name: str = "store") -> None:
     stream.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
-def test_what_came_since_the_backup_is_read_again_once(stream: Stream) -> None:
+def test_records_since_the_backup_are_read_again_once(stream: Stream) -> None:
     stream.arrive("b.jsonl", lines(record("m3"), record("m1")))
     stream.run()
     before = stream.messages()

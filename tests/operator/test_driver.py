@@ -155,7 +155,7 @@ def test_a_run_reports_while_it_lasts_and_stops_when_it_is_asked_to(
     assert pod.termination() == last
 
 
-def test_without_the_api_the_work_goes_on_and_sigterm_ends_it_cleanly(
+def test_a_driver_works_on_without_the_api_server_and_ends_cleanly_on_sigterm(
     tmp_path: Path, apiserver: ApiServer, run: str
 ) -> None:
     pod = Pod(tmp_path, apiserver, run, port=1)

@@ -69,7 +69,7 @@ def test_a_replay_sends_no_other_file_and_counts_what_it_does_not_send(
     assert outcome.progress.first_failed_positions == (1, 2, 3, 4, 5, 6, 7)
 
 
-def test_a_purge_removes_the_row_and_nothing_that_is_not_the_stores(
+def test_a_purge_removes_the_rows_and_no_object_outside_of_the_store(
     spark: SparkSession, table: Table, tmp_path: Path, outside: Path
 ) -> None:
     to = Archive(uri=f"file://{tmp_path}/archive", format="Parquet")
@@ -85,7 +85,7 @@ def test_a_purge_removes_the_row_and_nothing_that_is_not_the_stores(
     assert {number for number, payload in kept.items() if payload == SECRET} == {4, 5, 8}
 
 
-def test_a_scrub_rewrites_nothing_that_is_not_the_stores_and_leaves_out_what_it_can_not_look_into(
+def test_a_scrub_rewrites_no_object_outside_of_the_store(
     spark: SparkSession, table: Table, tmp_path: Path, outside: Path
 ) -> None:
     purge(spark, table, START, rules=ALL, action="Scrub", scrub=Scrub(payload_paths=("$.who",)))

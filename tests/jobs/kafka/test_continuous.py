@@ -151,7 +151,7 @@ def test_a_continuous_replay_that_is_killed_between_two_writes_sends_each_messag
     assert (outcome.cursor.global_position, outcome.cursor.sent, audited(table)["replayed"]) == (11, 11, 11)
 
 
-def test_whatever_answer_is_lost_it_sends_each_message_once(
+def test_a_continuous_replay_sends_each_message_once_whichever_answer_is_lost(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table
 ) -> None:
     topic = topics.make()
@@ -161,7 +161,7 @@ def test_whatever_answer_is_lost_it_sends_each_message_once(
     assert positions(topics.read(topic)) == list(range(1, 11))
 
 
-def test_without_its_object_it_goes_on_after_the_last_transaction(
+def test_a_continuous_replay_that_lost_its_cursor_continues_after_the_last_transaction(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, tmp_path: Path
 ) -> None:
     topic = topics.make()
@@ -199,7 +199,7 @@ def test_rounds_and_a_continuous_run_continue_from_the_same_cursor(
     assert audited(table)["replayed"] == 11
 
 
-def test_what_was_erased_before_its_transaction_is_not_sent(
+def test_a_continuous_replay_sends_no_message_that_is_erased_before_its_transaction(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(continuous, "ROUND_POSITIONS", 10)
@@ -338,7 +338,7 @@ def test_a_continuous_replay_sends_cloud_events_too(
 
 
 @pytest.mark.parametrize("kind", few(["replay-transaction", "cursor", "replay-anchor"], "replay-transaction"))
-def test_killed_at_a_write_each_message_is_once_in_the_topic_that_it_names(
+def test_a_continuous_replay_that_is_killed_sends_each_message_once_to_the_topic_that_it_names(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, kind: str
 ) -> None:
     a, b = topics.make(), topics.make()

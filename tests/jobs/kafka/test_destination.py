@@ -77,7 +77,7 @@ def test_records_are_native_and_each_stream_stays_in_order(
     assert len(topics.read(topic)) == 30
 
 
-def test_what_was_suspended_goes_on_where_it_was(
+def test_a_suspended_replay_to_a_topic_continues_where_it_stopped(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka, "TRANSACTION_RECORDS", 4)
@@ -152,7 +152,7 @@ KILLED = {"once": KILLS[1:], "again and again": KILLS}
 
 
 @pytest.mark.parametrize("how", few(KILLED, "once"))
-def test_killed_again_and_again_it_sends_each_message_once_and_in_order(
+def test_a_replay_to_a_topic_that_is_killed_repeatedly_sends_each_message_once_and_in_order(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, how: str
 ) -> None:
     topic = topics.make()
@@ -164,7 +164,7 @@ def test_killed_again_and_again_it_sends_each_message_once_and_in_order(
     assert positions(topics.read(topic)) == list(range(1, 31))
 
 
-def test_whatever_answer_is_lost_it_sends_each_message_once_and_in_order(
+def test_a_replay_to_a_topic_sends_each_message_once_and_in_order_whichever_answer_is_lost(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka, "TRANSACTION_RECORDS", 4)
@@ -177,7 +177,7 @@ def test_whatever_answer_is_lost_it_sends_each_message_once_and_in_order(
 
 
 @pytest.mark.long
-def test_what_was_erased_before_its_transaction_is_not_sent_whatever_answer_is_lost(
+def test_a_message_that_is_erased_before_its_transaction_is_not_sent_whichever_answer_is_lost(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka, "TRANSACTION_RECORDS", 4)

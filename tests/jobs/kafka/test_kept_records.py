@@ -122,7 +122,7 @@ def test_a_scrub_takes_the_key_and_the_named_headers_and_what_was_scrubbed_is_no
     assert [one.as_it_is() for one in topics.read(topic)] == [one.as_it_is() for one in RECORDS[:-1]]
 
 
-def test_what_was_erased_is_not_sent_and_nothing_of_it_is_left(
+def test_an_erased_record_is_not_sent_and_leaves_no_byte(
     spark: SparkSession, topics: Topics, broker: Broker, kept: KafkaStream
 ) -> None:
     large = kept.messages()[-1]["message_id"]

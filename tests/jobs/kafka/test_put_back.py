@@ -238,7 +238,7 @@ def test_a_stream_does_not_read_a_topic_before_it_is_back_even_if_the_replay_is_
     assert [place[1:3] for place in stream.places()[len(before) :]] == [(f"kafka:{topic}@2", 0)]
 
 
-def test_whatever_answer_is_lost_a_topic_comes_back_as_it_was(
+def test_a_topic_is_put_back_as_it_was_whichever_answer_is_lost(
     spark: SparkSession, topics: Topics, broker: Broker, stream_of: StreamOf
 ) -> None:
     topic = topics.make(partitions=2, **FOR_EVER)
@@ -257,7 +257,7 @@ def test_whatever_answer_is_lost_a_topic_comes_back_as_it_was(
     assert stream.run(envelope=AS_IT_IS).counts.received == 0
 
 
-def test_what_others_write_to_a_topic_meanwhile_is_not_lost(
+def test_records_that_others_write_while_a_topic_is_put_back_are_not_lost(
     spark: SparkSession, topics: Topics, broker: Broker, lost: Lost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka, "TRANSACTION_RECORDS", 3)

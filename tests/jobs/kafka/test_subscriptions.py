@@ -73,7 +73,7 @@ def test_each_round_sends_what_came_behind_the_cursor(
     ("name", "moment", "nth"),
     ROUND_CRASHES,
 )
-def test_killed_between_two_writes_it_sends_each_message_once(
+def test_a_subscription_that_is_killed_between_two_writes_sends_each_message_once(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, name: str, moment: str, nth: int
 ) -> None:
     topic = topics.make()
@@ -84,7 +84,7 @@ def test_killed_between_two_writes_it_sends_each_message_once(
     assert positions(topics.read(topic)) == list(range(1, 12))
 
 
-def test_whatever_answer_is_lost_it_sends_each_message_once(
+def test_a_subscription_sends_each_message_once_whichever_answer_is_lost(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table
 ) -> None:
     topic = topics.make()
@@ -94,7 +94,7 @@ def test_whatever_answer_is_lost_it_sends_each_message_once(
     assert positions(topics.read(topic)) == list(range(1, 11))
 
 
-def test_without_its_object_it_goes_on_after_the_last_transaction(
+def test_a_subscription_that_lost_its_cursor_continues_after_the_last_transaction(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, tmp_path: Path
 ) -> None:
     topic = topics.make()
@@ -125,7 +125,7 @@ def test_a_store_laid_back_from_a_copy_is_refused_until_a_reset(
     assert positions(topics.read(topic)) == [*range(1, 12), 11, 12]
 
 
-def test_what_was_erased_before_its_transaction_is_not_sent(
+def test_a_message_that_is_erased_before_its_transaction_is_not_sent(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table
 ) -> None:
     topic = topics.make()

@@ -134,7 +134,7 @@ def test_a_second_run_that_breaks_off_at_any_write_ends_with_the_same_store(
     assert ends_the_same(stream, uninterrupted)
 
 
-def test_whatever_answer_is_lost_it_ends_with_the_same_store(
+def test_a_run_with_updates_ends_with_the_same_store_whichever_answer_is_lost(
     begun: Kept[Updated], uninterrupted: tuple[Any, Counter[str]]
 ) -> None:
     stream = begun.again()
@@ -163,7 +163,7 @@ KILLS = [
 
 
 @pytest.mark.long
-def test_killed_at_every_write_it_ends_with_the_same_store(
+def test_a_run_with_updates_that_is_killed_at_every_write_ends_with_the_same_store(
     spark: SparkSession, tmp_path: Path, uninterrupted: tuple[Any, Counter[str]]
 ) -> None:
     stream = Updated(spark, tmp_path)

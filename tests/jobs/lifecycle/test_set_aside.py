@@ -112,7 +112,9 @@ def test_messages_of_a_file_and_of_one_that_replaced_it_are_all_set_aside(
 
 
 @pytest.mark.long
-def test_one_that_is_sent_again_between_two_tries_of_a_batch_is_set_aside_once(stream: Updated, tmp_path: Path) -> None:
+def test_a_message_that_is_redelivered_between_two_tries_of_a_batch_is_set_aside_once(
+    stream: Updated, tmp_path: Path
+) -> None:
     stream.retry = Retry(max_retries=1, set_aside=True)
     stream.tell(update("m1", "FAILED", attempt=1))
     stream.run()

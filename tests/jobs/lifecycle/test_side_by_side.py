@@ -90,7 +90,7 @@ RETRIES = [
 
 
 @pytest.mark.parametrize("told", RETRIES, ids=[f"{r.backoff_base}-{r.max_backoff}-{r.max_retries}" for r in RETRIES])
-def test_what_fails_again_and_again_is_tried_at_the_same_times(inbox: Inbox, told: Retry) -> None:
+def test_a_message_that_keeps_failing_is_retried_at_the_times_of_bpm_correlate(inbox: Inbox, told: Retry) -> None:
     there = tries_there(inbox, told)
 
     assert tries_here(told) == there

@@ -203,7 +203,7 @@ KILLED_AT = [
 
 @pytest.mark.long
 @pytest.mark.parametrize(("action", "writes"), KILLED_AT)
-def test_killed_at_writes_of_each_stage_it_ends_with_the_same_store(
+def test_a_purge_that_is_killed_at_writes_of_each_stage_ends_with_the_same_store(
     spark: SparkSession, tmp_path: Path, action: str, writes: tuple[str, ...]
 ) -> None:
     table, task = build(tmp_path), TASKS[action]
@@ -499,7 +499,9 @@ def test_of_days_whose_version_is_gone_later_and_changed_messages_are_kept(spark
     assert archived_positions(f"file://{tmp_path}/archive") == [1, 3, 4, 5, 6, 7]
 
 
-def test_what_cannot_be_archived_any_more_is_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_purge_that_lost_the_archive_of_removed_messages_fails_until_it_is_restored(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     table = cut_off(spark, tmp_path, "audit-purge")
     [manifest] = (tmp_path / "archive").glob("*/_manifest.json")
     content = manifest.read_bytes()

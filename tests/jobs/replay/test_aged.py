@@ -48,7 +48,9 @@ SELECTIONS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", few(SELECTIONS, "listed"))
-def test_what_was_purged_meanwhile_is_sent_as_it_was_frozen(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_a_message_that_is_purged_during_a_replay_is_sent_as_it_was_frozen(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out", **SELECTIONS[name])
     run_replay(Run.of(document, spark, Silent()), Suspending(1))
@@ -62,7 +64,7 @@ def test_what_was_purged_meanwhile_is_sent_as_it_was_frozen(spark: SparkSession,
 
 
 @pytest.mark.long
-def test_the_claim_checks_of_what_was_purged_meanwhile_are_kept_for_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_claim_checks_of_purged_messages_are_kept_for_an_unfinished_replay(spark: SparkSession, tmp_path: Path) -> None:
     payloads = Objects(f"file://{tmp_path}/store/payloads", Storage())
     rows = [row | {"payload": None, "payload_uri": f"{payloads.uri}/{row['global_position']:020}"} for row in ten()]
     table = make_store(tmp_path / "store", rows)

@@ -249,7 +249,7 @@ FROZEN = {"lasting": Selection(), "listed": Selection(statuses=("RECEIVED",))}
 
 
 @pytest.mark.parametrize("name", few(FROZEN, "listed"))
-def test_what_was_erased_meanwhile_is_not_sent(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_a_message_that_is_erased_during_a_replay_is_not_sent(spark: SparkSession, tmp_path: Path, name: str) -> None:
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out", select=FROZEN[name])
     run_replay(Run.of(document, spark, Silent()), Suspending(1))
@@ -276,7 +276,7 @@ READ = [(order, splits) for splits in (1 << 16, 3) for order in ("PerStream", "S
 
 
 @pytest.mark.parametrize(("order", "splits"), few(READ, ("PerStream", 3)))
-def test_what_can_no_longer_be_read_is_told_and_fails_the_replay_at_its_end(
+def test_unreadable_messages_are_named_and_fail_the_replay_at_its_end(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, splits: int
 ) -> None:
     """A purge removed 7 and 10, and an erasure of 8 removed the earlier versions that had them."""
@@ -299,7 +299,7 @@ def test_what_can_no_longer_be_read_is_told_and_fails_the_replay_at_its_end(
 
 
 @pytest.mark.long
-def test_what_was_erased_meanwhile_is_not_sent_either_while_its_bytes_are_still_there(
+def test_a_message_with_a_tombstone_is_not_sent_though_its_bytes_are_still_there(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     table = make_store(tmp_path / "store", ten())
@@ -316,7 +316,7 @@ def test_what_was_erased_meanwhile_is_not_sent_either_while_its_bytes_are_still_
 
 
 @pytest.mark.parametrize("file_format", few(["JSONLines", "JSON"], "JSON"))
-def test_what_was_erased_after_its_chunk_was_sealed_is_not_sent(
+def test_a_message_that_is_erased_after_its_chunk_was_sealed_is_not_sent(
     spark: SparkSession, tmp_path: Path, file_format: str
 ) -> None:
     """Whichever writes the run and the next runs are cut off at."""

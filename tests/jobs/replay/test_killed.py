@@ -26,7 +26,7 @@ KILLED = {"once": KILLS[1:2], "again and again": KILLS}
 
 
 @pytest.mark.parametrize("how", few(KILLED, "once"))
-def test_killed_again_and_again_it_sends_each_message_once_and_in_order(
+def test_a_replay_to_files_that_is_killed_repeatedly_sends_each_message_once_and_in_order(
     spark: SparkSession, tmp_path: Path, how: str
 ) -> None:
     rows = [message(i, stream_name=f"order-{i % 3}", position=i // 3) for i in range(1, 11)]

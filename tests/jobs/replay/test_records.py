@@ -153,7 +153,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return table
 
 
-def test_claim_checked_payloads_are_sent_and_what_is_not_as_it_was_stored_is_not(
+def test_claim_checked_payloads_are_sent_unless_they_have_changed(
     spark: SparkSession, table: Table, tmp_path: Path
 ) -> None:
     outcome = run_replay(Run.of(files_replay(table, tmp_path / "out", on_failed="Continue"), spark, Silent()))

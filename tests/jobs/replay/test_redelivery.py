@@ -72,7 +72,7 @@ def answer(table: Table, position: int, **columns: str) -> None:
     change_rows(table.uri, "messages", columns, f"global_position = {position}")
 
 
-def test_what_is_due_is_sent_with_its_attempt_and_noted(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_due_message_is_sent_with_its_attempt_and_marked_as_processing(spark: SparkSession, tmp_path: Path) -> None:
     table = store(
         tmp_path / "store",
         failed(1),
@@ -104,7 +104,7 @@ def test_what_is_due_is_sent_with_its_attempt_and_noted(spark: SparkSession, tmp
     assert changes(table) == [("m1", 2, "FAILED", "PROCESSING", "replay-1")]
 
 
-def test_nothing_is_sent_again_before_its_answer_has_come(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_message_is_redelivered_before_its_report_has_come(spark: SparkSession, tmp_path: Path) -> None:
     table = store(tmp_path / "store", failed(1), failed(2))
     run_replay(Run.of(redelivery(table, tmp_path / "out"), spark, Silent()))
     idle = run_replay(Run.of(redelivery(table, tmp_path / "out", AT + MINUTE), spark, Silent()))

@@ -14,7 +14,7 @@ from support.waiting import scaled
 RPC_REQUEST = 3
 
 
-def test_what_a_stranger_sends_to_a_driver_is_not_read(spark: SparkSession) -> None:
+def test_a_driver_reads_nothing_from_an_unauthenticated_connection(spark: SparkSession) -> None:
     """Without authentication Spark would deserialize the message as a Java object."""
     assert "Unknown challenge message" in _answer(spark, b"\xac\xed\x00\x05sr\x00\x01a")
 
