@@ -24,6 +24,7 @@ from messagestore.names import cardinal_id, category, hash_64, is_category
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 FIRST_POSITION, FIRST_GLOBAL_POSITION = 0, 1
+_FIRST = {"position": FIRST_POSITION, "global_position": FIRST_GLOBAL_POSITION}
 
 Row = Mapping[str, Any]
 
@@ -73,8 +74,10 @@ class Read:
     def conditions(self) -> tuple[str, ...]:
         """All conditions but those of rows and of columns that a table may lack, in SQL."""
         equal = (_is(column, value) for column, value in self.equal.items())
+        # Without a bound that all rows keep, the engine doesn't read the key's column.
+        first = (sql.at_least(self.key, self.start),) if self.start > _FIRST[self.key] else ()
         last = () if self.end is None else (sql.at_most(self.key, self.end),)
-        return (*equal, *self.where, sql.at_least(self.key, self.start), *last)
+        return (*equal, *self.where, *first, *last)
 
     @property
     def filters(self) -> tuple[Chosen, ...]:

@@ -39,7 +39,7 @@ class Rows:
 
     def with_id(self, message_id: str) -> Iterator[pa.Table]:
         """The row with an id that came first; none without one."""
-        return self._checked([self.versions.with_id(message_id).sort_by("global_position")[:1]])
+        return self._checked([self.versions.with_id(message_id, first=True).sort_by("global_position")[:1]])
 
     def caused_by(self, message_id: str, *, payloads: bool) -> Iterator[pa.Table]:
         """The rows of messages that have a message among their causes, those with fewer causes between first."""

@@ -87,19 +87,17 @@ def of_days(column: str, days: Iterable[date]) -> str:
     return f"{column} in ({', '.join(literals)})"
 
 
-def inserted(at: Iterable[int], since: int) -> str:
+def inserted(at: Sequence[int], since: int | None = None) -> str:
     """The condition that a message was inserted at one of these times, or since another, all in microseconds."""
-    at = list(at)
-    days = ", ".join(f"date '{_day(one)}'" for one in at)
-    times = ", ".join(map(time, at))
-    return (
-        f"(inserted_date in ({days}) or inserted_date >= date '{_day(since)}')"
-        f" and (inserted_at in ({times}) or inserted_at >= {time(since)})"
-    )
+    days, times = of_days("inserted_date", map(_day, at)), f"inserted_at in ({', '.join(map(time, at))})"
+    if since is None:
+        return f"{days} and {times}"
+    # One condition for days, one for times: the engine chooses files by the first alone.
+    return f"({days} or inserted_date >= date '{_day(since)}') and ({times} or inserted_at >= {time(since)})"
 
 
-def _day(at: int) -> str:
-    return from_microseconds(at).date().isoformat()
+def _day(at: int) -> date:
+    return from_microseconds(at).date()
 
 
 def select(columns: Sequence[str], where: Sequence[str], order: Sequence[str], limit: int | None) -> str:

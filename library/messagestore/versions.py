@@ -87,17 +87,24 @@ class Versions:
         return self._snapshot
 
     def with_id(
-        self, message_id: str, columns: Sequence[str] | None = None, position: int = FIRST_GLOBAL_POSITION
+        self,
+        message_id: str,
+        columns: Sequence[str] | None = None,
+        position: int = FIRST_GLOBAL_POSITION,
+        *,
+        first: bool = False,
     ) -> pa.Table:
         """The rows of messages with an id, from a global position on: of the days that the index knows, or else of all.
 
         Args:
             columns: absent: all.
+            first: whether the one that came first is enough, so that what is newer than the index is not read.
         """
         snapshot, read = self.snapshot(), message_with_id(message_id, position)
         hint = looked_up(self._location.objects(INDEX), self.table_id, message_id)
         if hint is not None:
-            rows = snapshot.rows((*read.conditions, sql.inserted(hint.inserted_at, hint.newest)), columns=columns)
+            inserted = sql.inserted(hint.inserted_at, None if first else hint.newest)
+            rows = snapshot.rows((*read.conditions, inserted), columns=columns)
             if rows.num_rows:
                 return rows
         pages = snapshot.pages(replace(read, payloads=columns is None))

@@ -82,6 +82,17 @@ def test_a_message_is_found_with_the_index(indexed: str, searched: list[str]) ->
     assert searched == ["m7", f"m{COUNT}"]
 
 
+def test_an_outcome_names_a_message_that_came_again_after_the_index_was_written(indexed: str) -> None:
+    add_messages(indexed, [message(COUNT + 1, message_id="m1", inserted_at=START + 2 * DAY)])
+    store = Reader(indexed)
+
+    first = store.get_message("m1")
+
+    assert first is not None
+    assert first.global_position == 1
+    assert [one.global_position for one in store.outcome("m1") if isinstance(one, Stored)] == [1, COUNT + 1]
+
+
 def test_a_message_is_found_with_an_index_that_is_torn_or_of_another_table(indexed: str) -> None:
     manifest = read_manifest(Store(indexed).objects(INDEX))
     for info in manifest.ids:
