@@ -95,8 +95,9 @@ def _as_it_came(rows: DataFrame) -> DataFrame:
 
 def _place() -> tuple[Column, Column]:
     """Where a record was: which topic of its name, and its offset."""
-    # Spark splits by a regular expression, which it compiles for each row.
-    number = F.substring_index("source.uri", GENERATION, -1).try_cast("int")
+    # Spark splits by a regular expression, which it compiles for each row, and a failed cast costs an exception a row.
+    uri = F.col("source.uri")
+    number = F.when(uri.contains(GENERATION), F.substring_index(uri, GENERATION, -1).try_cast("int"))
     return F.coalesce(number, F.lit(1)).alias("generation"), F.col("source.offset").alias("offset")
 
 
