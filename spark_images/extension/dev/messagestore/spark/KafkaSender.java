@@ -1,13 +1,10 @@
 package dev.messagestore.spark;
 
-import com.fasterxml.jackson.core.JsonFactory;
-import com.fasterxml.jackson.core.JsonParser;
-import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
+import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -17,6 +14,8 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -29,8 +28,6 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.header.Header;
-import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
@@ -43,16 +40,14 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * <p>A new sender ends the transaction of an earlier one, which can't send any more.
  */
 public final class KafkaSender implements AutoCloseable {
-  private static final JsonFactory JSON = new JsonFactory();
   private static final int TAKEN_BYTES = 32 << 20;
-  private static final String NO_TOPIC = "";
 
-  /** A line that was read: its record, null if it is not sent. */
+  /** A record that was read; null if it is not sent. */
   private record Taken(long position, ProducerRecord<byte[], byte[]> record) {}
 
   private interface Producing {
     /** Sends records, and returns how many are passed, sent or not. */
-    int into(List<Future<RecordMetadata>> acknowledged) throws IOException;
+    int into(List<Future<RecordMetadata>> acknowledged) throws IOException, InterruptedException;
   }
 
   private final KafkaProducer<byte[], byte[]> producer;
@@ -71,12 +66,12 @@ public final class KafkaSender implements AutoCloseable {
   private long sent;
   private long resets;
   private long last;
-  private KafkaPlaces.Origin origin;
   private final List<KafkaPlaces.Origin> origins = new ArrayList<>();
   private int open;
   private boolean under;
-  private Lines lines;
-  private byte[] next;
+  private final ExecutorService reader = Executors.newSingleThreadExecutor(KafkaSender::daemon);
+  private StagedRecords records;
+  private StagedRecords.Staged next;
 
   /**
    * @param access the JSON of the cluster's {@link KafkaAccess}
@@ -120,6 +115,12 @@ public final class KafkaSender implements AutoCloseable {
       producer.close();
       throw e;
     }
+  }
+
+  private static Thread daemon(Runnable task) {
+    Thread thread = new Thread(task, "staged-records");
+    thread.setDaemon(true);
+    return thread;
   }
 
   private long committed(KafkaAccess cluster, String progress) throws InterruptedException {
@@ -197,50 +198,47 @@ public final class KafkaSender implements AutoCloseable {
   }
 
   /** Opens an object and passes over its records that have been sent; false if no record is left. */
-  public boolean readOn(Configuration conf, String uri) throws IOException {
+  public boolean readOn(Configuration conf, String uri) throws IOException, InterruptedException {
     open(conf, uri);
     return passOver();
   }
 
   /** Like {@link #readOn(Configuration, String)}, for the content of an object. */
-  public boolean readOn(byte[] content) throws IOException {
-    closeLines();
-    next = null;
-    lines = new Lines(new ByteArrayInputStream(content));
+  public boolean readOn(byte[] content) throws IOException, InterruptedException {
+    open(new ByteArrayInputStream(content));
     return passOver();
   }
 
-  private boolean passOver() throws IOException {
+  private boolean passOver() throws IOException, InterruptedException {
     last = -1;
-    byte[] line;
-    while ((line = line()) != null) {
-      record(line);
-      if (last >= sent) {
-        next = line;
-        return true;
-      }
-    }
-    return false;
+    do {
+      next = records.next();
+    } while (next != null && next.position() < sent);
+    return next != null;
   }
 
   /** Whether a record is left. */
-  public boolean more() throws IOException {
-    next = line();
+  public boolean more() throws IOException, InterruptedException {
+    next = next();
     return next != null;
   }
 
   private void open(Configuration conf, String uri) throws IOException {
-    closeLines();
-    next = null;
     Path path = new Path(uri);
-    lines = new Lines(path.getFileSystem(conf).open(path));
+    open(path.getFileSystem(conf).open(path));
+  }
+
+  private void open(InputStream stream) throws IOException {
+    closeRecords();
+    records = new StagedRecords(stream, topic, key, reader);
   }
 
   /** Opens an object, whose first record has number {@code first}, and skips {@code passedOver} of its records. */
-  public void read(Configuration conf, String uri, long first, long passedOver) throws IOException {
+  public void read(Configuration conf, String uri, long first, long passedOver)
+      throws IOException, InterruptedException {
     open(conf, uri);
     for (long i = 0; i < passedOver; i++) {
-      line();
+      next();
     }
     sent = first + passedOver;
   }
@@ -252,10 +250,11 @@ public final class KafkaSender implements AutoCloseable {
   public int send(int most) throws IOException, InterruptedException {
     transact(
         acknowledged -> {
-          byte[] line;
-          while (acknowledged.size() < most && (line = line()) != null) {
-            acknowledged.add(producer.send(record(line)));
-            origins.add(origin);
+          StagedRecords.Staged staged;
+          while (acknowledged.size() < most && (staged = next()) != null) {
+            acknowledged.add(producer.send(staged.record()));
+            origins.add(staged.origin());
+            last = staged.position();
           }
           return acknowledged.size();
         });
@@ -273,18 +272,18 @@ public final class KafkaSender implements AutoCloseable {
    */
   public String take(int most) throws IOException, InterruptedException {
     taken.clear();
-    byte[] line;
+    StagedRecords.Staged staged;
     int bytes = 0;
-    while (taken.size() < most && bytes < TAKEN_BYTES && (line = line()) != null) {
-      ProducerRecord<byte[], byte[]> record = said(line);
-      taken.add(new Taken(last, leftOut.contains(last) ? null : record));
-      bytes += line.length;
+    while (taken.size() < most && bytes < TAKEN_BYTES && (staged = next()) != null) {
+      last = staged.position();
+      taken.add(new Taken(last, leftOut.contains(last) ? null : staged.record()));
+      bytes += staged.bytes();
     }
     Set<String> names = new TreeSet<>();
     taken.stream().filter(one -> one.record != null).forEach(one -> names.add(one.record.topic()));
-    names.remove(NO_TOPIC);
+    names.remove(StagedRecords.NO_TOPIC);
     Map<String, String> why = named.refused(names);
-    why.put(NO_TOPIC, "Unnamed");
+    why.put(StagedRecords.NO_TOPIC, "Unnamed");
     ArrayNode refused = new ObjectMapper().createArrayNode();
     for (int number = 0; number < taken.size(); number++) {
       Taken one = taken.get(number);
@@ -348,7 +347,7 @@ public final class KafkaSender implements AutoCloseable {
     } catch (ExecutionException e) {
       abort();
       throw new KafkaException(e.getCause().getMessage(), e.getCause());
-    } catch (KafkaException | IOException e) {
+    } catch (KafkaException | IOException | InterruptedException e) {
       abort();
       throw e;
     }
@@ -410,120 +409,26 @@ public final class KafkaSender implements AutoCloseable {
     }
   }
 
-  /** The next line's bytes; null at the end. */
-  private byte[] line() throws IOException {
-    if (next != null) {
-      byte[] first = next;
-      next = null;
-      return first;
-    }
-    return lines.next();
+  /** The next record; null at the end. */
+  private StagedRecords.Staged next() throws IOException, InterruptedException {
+    StagedRecords.Staged first = next;
+    next = null;
+    return first == null ? records.next() : first;
   }
 
-  /** A record for Kafka; key and headers come from its members, and {@code last} becomes its position. */
-  private ProducerRecord<byte[], byte[]> record(byte[] line) throws IOException {
-    return key == null ? said(line) : nativeRecord(line);
-  }
-
-  private ProducerRecord<byte[], byte[]> nativeRecord(byte[] line) throws IOException {
-    byte[] named = null;
-    List<Header> headers = new ArrayList<>();
-    try (JsonParser parser = JSON.createParser(line)) {
-      parser.nextToken();
-      while (parser.nextToken() == JsonToken.FIELD_NAME) {
-        String name = parser.currentName();
-        JsonToken value = parser.nextToken();
-        if (name.equals(key) && value.isScalarValue()) {
-          named = utf8(parser.getText());
-        }
-        if (name.equals("globalPosition") && value == JsonToken.VALUE_NUMBER_INT) {
-          last = parser.getLongValue();
-        }
-        if (name.equals("headers") && value == JsonToken.START_OBJECT) {
-          readHeaders(parser, headers);
-        } else {
-          parser.skipChildren();
-        }
-      }
-    }
-    return new ProducerRecord<>(topic, null, named, line, headers);
-  }
-
-  /**
-   * The record of a line that has its key, value and headers in base64, and maybe its topic, partition and timestamp.
-   */
-  private ProducerRecord<byte[], byte[]> said(byte[] line) throws IOException {
-    byte[] keyBytes = null;
-    byte[] content = null;
-    String to = topic == null ? NO_TOPIC : topic;
-    Integer partition = null;
-    Long timestamp = null;
-    long generation = 0;
-    long offset = 0;
-    List<Header> headers = new ArrayList<>();
-    try (JsonParser parser = Json.FACTORY.createParser(line)) {
-      parser.nextToken();
-      while (parser.nextToken() == JsonToken.FIELD_NAME) {
-        String name = parser.currentName();
-        parser.nextToken();
-        switch (name) {
-          case "globalPosition" -> last = parser.getLongValue();
-          case "topic" -> to = parser.getText();
-          case "key" -> keyBytes = parser.getBinaryValue();
-          case "value" -> content = parser.getBinaryValue();
-          case "headers" -> sayHeaders(parser, headers);
-          case "partition" -> partition = parser.getIntValue();
-          case "timestamp" -> timestamp = parser.getLongValue();
-          case "generation" -> generation = parser.getLongValue();
-          case "offset" -> offset = parser.getLongValue();
-          default -> parser.skipChildren();
-        }
-      }
-    }
-    origin = new KafkaPlaces.Origin(generation, offset);
-    return new ProducerRecord<>(to, partition, timestamp, keyBytes, content, headers);
-  }
-
-  private static void sayHeaders(JsonParser parser, List<Header> into) throws IOException {
-    while (parser.nextToken() == JsonToken.START_OBJECT) {
-      String header = null;
-      byte[] content = null;
-      while (parser.nextToken() == JsonToken.FIELD_NAME) {
-        boolean isName = parser.currentName().equals("name");
-        parser.nextToken();
-        if (isName) {
-          header = parser.getText();
-        } else {
-          content = parser.getBinaryValue();
-        }
-      }
-      into.add(new RecordHeader(header, content));
-    }
-  }
-
-  private static void readHeaders(JsonParser parser, List<Header> into) throws IOException {
-    while (parser.nextToken() == JsonToken.FIELD_NAME) {
-      String name = parser.currentName();
-      JsonToken value = parser.nextToken();
-      into.add(new RecordHeader(name, value == JsonToken.VALUE_NULL ? null : utf8(parser.getText())));
-    }
-  }
-
-  private static byte[] utf8(String text) {
-    return text.getBytes(StandardCharsets.UTF_8);
-  }
-
-  private void closeLines() throws IOException {
-    if (lines != null) {
-      lines.close();
-      lines = null;
+  private void closeRecords() throws IOException {
+    next = null;
+    if (records != null) {
+      records.close();
+      records = null;
     }
   }
 
   /** Aborts an open transaction; if that fails, the next sender does. */
   @Override
   public void close() throws IOException {
-    closeLines();
+    closeRecords();
+    reader.shutdown();
     producer.close();
     if (named != null) {
       named.close();
