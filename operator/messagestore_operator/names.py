@@ -26,6 +26,8 @@ NAMES: Mapping[str, Names] = {
     "ReplayJob": Names("replayjobs", "mrj"),
 }
 
+_BEGINNING_LENGTH = 40
+
 # Annotations with which people request actions that are done once, and so are not in the spec.
 ADOPT_TABLE = f"{GROUP}/adopt-table"
 APPROVED_BY = f"{GROUP}/approved-by"
@@ -46,3 +48,8 @@ REPORT = "report.json"
 """The key of a run's report in its ConfigMap."""
 TABLE = f"{GROUP}/table"
 """Annotation of a Lease: the namespace, the object store's endpoint and the table's URI."""
+
+
+def named_after(name: str, what: str) -> str:
+    """The name of an object about another one, with as much of the other's name as leaves room for ``what``."""
+    return f"{name[:_BEGINNING_LENGTH].rstrip('.-')}-{what}"

@@ -8,7 +8,7 @@ import typer
 
 from messagestore_operator.cli.output import echo, print_yaml
 from messagestore_operator.cli.store import FAILED, Store, opened
-from messagestore_operator.names import API_VERSION
+from messagestore_operator.names import API_VERSION, named_after
 
 
 def retention_for(
@@ -42,7 +42,7 @@ def removal(namespace: str, stream: str, message_ids: Sequence[str], *, erase: b
     return {
         "apiVersion": API_VERSION,
         "kind": "RetentionPolicy",
-        "metadata": {"name": f"{stream[:40]}-{digest}", "namespace": namespace},
+        "metadata": {"name": named_after(stream, digest), "namespace": namespace},
         "spec": {
             "streamRefs": [{"name": stream}],
             "trigger": {"manual": {}},

@@ -7,7 +7,7 @@ import typer
 
 from messagestore_operator.cli.output import Output, echo, printed
 from messagestore_operator.kube.objects import at, name_of
-from messagestore_operator.names import API_VERSION, RUN_REQUESTED
+from messagestore_operator.names import API_VERSION, RUN_REQUESTED, named_after
 from messagestore_operator.plugin.arguments import Kind, Name, StreamName
 from messagestore_operator.plugin.find import NOUNS, REPLAY, STREAM, find, kind_of, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
@@ -72,7 +72,7 @@ def redrive_of(stream: str, reasons: list[str], where: str | None, now: datetime
     return {
         "apiVersion": API_VERSION,
         "kind": REPLAY,
-        "metadata": {"name": f"{stream[:40]}-redrive-{now:%Y%m%d-%H%M%S}"},
+        "metadata": {"name": named_after(stream, f"redrive-{now:%Y%m%d-%H%M%S}")},
         "spec": {
             "streamRef": {"name": stream},
             "origin": "DeadLetters",

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from messagestore_operator.kube.objects import MANAGED_BY, at, container_security, name_of, namespace_of, pod_security
-from messagestore_operator.names import GROUP
+from messagestore_operator.names import GROUP, named_after
 from messagestore_operator.plugin.kubectl import MANAGER, Document
 from messagestore_operator.plugin.options import UserError
 
@@ -116,7 +116,7 @@ def pod_of(stream: Document, access: Access, around: Surroundings, memory: str, 
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": f"{name[:40].rstrip('.-')}-read-{secrets.token_hex(4)}",
+            "name": named_after(name, f"read-{secrets.token_hex(4)}"),
             "namespace": namespace_of(stream),
             "labels": {**around.labels, MANAGED_BY: MANAGER, OF_STREAM: name},
             "annotations": around.annotations,

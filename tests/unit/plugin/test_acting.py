@@ -1,11 +1,13 @@
 """What is decided before a change is sent."""
 
 import io
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import typer
 
+from messagestore_operator.plugin.act import redrive_of
 from messagestore_operator.plugin.options import UserError, ask
 from messagestore_operator.plugin.removal import waiting
 
@@ -59,3 +61,11 @@ def test_a_script_that_gives_no_yes_changes_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     with pytest.raises(UserError, match=r"Delete it\? Nobody is there to ask: give --yes"):
         ask("Delete it?", yes=False)
+
+
+def test_a_redrive_of_a_stream_with_a_long_dotted_name_has_a_name_that_kubernetes_accepts() -> None:
+    stream = "a" * 39 + ".b"
+
+    name = redrive_of(stream, [], None, datetime(2026, 1, 2, tzinfo=UTC))["metadata"]["name"]
+
+    assert name == "a" * 39 + "-redrive-20260102-000000"
