@@ -1,7 +1,6 @@
 package dev.messagestore.spark;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
-import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -15,7 +14,6 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
@@ -24,7 +22,6 @@ import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
-import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
@@ -42,9 +39,6 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 public final class KafkaSender implements AutoCloseable {
   private static final int TAKEN_BYTES = 32 << 20;
 
-  /** A record that was read; null if it is not sent. */
-  private record Taken(long position, ProducerRecord<byte[], byte[]> record) {}
-
   private interface Producing {
     /** Sends records, and returns how many are passed, sent or not. */
     int into(List<Future<RecordMetadata>> acknowledged) throws IOException, InterruptedException;
@@ -56,11 +50,11 @@ public final class KafkaSender implements AutoCloseable {
   private final NamedTopics named;
   private final Set<Long> leftOut = new HashSet<>();
   private final Set<String> usedTopics = new TreeSet<>();
-  private final List<Taken> taken = new ArrayList<>();
+  private final List<StagedRecords.Staged> taken = new ArrayList<>();
   private TopicPartition place;
   private final ConsumerGroupMetadata group;
   private final boolean byPosition;
-  private Map<TopicPartition, OffsetAndMetadata> committed;
+  private final Map<TopicPartition, OffsetAndMetadata> committed = new HashMap<>();
   private KafkaPlaces places;
   private KafkaPlaces following;
   private long sent;
@@ -69,9 +63,8 @@ public final class KafkaSender implements AutoCloseable {
   private final List<KafkaPlaces.Origin> origins = new ArrayList<>();
   private int open;
   private boolean under;
-  private final ExecutorService reader = Executors.newSingleThreadExecutor(KafkaSender::daemon);
+  private final ExecutorService reader = StagedRecords.reader();
   private StagedRecords records;
-  private StagedRecords.Staged next;
 
   /**
    * @param access the JSON of the cluster's {@link KafkaAccess}
@@ -117,39 +110,31 @@ public final class KafkaSender implements AutoCloseable {
     }
   }
 
-  private static Thread daemon(Runnable task) {
-    Thread thread = new Thread(task, "staged-records");
-    thread.setDaemon(true);
-    return thread;
-  }
-
   private long committed(KafkaAccess cluster, String progress) throws InterruptedException {
     try (Admin admin = Admin.create(cluster.properties())) {
-      Map<TopicPartition, OffsetAndMetadata> offsets =
+      committed.putAll(
           admin
               .listConsumerGroupOffsets(progress, new ListConsumerGroupOffsetsOptions().requireStable(true))
               .partitionsToOffsetAndMetadata()
-              .get();
-      committed = offsets;
-      if (byPosition) {
-        return newest(offsets);
-      }
-      if (topic == null) {
-        return offsets.values().stream().filter(o -> o != null).mapToLong(OffsetAndMetadata::offset).max().orElse(0);
-      }
-      OffsetAndMetadata offset = offsets.get(place);
-      return offset == null ? 0 : offset.offset();
+              .get());
     } catch (ExecutionException e) {
       throw new KafkaException(e.getCause().getMessage(), e.getCause());
     }
+    committed.values().removeIf(one -> one == null);
+    if (byPosition) {
+      return newest();
+    }
+    return topic == null
+        ? committed.values().stream().mapToLong(OffsetAndMetadata::offset).max().orElse(0)
+        : committed.getOrDefault(place, new OffsetAndMetadata(0)).offset();
   }
 
   /** The newest position over all topics: the highest of those with the most resets. */
-  private long newest(Map<TopicPartition, OffsetAndMetadata> offsets) {
+  private long newest() {
     long position = 0;
     resets = -1;
-    for (OffsetAndMetadata one : offsets.values()) {
-      if (one == null || !one.metadata().matches("[0-9]{1,18}")) {
+    for (OffsetAndMetadata one : committed.values()) {
+      if (!one.metadata().matches("[0-9]{1,18}")) {
         continue;
       }
       long its = Long.parseLong(one.metadata());
@@ -175,7 +160,7 @@ public final class KafkaSender implements AutoCloseable {
     places = new KafkaPlaces(new ObjectMapper().readTree(wanted));
     committed.forEach(
         (at, offset) -> {
-          if (at.topic().equals(topic) && offset != null) {
+          if (at.topic().equals(topic)) {
             places.put(at.partition(), offset.metadata());
           }
         });
@@ -211,16 +196,19 @@ public final class KafkaSender implements AutoCloseable {
 
   private boolean passOver() throws IOException, InterruptedException {
     last = -1;
+    StagedRecords.Staged staged;
     do {
-      next = records.next();
-    } while (next != null && next.position() < sent);
-    return next != null;
+      staged = records.next();
+    } while (staged != null && staged.position() < sent);
+    records.giveBack(staged);
+    return staged != null;
   }
 
   /** Whether a record is left. */
   public boolean more() throws IOException, InterruptedException {
-    next = next();
-    return next != null;
+    StagedRecords.Staged staged = records.next();
+    records.giveBack(staged);
+    return staged != null;
   }
 
   private void open(Configuration conf, String uri) throws IOException {
@@ -238,7 +226,7 @@ public final class KafkaSender implements AutoCloseable {
       throws IOException, InterruptedException {
     open(conf, uri);
     for (long i = 0; i < passedOver; i++) {
-      next();
+      records.next();
     }
     sent = first + passedOver;
   }
@@ -251,7 +239,7 @@ public final class KafkaSender implements AutoCloseable {
     transact(
         acknowledged -> {
           StagedRecords.Staged staged;
-          while (acknowledged.size() < most && (staged = next()) != null) {
+          while (acknowledged.size() < most && (staged = records.next()) != null) {
             acknowledged.add(producer.send(staged.record()));
             origins.add(staged.origin());
             last = staged.position();
@@ -274,46 +262,32 @@ public final class KafkaSender implements AutoCloseable {
     taken.clear();
     StagedRecords.Staged staged;
     int bytes = 0;
-    while (taken.size() < most && bytes < TAKEN_BYTES && (staged = next()) != null) {
+    while (taken.size() < most && bytes < TAKEN_BYTES && (staged = records.next()) != null) {
       last = staged.position();
-      taken.add(new Taken(last, leftOut.contains(last) ? null : staged.record()));
+      taken.add(leftOut.contains(last) ? staged.unsent() : staged);
       bytes += staged.bytes();
     }
-    Set<String> names = new TreeSet<>();
-    taken.stream().filter(one -> one.record != null).forEach(one -> names.add(one.record.topic()));
-    names.remove(StagedRecords.NO_TOPIC);
-    Map<String, String> why = named.refused(names);
-    why.put(StagedRecords.NO_TOPIC, "Unnamed");
-    ArrayNode refused = new ObjectMapper().createArrayNode();
-    for (int number = 0; number < taken.size(); number++) {
-      Taken one = taken.get(number);
-      String reason = one.record == null ? null : why.get(one.record.topic());
-      if (reason != null) {
-        taken.set(number, new Taken(one.position, null));
-        refused.addArray().add(number).add(one.position).add(reason);
-      }
-    }
-    return refused.toString();
+    return named.refuse(taken);
   }
 
   /** Gives back what was taken from a number on; nothing more is read from the object. */
   public void cut(int number) {
     taken.subList(number, taken.size()).clear();
-    last = taken.isEmpty() ? -1 : taken.get(number - 1).position;
+    last = taken.isEmpty() ? -1 : taken.get(number - 1).position();
   }
 
   /** Like {@link #send}, for what was taken. If nothing of it is sent, there is no transaction. */
   public void sendTaken() throws IOException, InterruptedException {
-    if (taken.stream().allMatch(one -> one.record == null)) {
+    if (taken.stream().allMatch(one -> one.record() == null)) {
       open = taken.size();
       return;
     }
     transact(
         acknowledged -> {
-          for (Taken one : taken) {
-            if (one.record != null) {
-              acknowledged.add(producer.send(one.record));
-              usedTopics.add(one.record.topic());
+          for (StagedRecords.Staged one : taken) {
+            if (one.record() != null) {
+              acknowledged.add(producer.send(one.record()));
+              usedTopics.add(one.record().topic());
             }
           }
           return taken.size();
@@ -354,30 +328,28 @@ public final class KafkaSender implements AutoCloseable {
   }
 
   private Map<TopicPartition, OffsetAndMetadata> offsets(List<RecordMetadata> taken) {
-    OffsetAndMetadata progress = reached(open);
+    OffsetAndMetadata progress = reached();
+    Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
     if (topic == null && !taken.isEmpty()) {
-      Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
       taken.forEach(one -> offsets.put(new TopicPartition(one.topic(), 0), progress));
       return offsets;
     }
-    if (places == null) {
-      return Map.of(place, progress);
-    }
-    following = places.after(taken, origins);
-    Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
     offsets.put(place, progress);
-    for (int partition : following.partitions()) {
-      TopicPartition at = new TopicPartition(topic, partition);
-      long offset = at.equals(place) ? progress.offset() : following.next(partition);
-      offsets.put(at, new OffsetAndMetadata(offset, following.text(partition)));
+    if (places != null) {
+      following = places.after(taken, origins);
+      for (int partition : following.partitions()) {
+        TopicPartition at = new TopicPartition(topic, partition);
+        long offset = at.equals(place) ? progress.offset() : following.next(partition);
+        offsets.put(at, new OffsetAndMetadata(offset, following.text(partition)));
+      }
     }
     return offsets;
   }
 
-  private OffsetAndMetadata reached(int records) {
+  private OffsetAndMetadata reached() {
     return byPosition
         ? new OffsetAndMetadata(Math.max(sent, last + 1), Long.toString(resets))
-        : new OffsetAndMetadata(sent + records);
+        : new OffsetAndMetadata(sent + open);
   }
 
   /** Commits the transaction of {@link #send}. */
@@ -391,7 +363,7 @@ public final class KafkaSender implements AutoCloseable {
       }
       under = false;
     }
-    sent = byPosition ? Math.max(sent, last + 1) : sent + open;
+    sent = reached().offset();
     places = places == null ? null : following;
     leftOut.removeIf(position -> position < sent);
   }
@@ -409,18 +381,9 @@ public final class KafkaSender implements AutoCloseable {
     }
   }
 
-  /** The next record; null at the end. */
-  private StagedRecords.Staged next() throws IOException, InterruptedException {
-    StagedRecords.Staged first = next;
-    next = null;
-    return first == null ? records.next() : first;
-  }
-
   private void closeRecords() throws IOException {
-    next = null;
     if (records != null) {
       records.close();
-      records = null;
     }
   }
 

@@ -1,11 +1,14 @@
 package dev.messagestore.spark;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
 import org.apache.hadoop.shaded.com.google.re2j.Pattern;
 import org.apache.kafka.clients.admin.Admin;
@@ -34,6 +37,25 @@ final class NamedTopics implements AutoCloseable {
   NamedTopics(KafkaAccess cluster, String pattern) {
     this.pattern = Pattern.compile(pattern);
     this.admin = Admin.create(cluster.properties());
+  }
+
+  /** Has no record sent whose topic takes none, and returns these: a JSON array of {@code [number, position, why]}. */
+  String refuse(List<StagedRecords.Staged> records) throws InterruptedException {
+    Set<String> names = new TreeSet<>();
+    records.stream().filter(one -> one.record() != null).forEach(one -> names.add(one.record().topic()));
+    names.remove(StagedRecords.NO_TOPIC);
+    Map<String, String> why = refused(names);
+    why.put(StagedRecords.NO_TOPIC, "Unnamed");
+    ArrayNode refused = new ObjectMapper().createArrayNode();
+    for (int number = 0; number < records.size(); number++) {
+      StagedRecords.Staged one = records.get(number);
+      String reason = one.record() == null ? null : why.get(one.record().topic());
+      if (reason != null) {
+        records.set(number, one.unsent());
+        refused.addArray().add(number).add(one.position()).add(reason);
+      }
+    }
+    return refused.toString();
   }
 
   /** Why each of these names takes no records: Unmatched, Missing or Denied; those that do are left out. */

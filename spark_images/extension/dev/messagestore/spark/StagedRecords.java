@@ -14,6 +14,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.header.Header;
@@ -36,8 +37,13 @@ final class StagedRecords implements Closeable {
    * @param position the global position of its message; -1 if the line has none
    * @param origin where the record was in the topic that it came from
    * @param bytes the size of its line
+   * @param record null if it is not sent
    */
-  record Staged(long position, KafkaPlaces.Origin origin, int bytes, ProducerRecord<byte[], byte[]> record) {}
+  record Staged(long position, KafkaPlaces.Origin origin, int bytes, ProducerRecord<byte[], byte[]> record) {
+    Staged unsent() {
+      return new Staged(position, origin, bytes, null);
+    }
+  }
 
   private final Lines lines;
   private final String topic;
@@ -46,6 +52,17 @@ final class StagedRecords implements Closeable {
   private Iterator<Staged> part = Collections.emptyIterator();
   private Future<List<Staged>> following;
   private boolean ended;
+  private Staged given;
+
+  /** What reads the parts of one object after another. */
+  static ExecutorService reader() {
+    return Executors.newSingleThreadExecutor(
+        task -> {
+          Thread thread = new Thread(task, "staged-records");
+          thread.setDaemon(true);
+          return thread;
+        });
+  }
 
   /**
    * @param topic null: each line names its own
@@ -62,11 +79,21 @@ final class StagedRecords implements Closeable {
 
   /** The next record; null at the end. */
   Staged next() throws IOException, InterruptedException {
+    if (given != null) {
+      Staged first = given;
+      given = null;
+      return first;
+    }
     if (!part.hasNext() && following != null) {
       part = result(following).iterator();
       following = ended ? null : reader.submit(this::readPart);
     }
     return part.hasNext() ? part.next() : null;
+  }
+
+  /** Has {@link #next} return a record once more. */
+  void giveBack(Staged staged) {
+    given = staged;
   }
 
   private static List<Staged> result(Future<List<Staged>> read) throws IOException, InterruptedException {
