@@ -217,14 +217,14 @@ final class StagedRecords implements Closeable {
   /** Closes the object, once the part that is being read is. */
   @Override
   public void close() throws IOException {
-    if (following != null && !following.cancel(false)) {
-      try {
+    try {
+      if (following != null) {
         following.get();
-      } catch (ExecutionException e) {
-        // What is not sent need not be readable.
-      } catch (InterruptedException e) {
-        Thread.currentThread().interrupt();
       }
+    } catch (ExecutionException e) {
+      // What is not sent need not be readable.
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
     }
     lines.close();
   }
