@@ -1,38 +1,90 @@
 """Helm upgrades the release, rolls it back and tests it, in the cluster."""
 
 import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from support.helm import helm
-from support.kind import RELEASE, upgraded
+from support.kind import RELEASE, REPOSITORY, Cluster, released, upgraded
 from support.laws import Source, check_laws, read_store, totals
 from support.records import message, records
-from support.site import STREAM, Site
+from support.site import POLICY, REPLAY, STREAM, Site
+
+EARLIER = os.environ.get("MESSAGESTORE_EARLIER", "HEAD")
+"""The commit that is the earlier release; its images get another version."""
+CONTINUOUS = {"continuous": {"batchInterval": "PT2S"}}
+_VERSION = re.compile(r'^((?:appV|v)ersion(?::| =) )"?[0-9.]+"?$', re.MULTILINE)
+
+
+@pytest.fixture
+def earlier(cluster: Cluster, tmp_path: Path) -> Path:
+    """The source tree of an earlier release, whose images are in the cluster's node."""
+    archive = subprocess.run(["git", "archive", EARLIER], cwd=REPOSITORY, stdout=subprocess.PIPE, check=True).stdout
+    subprocess.run(["tar", "--extract"], cwd=tmp_path, input=archive, check=True)
+    for name in ("pyproject.toml", "charts/message-store-operator/Chart.yaml"):
+        path = tmp_path / name
+        path.write_text(_VERSION.sub(r'\1"0.0.1"', path.read_text()))
+    subprocess.run([sys.executable, "-m", "hack.cluster", "images"], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+def image_of(site: Site, run: str) -> str:
+    """The tag of the image of a run's driver."""
+    pod = json.loads(site.kubectl("get", "pod", f"{run}-driver", "--output", "json"))
+    return str(pod["spec"]["containers"][0]["image"]).rpartition(":")[2]
 
 
 @pytest.mark.long
-def test_a_run_under_way_goes_on_through_an_upgrade_and_a_rollback(site: Site) -> None:
+def test_runs_under_way_go_on_through_an_upgrade_and_a_rollback(site: Site, earlier: Path) -> None:
     parts = [records(range(first, first + 20)) for first in (0, 20, 40)]
-    site.land("orders/0.jsonl", parts[0])
-    site.apply(site.stream(trigger={"continuous": {"batchInterval": "PT2S"}}))
-    before = site.wait(STREAM, "orders", lambda status: status.get("totals", {}).get("stored") == 20, "all is stored")
-    run = before["currentRun"]["name"]
-    with upgraded('podAnnotations.release="next"'):
-        site.land("orders/1.jsonl", parts[1])
-        site.wait(
-            STREAM, "orders", lambda status: status["totals"]["stored"] == 40, "the next operator tells what it did"
+    runs: dict[str, str] = {}
+
+    def stores(name: str, count: int) -> None:
+        status = site.wait(STREAM, name, lambda it: it.get("totals", {}).get("stored") == count, f"{count} are stored")
+        assert runs.setdefault(name, status["currentRun"]["name"]) == status["currentRun"]["name"]
+
+    with released(earlier):
+        site.land("orders/0.jsonl", parts[0])
+        site.land("carts/0.jsonl", records(range(200)))
+        site.apply(site.stream(trigger=CONTINUOUS), site.stream("carts"))
+        stores("orders", 20)
+        site.ran(STREAM, "carts")
+        site.apply(
+            site.replay("slow", "carts", rateLimit={"messagesPerSecond": 1}),
+            site.policy(
+                "two", "carts", rules=[{"name": "two", "match": {"messageIds": ["m-1", "m-2"]}}], approval="Required"
+            ),
         )
-        assert site.drivers() == [f"{run}-driver"]
-    site.land("orders/2.jsonl", parts[2])
-    after = site.wait(STREAM, "orders", lambda status: status["totals"]["stored"] == 60, "so does the one before")
-    assert site.drivers() == [f"{run}-driver"]
-    assert (after["currentRun"]["name"], after["runNumber"]) == (run, before["runNumber"])
-    site.kubectl("patch", STREAM, "orders", "--type=merge", "--patch", '{"spec":{"suspend":true}}')
-    ended = site.wait(STREAM, "orders", lambda status: not status.get("currentRun"), "it stops when it is asked to")
-    assert (ended["lastRun"]["name"], ended["lastRun"]["state"]) == (run, "Succeeded")
-    assert totals(site, "orders")["stored"] == 60
-    check_laws(read_store(site, "orders"), Source(b"".join(parts).splitlines(), message))
+        (waiting,) = site.wait(POLICY, "two", lambda it: it.get("phase") == "AwaitingApproval", "it waits")["streams"]
+        slow = site.wait(REPLAY, "slow", lambda it: it.get("progress", {}).get("replayed", 0) > 0, "it sends")
+        with released(REPOSITORY):
+            site.land("orders/1.jsonl", parts[1])
+            site.land("later/0.jsonl", parts[0])
+            site.apply(site.stream("later", trigger=CONTINUOUS))
+            stores("orders", 40)
+            stores("later", 20)
+            assert (image_of(site, runs["orders"]), image_of(site, runs["later"])) == ("0.0.1", "0.1.0")
+            assert site.status(REPLAY, "slow")["currentRun"]["name"] == slow["currentRun"]["name"]
+            approved = f"messagestore.dev/approved-preview={waiting['preview']['id']}"
+            site.kubectl("annotate", POLICY, "two", approved, "messagestore.dev/approved-by=test")
+            site.wait(POLICY, "two", lambda it: it.get("purged") == 2, "what was frozen before is purged")
+        site.land("orders/2.jsonl", parts[2])
+        site.land("later/1.jsonl", parts[1])
+        stores("orders", 60)
+        stores("later", 40)
+        sent = site.wait(REPLAY, "slow", lambda it: it.get("phase") == "Succeeded", "all is sent")
+        assert (sent["progress"]["replayed"], sent["runNumber"]) == (200, slow["runNumber"])
+    for name, count in (("orders", 3), ("later", 2)):
+        site.kubectl("patch", STREAM, name, "--type=merge", "--patch", '{"spec":{"suspend":true}}')
+        ended = site.wait(STREAM, name, lambda it: not it.get("currentRun"), "it stops when it is asked to")
+        assert (ended["lastRun"]["name"], ended["lastRun"]["state"], ended["runNumber"]) == (runs[name], "Succeeded", 1)
+        assert totals(site, name)["stored"] == 20 * count
+        check_laws(read_store(site, name), Source(b"".join(parts[:count]).splitlines(), message))
 
 
 @pytest.mark.long

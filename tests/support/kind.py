@@ -206,3 +206,16 @@ def upgraded(*values: str) -> Iterator[None]:
         yield
     finally:
         helm("rollback", *RELEASE, "--wait", "--timeout", "10m")
+
+
+@contextmanager
+def released(tree: Path) -> Iterator[None]:
+    """The operator's release as a source tree's chart has it, rolled back afterwards; its images are in the node."""
+    name, *where = RELEASE
+    files = (tree / "hack" / "manifests" / "message-store-operator.yaml", VALUES)
+    values = [option for file in files for option in ("--values", file)]
+    helm("upgrade", name, tree / "charts" / CHART.name, *where, *values, "--wait", "--timeout", "10m")
+    try:
+        yield
+    finally:
+        helm("rollback", *RELEASE, "--wait", "--timeout", "10m")
