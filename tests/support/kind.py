@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -196,25 +196,22 @@ def without_operator() -> Iterator[None]:
         install_operator()
 
 
-@contextmanager
-def upgraded(*values: str) -> Iterator[None]:
+def upgraded(*values: str) -> AbstractContextManager[None]:
     """The operator's release with other values, rolled back afterwards."""
     chosen = [option for value in values for option in ("--set-json", value)]
-    name, *where = RELEASE
-    helm("upgrade", name, CHART, *where, "--reuse-values", *chosen, "--wait", "--timeout", "10m")
-    try:
-        yield
-    finally:
-        helm("rollback", *RELEASE, "--wait", "--timeout", "10m")
+    return _until_rolled_back(CHART, "--reuse-values", *chosen)
+
+
+def released(tree: Path) -> AbstractContextManager[None]:
+    """The operator's release as a source tree's chart has it, rolled back afterwards; its images are in the node."""
+    files = (tree / "hack" / "manifests" / "message-store-operator.yaml", VALUES)
+    return _until_rolled_back(tree / "charts" / CHART.name, *(part for file in files for part in ("--values", file)))
 
 
 @contextmanager
-def released(tree: Path) -> Iterator[None]:
-    """The operator's release as a source tree's chart has it, rolled back afterwards; its images are in the node."""
+def _until_rolled_back(chart: Path, *options: str | Path) -> Iterator[None]:
     name, *where = RELEASE
-    files = (tree / "hack" / "manifests" / "message-store-operator.yaml", VALUES)
-    values = [option for file in files for option in ("--values", file)]
-    helm("upgrade", name, tree / "charts" / CHART.name, *where, *values, "--wait", "--timeout", "10m")
+    helm("upgrade", name, chart, *where, *options, "--wait", "--timeout", "10m")
     try:
         yield
     finally:
