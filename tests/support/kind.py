@@ -211,8 +211,10 @@ def released(tree: Path) -> AbstractContextManager[None]:
 @contextmanager
 def _until_rolled_back(chart: Path, *options: str | Path) -> Iterator[None]:
     name, *where = RELEASE
-    helm("upgrade", name, chart, *where, *options, "--wait", "--timeout", "10m")
+    # By its number: the one before is another after a change within this one, or after one that failed.
+    before = json.loads(helm("status", *RELEASE, "--output", "json"))["version"]
     try:
+        helm("upgrade", name, chart, *where, *options, "--wait", "--timeout", "10m")
         yield
     finally:
-        helm("rollback", *RELEASE, "--wait", "--timeout", "10m")
+        helm("rollback", *RELEASE, str(before), "--wait", "--timeout", "10m")
