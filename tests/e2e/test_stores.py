@@ -85,10 +85,8 @@ def _check_purge(status: dict[str, Any], before: Store, after: Store) -> None:
 
 
 def _check_replay(site: Site, status: dict[str, Any], before: Store) -> None:
-    names = site.objects("replayed")
-    assert "replayed/manifest.json" in names
-    parts = [name for name in names if name.endswith(".jsonl")]
-    sent = [json.loads(line) for name in parts for line in site.read(name).splitlines()]
+    assert "replayed/manifest.json" in site.objects("replayed")
+    sent = site.sent("replayed")
     selected = [row for row in before.messages if row["category"] in REPLAYED]
     assert selected
     check_replayed(sent, selected)

@@ -167,6 +167,11 @@ class Site:
         found = self.cluster.s3.filesystem().get_file_info(selector)
         return sorted(entry.path.removeprefix(f"{self.bucket}/") for entry in found if entry.is_file)
 
+    def sent(self, path: str) -> list[Row]:
+        """The messages that a replay has sent to files below a folder, in the order of the files' names."""
+        parts = [name for name in self.objects(path) if name.endswith(".jsonl")]
+        return [json.loads(line) for part in parts for line in self.read(part).splitlines()]
+
     def table(self, path: str) -> DeltaTable:
         """A Delta table of the bucket, read by delta-rs; raises if there is none yet."""
         return DeltaTable(f"s3://{self.bucket}/{path}", storage_options=self.cluster.s3.storage_options())
