@@ -10,6 +10,7 @@ import typer
 from messagestore_operator.cli.output import Output, printed
 from messagestore_operator.cli.tables import Column, print_rows, print_table
 from messagestore_operator.kube.objects import at, name_of, namespace_of, time_of
+from messagestore_operator.names import APPROVED_PREVIEW
 from messagestore_operator.plugin.arguments import MaybeStream, PolicyName
 from messagestore_operator.plugin.find import POLICY, STREAM, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
@@ -103,9 +104,18 @@ def _cell(value: object) -> object:
 
 
 def previews(document: Document) -> list[dict[str, Any]]:
-    """The previews of a policy, one for each stream, as its status has them."""
+    """The previews of a policy, one for each stream, as its status has them, and whether somebody has approved them.
+
+    One that is approved awaits approval in the status until its run has ended.
+    """
+    approved = at(document, "metadata", "annotations", APPROVED_PREVIEW)
     return [
-        {"stream": one["name"], "awaitingApproval": bool(one.get("awaitingApproval")), **one["preview"]}
+        {
+            "stream": one["name"],
+            "awaitingApproval": bool(one.get("awaitingApproval")),
+            "approved": one["preview"]["id"] == approved,
+            **one["preview"],
+        }
         for one in at(document, "status", "streams") or []
         if one.get("preview")
     ]
@@ -113,7 +123,7 @@ def previews(document: Document) -> list[dict[str, Any]]:
 
 def _rows(preview: dict[str, Any]) -> Iterator[tuple[object, ...]]:
     """A row of all, then one of each rule."""
-    approval = "waits" if preview["awaitingApproval"] else ""
+    approval = "approved" if preview["approved"] else "waits" if preview["awaitingApproval"] else ""
     figures = (
         preview.get("oldest"),
         preview.get("newest"),

@@ -63,7 +63,7 @@ def test_a_reason_has_its_meaning_and_what_helps(capsys: pytest.CaptureFixture[s
     document["status"]["conditions"][0] |= {"reason": "SecretMissing", "message": "there is no Secret lake-access"}
     printed = told(document, capsys)
     assert "A Secret that the resource names isn't in its namespace." in printed
-    assert "Create the Secret." in printed
+    assert "Create the Secret, with label messagestore.dev/use" in printed
 
 
 def test_a_reason_of_another_release_is_told_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,6 +86,17 @@ def test_a_stream_tells_who_uses_it(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert "policy orders-90-days: AwaitingApproval\n" in printed
     assert "replay orders-again: Running\n" in printed
+
+
+def test_a_preview_that_is_approved_waits_for_its_run_and_for_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    document = state("RetentionPolicy-awaiting-approval")
+    (preview,) = previews(document)
+    assert not preview["approved"]
+    assert "messages, waits for approval" in told(document, capsys)
+    document["metadata"]["annotations"] = {"messagestore.dev/approved-preview": preview["id"]}
+    (preview,) = previews(document)
+    assert preview["approved"]
+    assert "messages, approved" in told(document, capsys)
 
 
 def test_resources_of_other_namespaces_use_other_streams(capsys: pytest.CaptureFixture[str]) -> None:
