@@ -58,7 +58,7 @@ def _find_what_fails(site: Site, walk: Walk) -> None:
     site.apply(site.stream(storage=site.storage("lake"), payload=bounds, trigger={"interval": "PT5S"}))
     site.condition(STREAM, "orders", "Ready", "False", "SecretMissing")
     assert walk.said("status").splitlines()[1].split()[:4] == ["stream/orders", "False", "Failing", "SecretMissing"]
-    assert "Create the Secret." in walk.said("status", "stream", "orders")
+    assert "Create the Secret, with label messagestore.dev/use" in walk.said("status", "stream", "orders")
     site.apply(site.secret("lake", site.cluster.s3.access_key, site.cluster.s3.secret_key))
     site.wait(
         STREAM, "orders", lambda status: status.get("totals", {}).get("stored") == STORED, "all others are stored"

@@ -65,7 +65,7 @@ def test_an_overview_names_the_failing_stream_first(plugin: Plugin) -> None:
 def test_a_resource_says_why_it_is_as_it_is(plugin: Plugin) -> None:
     said = plugin.said("status", "stream", "refunds")
     assert "Ready False SecretMissing" in said
-    assert "Create the Secret." in said
+    assert "Create the Secret, with label messagestore.dev/use" in said
     assert "policy ninety-days: AwaitingApproval" in plugin.said("status", "mst", "orders")
     shown = YAML(typ="safe").load(plugin.said("status", "policy", "ninety-days", "-o", "yaml"))
     assert (shown["kind"], shown["name"], shown["phase"]) == ("RetentionPolicy", "ninety-days", "AwaitingApproval")
@@ -128,7 +128,7 @@ def test_the_commands_of_the_page_about_operating_work_in_order(plugin: Plugin) 
     (headings,) = RUN_BY_PLUGIN.values()
     found, redriven, approved, slowed, written = (plugin.follow("docs/operate.md", heading) for heading in headings)
     assert "stream/refunds" in found
-    assert "Create the Secret." in found
+    assert "Create the Secret, with label messagestore.dev/use" in found
     assert "-redrive-" in redriven
     assert "preview 8c1f of stream orders is approved" in approved
     assert slowed.splitlines()[-1] == "replay again: goes on"

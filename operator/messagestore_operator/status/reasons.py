@@ -52,7 +52,11 @@ class Reason(ExplainedReason):
         "The data can't be deleted: a hold covers it, or another stream of the namespace uses the same folder.",
         "Release the hold, or set `deletionPolicy: Retain`.",
     )
-    SECRET_MISSING = ("SecretMissing", "A Secret that the resource names isn't in its namespace.", "Create the Secret.")
+    SECRET_MISSING = (
+        "SecretMissing",
+        "A Secret that the resource names isn't in its namespace.",
+        "Create the Secret, with label `messagestore.dev/use`: the operator looks twice a minute.",
+    )
     ERASING = (
         "Erasing",
         "An erasure of the store is under way, or about to be. Replays out of it pause, so that none sends what is "
