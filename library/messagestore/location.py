@@ -11,7 +11,6 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from messagestore.conditional import ConditionalStorage
 from messagestore.errors import MessageStoreError, StorageError, StoreNotFoundError, StoreUnreadableError
 from messagestore_core.contract.stores import CredentialVariables, StorageEntry
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
@@ -19,7 +18,7 @@ from messagestore_core.store.folder import read_marker
 from messagestore_core.store.foreign import not_to_be_read
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects, is_local
-from messagestore_core.store.storage import trusting
+from messagestore_core.store.storage import Storage, trusting
 from messagestore_core.store.together import named_by, problems, read_tables
 
 _SCHEMES = ("s3", "s3a")
@@ -47,7 +46,7 @@ class Location:
         self._held = ExitStack()
         with refusals(uri):
             bundles = self._held.enter_context(trusting(entries))
-        self.storage = ConditionalStorage(entries, bundles)
+        self.storage = Storage(entries, bundles)
         self.store = Store(self.uri, self.storage)
 
     def close(self) -> None:

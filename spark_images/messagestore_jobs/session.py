@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pyspark
 from py4j.java_gateway import java_import
@@ -33,7 +32,8 @@ JAVA_OPTIONS = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 """Generated code over many columns is one large method, which the JVM by default interprets."""
 
 LITTLE_JAVA_OPTIONS = f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"
-LITTLE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+FOR_LITTLE = {"spark.messagestore.little": "true"}
+LITTLE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"} | FOR_LITTLE
 """Where there is little data, compiling plans and optimizing methods takes longer than it saves."""
 
 UNREPEATED = ("message_id", "payload", "payload_sha256", "global_position", "source.offset")
@@ -293,6 +293,11 @@ def cores_of_heap(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.executor.cores", "1") or 1)
 
 
+def is_for_little(spark: SparkSession) -> bool:
+    """Whether the session was started for some megabytes of data."""
+    return all(spark.conf.get(name, None) == value for name, value in FOR_LITTLE.items())
+
+
 def _is_submitted(spark: SparkSession) -> bool:
     """Whether the session is a driver's in a pod of its own."""
     return not _is_local(spark) or spark.conf.get("spark.kubernetes.driver.pod.name", None) is not None
@@ -319,39 +324,19 @@ def settings(spark: SparkSession, values: dict[str, str]) -> Iterator[None]:
 
 
 class SparkStorage(Storage):
-    """A ``Storage`` with functions that, of our clients, only Hadoop's has."""
+    """A ``Storage`` with what, of our clients, only Hadoop's can tell."""
 
     def __init__(self, entries: Sequence[StorageEntry], bundles: Mapping[str, str], spark: SparkSession) -> None:
         super().__init__(entries, bundles)
         self._spark = spark
 
     @override
-    def create(self, uri: str, content: bytes) -> bool:
-        classes, path, configuration = self._hadoop(uri)
-        return bool(classes.ConditionalLogStore.createIfAbsent(path, content, configuration))
-
-    @override
-    def etag(self, uri: str) -> str | None:
-        classes, path, configuration = self._hadoop(uri)
-        etag = classes.ConditionalLogStore.etag(path, configuration)
-        return None if etag is None else str(etag)
-
-    @override
-    def replace(self, uri: str, content: bytes, etag: str) -> bool:
-        classes, path, configuration = self._hadoop(uri)
-        return bool(classes.ConditionalLogStore.replaceIfSame(path, content, etag, configuration))
-
-    @override
     def versions_kept(self, uri: str) -> str | None:
-        classes, path, configuration = self._hadoop(uri)
-        kept = classes.BucketVersions.kept(path, configuration)
-        return None if kept is None else str(kept)
-
-    def _hadoop(self, uri: str) -> tuple[Any, Any, Any]:
-        """The extension's classes, the path of an object, and the settings with which Hadoop reaches it."""
         jvm, context = self._spark._jvm, self._spark.sparkContext
         path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
-        return jvm.dev.messagestore.spark, path, context._jsc.hadoopConfiguration()  # type: ignore[union-attr]
+        of_java = jvm.dev.messagestore.spark.BucketVersions  # type: ignore[union-attr]
+        kept = of_java.kept(path, context._jsc.hadoopConfiguration())
+        return None if kept is None else str(kept)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from messagestore_core.store.fence import FencedError, HeldStore
 from messagestore_core.store.folder import store_id
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import CURSOR, CURSORS
-from messagestore_core.store.objects import documents_in, join, read_document
+from messagestore_core.store.objects import LARGEST_DOCUMENT, documents_in, join, parsed_document, read_document
 
 _FORMAT_VERSION: Literal[1] = 1
 MOST_WAITING = 1_000_000
@@ -151,10 +151,13 @@ class CursorObject:
         Raises:
             TableRefusedError: the object is no cursor.
         """
-        # First, so that what is written in between is not written over.
-        self._etag = self._objects.etag(CURSOR)
-        cursor = read_document(self._objects, CURSOR, Cursor) if self._etag is not None else None
-        return cursor if cursor is not None and cursor.store == self._store_id else None
+        now = self._objects.marked(CURSOR, LARGEST_DOCUMENT)
+        if now is None:
+            self._etag = None
+            return None
+        content, self._etag = now
+        cursor = parsed_document(Cursor, content, join(self._objects.uri, CURSOR))
+        return cursor if cursor.store == self._store_id else None
 
     def write(self, cursor: Cursor) -> None:
         """Write the cursor, if it is still what this run has read or written.
@@ -164,14 +167,10 @@ class CursorObject:
         """
         content = cursor.model_dump_json(by_alias=True).encode()
         with self._held.step("cursor"):
-            if self._etag is None:
-                self._objects.create(CURSOR, content)
-            else:
-                self._objects.replace(CURSOR, content, self._etag)
-        self._etag = self._objects.etag(CURSOR)
-        # Also after an answer that was lost, what is there decides.
-        if self._objects.read(CURSOR) != content:
+            written = self._objects.swap(CURSOR, content, self._etag)
+        if written is None:
             raise FencedError(f"another run moved {join(self._objects.uri, CURSOR)}; this one ends")
+        self._etag = written
 
 
 def read_cursors(store: Store) -> dict[tuple[str, str], dict[str, Cursor]]:

@@ -5,6 +5,7 @@ repeats the totals, so that the newest one has them even where older log entries
 """
 
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -136,17 +137,24 @@ def epoch_of(table: DeltaTable) -> int | None:
 
 
 def empty_commit(table: DeltaTable, name: str, properties: CommitProperties) -> None:
-    """Make a commit without files, and a checkpoint where Spark makes one.
+    """Make a commit without files; see ``append_rows``.
+
+    Written as no rows, since the table then has the new version; it would not have that of a transaction of its own.
+    """
+    append_rows(table, name, pa.schema(table.schema().to_arrow()).empty_table(), properties)
+
+
+def append_rows(table: DeltaTable, name: str, rows: pa.Table, properties: CommitProperties, **how: Any) -> None:
+    """Append rows in one commit, and make a checkpoint where Spark makes one.
 
     delta-rs itself makes one at the versions before. Of two commits a run, one by each, it could be that neither does.
-    Written as no rows, since the table then has the new version; it would not have that of a transaction of its own.
 
     Args:
         name: the table's.
+        how: further arguments of ``write_deltalake``.
     """
-    rows = pa.schema(table.schema().to_arrow()).empty_table()
     hooks = PostCommitHookProperties(create_checkpoint=False)
-    write_deltalake(table, rows, mode="append", commit_properties=properties, post_commithook_properties=hooks)
+    write_deltalake(table, rows, mode="append", commit_properties=properties, post_commithook_properties=hooks, **how)
     if table.version() % checkpoint_interval(name) == 0:
         table.create_checkpoint()
 

@@ -112,11 +112,15 @@ class HeldStore(Store):
         self.known.writing(name, table)
         return table
 
-    def commit_properties(self, note: CommitNote | None = None) -> CommitProperties:
-        """The properties of a commit by delta-rs: a note, and the epoch, so that the commit fails after a newer one."""
+    def commit_properties(self, note: CommitNote | None = None, *also: Transaction) -> CommitProperties:
+        """The properties of a commit by delta-rs: a note, and the epoch, so that the commit fails after a newer one.
+
+        Args:
+            also: further transactions; the commit fails after another one with one of them, too.
+        """
+        epoch = [Transaction(EPOCH, self.epoch)] if self.epoch is not None else []
         return CommitProperties(
-            custom_metadata={"userMetadata": self.note_text(note)},
-            app_transactions=[Transaction(EPOCH, self.epoch)] if self.epoch is not None else None,
+            custom_metadata={"userMetadata": self.note_text(note)}, app_transactions=[*epoch, *also] or None
         )
 
     def write_rows(self, name: str, rows: pa.Table | pa.RecordBatchReader, **how: Any) -> None:

@@ -212,15 +212,13 @@ class Store:
 
     def entry(self, name: str, version: int) -> Entry | None:
         """An entry of a table's log, as it is now; None: the log no longer has it."""
-        filesystem, path = self.objects(name, LOG).locate(f"{version:020d}.json")
-        try:
-            with filesystem.open_input_stream(path, compression=None) as stream:
-                first = bytes(stream.read(_NOTE_BYTES))
-                entry = entry_of(first, is_whole=len(first) < _NOTE_BYTES)
-                if entry.tables is None:
-                    entry = entry_of(first + bytes(stream.read()))
-        except FileNotFoundError:
+        pieces = self.objects(name, LOG).pieces(f"{version:020d}.json", _NOTE_BYTES)
+        if pieces is None:
             return None
+        first = next(pieces, b"")
+        entry = entry_of(first, is_whole=len(first) < _NOTE_BYTES)
+        if entry.tables is None:
+            entry = entry_of(first + b"".join(pieces))
         self._keep(name, version, entry)
         return entry
 

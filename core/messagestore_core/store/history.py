@@ -11,7 +11,7 @@ from datetime import date
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 
 from messagestore_core.store.delta_log import DAY, committed_batch, empty_commit, files_of
@@ -48,7 +48,7 @@ def write_history(store: HeldStore, rows: pa.Table, step: tuple[str, int]) -> No
             table,
             full.select(HISTORY_ROWS.names).cast(HISTORY_ROWS),
             mode="append",
-            commit_properties=_begins(store, step),
+            commit_properties=store.commit_properties(None, Transaction(*step)),
         )
 
 
@@ -62,7 +62,7 @@ def begin_history(store: HeldStore, step: tuple[str, int]) -> bool:
         return False
     table = _made(store)
     with store.step("history-begun"):
-        empty_commit(table, HISTORY, _begins(store, step))
+        empty_commit(table, HISTORY, store.commit_properties(None, Transaction(*step)))
     store.known.committed(HISTORY, table.version() + 1)
     return True
 
@@ -101,9 +101,3 @@ def _made(store: HeldStore) -> DeltaTable:
     if history_table(store) is None:
         create_table(store, HISTORY, "")
     return store.open_to_write(HISTORY)
-
-
-def _begins(store: HeldStore, step: tuple[str, int]) -> CommitProperties:
-    own = store.commit_properties()
-    own.app_transactions = [*(own.app_transactions or []), Transaction(*step)]
-    return own

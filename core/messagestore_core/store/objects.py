@@ -5,8 +5,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import PurePosixPath
-from typing import TypeVar
+from functools import cached_property, partial
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -17,10 +18,13 @@ from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.layout import PARTIAL
 from messagestore_core.store.storage import Storage
 
+if TYPE_CHECKING:
+    from messagestore_core.store.bucket import Bucket
+
 LOCAL = "file://"
 LARGEST_DOCUMENT = 256 << 20
 """Bytes. A frozen selection has up to 65,536 keys; other documents are far smaller."""
-_MARKED_BYTES = 1 << 16
+_MARKED_BYTES, _PIECE = 1 << 16, 1 << 20
 _AT_ONCE = {"max_retries": "4", "retry_timeout": "20s", "connect_timeout": "5s"}
 _Document = TypeVar("_Document", bound=BaseModel)
 
@@ -101,21 +105,35 @@ def path_of(uri: str) -> str:
     return (local_path(uri) if is_local(uri) else uri.partition("://")[2]).rstrip("/")
 
 
+class Content(NamedTuple):
+    """An object that is read in pieces: its size in bytes, and its ETag, empty for a local file."""
+
+    size: int
+    etag: str
+    pieces: Iterator[bytes]
+
+
 class Objects:
     """The objects under one URI; paths are relative to it."""
 
     def __init__(self, uri: str, storage: Storage) -> None:
         self.uri = uri
-        self._storage = storage
-        self._fs, self._root = reached(uri, self._storage)
+        self._storage, self._root, self._local = storage, path_of(uri), is_local(uri)
+
+    @cached_property
+    def _fs(self) -> fs.FileSystem:
+        return reached(self.uri, self._storage)[0]
+
+    @cached_property
+    def _bucket(self) -> "Bucket":
+        return self._storage.bucket(self.uri)
+
+    def _key(self, name: str) -> str:
+        return self._path(name).partition("/")[2]
 
     def below(self, *names: str) -> "Objects":
         """The objects below a folder."""
         return Objects(join(self.uri, *names), self._storage)
-
-    @property
-    def _local(self) -> bool:
-        return isinstance(self._fs, fs.LocalFileSystem)
 
     def _make_parent(self, path: str) -> None:
         """Make the folder of a local path; object storage needs none."""
@@ -131,20 +149,43 @@ class Objects:
         Raises:
             TableRefusedError: it has more than ``at_most`` bytes.
         """
-        file = self._opened(name)
-        if file is None:
-            return None
-        with file:
-            if at_most is not None and file.size() > at_most:
-                raise TableRefusedError(
-                    f"{join(self.uri, name)} has {file.size()} bytes, and no run writes more than {at_most} there; "
-                    "find out who wrote it, and remove or restore it"
-                )
-            return bytes(file.read())
+        content = self._opened(name)
+        return None if content is None else self._whole(name, content, at_most)
+
+    def _opened(self, name: str, piece: int = _PIECE) -> Content | None:
+        """An object, in pieces of at least so many bytes but the last; None where there is none. It is one request."""
+        return _local_content(self._path(name), piece) if self._local else self._bucket.open(self._key(name), piece)
+
+    def _whole(self, name: str, content: Content, at_most: int | None) -> bytes:
+        if at_most is not None and content.size > at_most:
+            raise TableRefusedError(
+                f"{join(self.uri, name)} has {content.size} bytes, and no run writes more than {at_most} there; "
+                "find out who wrote it, and remove or restore it"
+            )
+        return b"".join(content.pieces)
+
+    def pieces(self, name: str, size: int) -> Iterator[bytes] | None:
+        """The object's bytes, in pieces of at least ``size`` but the last; None where there is no object."""
+        content = self._opened(name, size)
+        return None if content is None else content.pieces
 
     def locate(self, name: str) -> tuple[fs.FileSystem, str]:
         """The file system and the path by which pyarrow reaches an object."""
         return self._fs, self._path(name)
+
+    def file(self, name: str) -> pa.NativeFile:
+        """An object as a file to read from, by one request if it is small.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+        """
+        if not self._local:
+            content = self._opened(name)
+            if content is None:
+                raise FileNotFoundError(join(self.uri, name))
+            if content.size <= _PIECE:
+                return pa.BufferReader(b"".join(content.pieces))
+        return self._fs.open_input_file(self._path(name))
 
     def local_path(self, name: str) -> str | None:
         """The path of a local object; None on object storage."""
@@ -152,46 +193,25 @@ class Objects:
 
     def read_first(self, name: str, length: int) -> bytes | None:
         """At most the first ``length`` bytes of an object; None where there is no object."""
-        file = self._opened(name)
-        if file is None:
-            return None
-        with file:
-            # A reader allocates what is asked for, whatever there is.
-            return bytes(file.read(max(0, min(length, file.size()))))
+        pieces = self.pieces(name, length)
+        return None if pieces is None else next(pieces, b"")[:length]
 
     def mark(self, name: str) -> bytes | None:
         """What changes with an object, by one request; None where there is no object."""
-        if self._local:
-            return self.read_first(name, _MARKED_BYTES)
-        file = self._opened(name)
-        if file is None:
-            return None
-        with file:
-            return repr(sorted(file.metadata().items())).encode()
+        return self.read_first(name, _MARKED_BYTES) if self._local else self._bucket.mark(self._key(name))
 
     def exists(self, name: str) -> bool:
         """Whether the object exists."""
-        if self._local:
-            return self._is_file(name)
-        file = self._opened(name)
-        if file is not None:
-            file.close()
-        return file is not None
+        return self._is_file(name) if self._local else self._bucket.mark(self._key(name)) is not None
 
     def _is_file(self, name: str) -> bool:
         return bool(self._fs.get_file_info(self._path(name)).type == fs.FileType.File)
 
-    def _opened(self, name: str) -> pa.NativeFile | None:
-        """An open object; None where there is none. On object storage this is one request, to ask for it is two."""
-        if self._local and not self._is_file(name):
-            return None
-        try:
-            return self._fs.open_input_file(self._path(name))
-        except FileNotFoundError:
-            return None
-
     def write(self, name: str, content: bytes) -> None:
         """Write an object whole: a reader sees all of it or none."""
+        if not self._local:
+            self._bucket.write(self._key(name), content)
+            return
         with self.writing(name) as stream:
             stream.write(content)
 
@@ -207,35 +227,8 @@ class Objects:
             self._fs.move(target, path)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Write an object if it is absent, and return whether it was; of two writers at once, one succeeds.
-
-        On object storage the put is conditional; for a local folder the caller holds a lock.
-        """
-        if not self._local:
-            return self._storage.create(join(self.uri, name), content)
-        if self.exists(name):
-            return False
-        self.write(name, content)
-        return True
-
-    def etag(self, name: str) -> str | None:
-        """What tells an object from another one of its name, for ``replace``; None without an object."""
-        if not self._local:
-            return self._storage.etag(join(self.uri, name))
-        content = self.read(name, LARGEST_DOCUMENT)
-        return None if content is None else hashlib.sha256(content).hexdigest()
-
-    def replace(self, name: str, content: bytes, etag: str) -> bool:
-        """Replace an object whole, and return whether it still was the one with this ``etag``.
-
-        On object storage the put is conditional; for a local folder the caller holds a lock.
-        """
-        if not self._local:
-            return self._storage.replace(join(self.uri, name), content, etag)
-        if self.etag(name) != etag:
-            return False
-        self.write(name, content)
-        return True
+        """Write an object if it is absent, as ``swap`` does, and return whether it was."""
+        return self.swap(name, content, None) is not None
 
     def marked(self, name: str, at_most: int) -> tuple[bytes, str] | None:
         """An object's bytes and its ``etag`` for ``swap``; None where there is no object.
@@ -243,10 +236,11 @@ class Objects:
         Raises:
             TableRefusedError: it has more than ``at_most`` bytes.
         """
-        if not self._local:
-            return self._storage.marked(join(self.uri, name), at_most)
-        content = self.read(name, at_most)
-        return None if content is None else (content, hashlib.sha256(content).hexdigest())
+        opened = self._opened(name)
+        if opened is None:
+            return None
+        content = self._whole(name, opened, at_most)
+        return content, opened.etag or hashlib.sha256(content).hexdigest()
 
     def swap(self, name: str, content: bytes, etag: str | None) -> str | None:
         """Write an object if it still is the one with this ``etag``, or is absent if that is None.
@@ -257,15 +251,18 @@ class Objects:
             The new ``etag``; None: it was another one, and was not written.
         """
         if not self._local:
-            return self._storage.swap(join(self.uri, name), content, etag)
-        if self.etag(name) != etag:
+            return self._bucket.swap(self._key(name), content, etag)
+        now = self.marked(name, LARGEST_DOCUMENT)
+        if (None if now is None else now[1]) != etag:
             return None
         self.write(name, content)
         return hashlib.sha256(content).hexdigest()
 
     def delete(self, name: str) -> None:
         """Delete an object if it exists."""
-        if self.exists(name):
+        if not self._local:
+            self._bucket.delete(self._key(name))
+        elif self.exists(name):
             self._fs.delete_file(self._path(name))
 
     def delete_last(self, name: str) -> None:
@@ -308,6 +305,21 @@ class Objects:
             info.path[prefix:] + ("/" if info.type == fs.FileType.Directory else "")
             for info in self._fs.get_file_info(selector)
         )
+
+
+def _local_content(path: str, piece: int) -> Content | None:
+    if not Path(path).is_file():
+        return None
+    try:
+        file = pa.OSFile(path)
+    except FileNotFoundError:
+        return None
+
+    def pieces() -> Iterator[bytes]:
+        with file:
+            yield from iter(partial(file.read, piece), b"")
+
+    return Content(file.size(), "", pieces())
 
 
 def read_document(objects: Objects, name: str, model: type[_Document]) -> _Document | None:

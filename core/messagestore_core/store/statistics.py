@@ -130,8 +130,7 @@ def _read(store: Store, name: str, columns: Sequence[str], path: str) -> dict[st
     known = store.read_statistics.setdefault(f"{name}/{path}", {})
     wanted = [column for column in columns if f"null_count.{column}" not in known]
     if _ROWS not in known or wanted:
-        filesystem, object_path = store.objects(name).locate(path)
-        with pq.ParquetFile(object_path, filesystem=filesystem) as file:
+        with store.objects(name).file(path) as opened, pq.ParquetFile(opened) as file:
             known[_ROWS] = file.metadata.num_rows
             for column in wanted:
                 known |= _read_column(file, column, TABLES[name].field(column).type)

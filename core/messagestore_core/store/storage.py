@@ -1,4 +1,4 @@
-"""How delta-rs, pyarrow and Hadoop's file system reach buckets, all by the same entries.
+"""How delta-rs, object_store, pyarrow and Hadoop's file system reach buckets, all by the same entries.
 
 Credentials are read from the environment where they are used. They never become a Spark setting, as Spark logs and
 shows its settings.
@@ -11,12 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pyarrow import fs
 
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.errors import RunFailedError
+
+if TYPE_CHECKING:
+    from messagestore_core.store.bucket import Bucket
 
 S3_CONNECT_SECONDS = 10
 S3_ANSWER_SECONDS = 30
@@ -37,6 +41,7 @@ class Storage:
         self._entries = {entry.bucket: entry for entry in entries}
         self._bundles = bundles or {}
         self._filesystems: dict[str, fs.FileSystem] = {}
+        self._buckets: dict[str, Bucket] = {}
 
     def delta_options(self, uri: str) -> dict[str, str]:
         """The options of delta-rs for a URI. Commits are conditional puts: of two writers the second is refused.
@@ -90,46 +95,19 @@ class Storage:
             allow_delayed_open=True,
         )
 
-    def create(self, uri: str, content: bytes) -> bool:
-        """Make an object if it is absent, by a conditional put; false where there is one already.
+    def bucket(self, uri: str) -> "Bucket":
+        """The client for plain objects in the bucket of a URI.
 
         Raises:
-            NotImplementedError: without Spark; of our clients only Hadoop's can do this.
+            RunFailedError: credentials are not in the environment.
         """
-        raise NotImplementedError(f"only a run with Spark makes {uri}")
+        # A command that reads a local store is done before the client is loaded.
+        from messagestore_core.store.bucket import Bucket
 
-    def etag(self, uri: str) -> str | None:
-        """The ETag of an object, for ``replace``; None without an object.
-
-        Raises:
-            NotImplementedError: without Spark, as for ``create``.
-        """
-        raise NotImplementedError(f"only a run with Spark replaces {uri}")
-
-    def replace(self, uri: str, content: bytes, etag: str) -> bool:
-        """Replace an object by a conditional put; false if it has another ETag by now, or is gone.
-
-        Raises:
-            NotImplementedError: without Spark, as for ``create``.
-        """
-        raise NotImplementedError(f"only a run with Spark replaces {uri}")
-
-    def marked(self, uri: str, at_most: int) -> tuple[bytes, str] | None:
-        """An object and its ETag by one request; None without an object.
-
-        Raises:
-            TableRefusedError: it has more than ``at_most`` bytes.
-            NotImplementedError: only the library's client can do this.
-        """
-        raise NotImplementedError(f"only the library reads {uri} with its ETag")
-
-    def swap(self, uri: str, content: bytes, etag: str | None) -> str | None:
-        """Replace an object, or make it, by a conditional put; returns its new ETag, None if it is another one by now.
-
-        Raises:
-            NotImplementedError: only the library's client can do this.
-        """
-        raise NotImplementedError(f"only the library swaps {uri}")
+        name = urlsplit(uri).netloc
+        if name not in self._buckets:
+            self._buckets[name] = Bucket(name, self.delta_options(uri))
+        return self._buckets[name]
 
     def versions_kept(self, uri: str) -> str | None:
         """Whether a bucket keeps earlier versions of objects: Enabled, Suspended or empty; None: unknown."""

@@ -12,7 +12,6 @@ from messagestore.errors import StorageError
 from messagestore.location import Location, refusals
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.consumers import STATE_BYTES
-from messagestore_core.store.objects import join
 
 _AT_ONCE = 16
 _Item = TypeVar("_Item")
@@ -121,10 +120,7 @@ class ObjectCursors:
     def delete(self, name: str) -> None:
         """Delete a document if it is there."""
         with self._reaching("written"):
-            if self._folder is None:
-                self._location.storage.remove(join(self._location.uri, name))
-            else:
-                self._objects.delete(name)
+            self._objects.delete(name)
 
     def close(self) -> None:
         """Release what it holds."""

@@ -44,11 +44,16 @@ class IdleCheck(NamedTuple):
     report: RunReport | None = None
     bytes: int | None = None
     """Of records after decompression, or of the store's files; None: not known, or the run may have other work."""
+    reached: bool = False
+    """Whether the buckets of the store and of all sources have answered with what they have."""
 
     @property
     def little(self) -> bool:
         """Whether a session for little data will do."""
         return self.bytes is not None and is_little(self.bytes)
+
+
+_UNKNOWN = IdleCheck()
 
 
 def check_for_work(document: RunDocument, clock: Callable[[], datetime]) -> IdleCheck:
@@ -63,7 +68,7 @@ def check_for_work(document: RunDocument, clock: Callable[[], datetime]) -> Idle
         _log.debug("a look at run %s failed", document.run, exc_info=True)
         return IdleCheck()
     if work.outcome is None:
-        return IdleCheck(bytes=work.bytes)
+        return IdleCheck(bytes=work.bytes, reached=work.reached)
     return IdleCheck(_report(document, started_at, clock(), meter.usage(), work.outcome))
 
 
@@ -74,6 +79,7 @@ def execute(
     wait_seconds: float,
     clock: Callable[[], datetime],
     control: RunControl | None = None,
+    idle: IdleCheck = _UNKNOWN,
 ) -> RunReport:
     """Carry out a run and return its report, also if it fails or Spark does not start.
 
@@ -81,12 +87,14 @@ def execute(
         wait_seconds: how long another process of this machine may hold a local table folder.
         clock: the time in UTC.
         control: stops and paces the run; None: it goes on to its end.
+        idle: what ``check_for_work`` has just said.
     """
     started_at, meter = clock(), Meter()
     outcome, error = None, None
     try:
         # Before Spark starts, so that problems with buckets show in seconds.
-        _check_reachable(document)
+        if not idle.reached:
+            _check_reachable(document)
         stopped = control.suspended if control else never
         end_if_stopped(stopped)
         if isinstance(document.task, DeleteTask):

@@ -48,6 +48,8 @@ class PendingWork(NamedTuple):
 
     outcome: IngestOutcome | None = None
     bytes: int | None = None
+    reached: bool = False
+    """Whether the buckets of the store and of all sources have answered with what they have."""
 
 
 _UNCERTAIN = PendingWork()
@@ -74,7 +76,9 @@ def find_work(document: RunDocument, storage: Storage) -> PendingWork:
         is_due = ended.quiet is not None and _is_due(ended.quiet.due_at, now(document))
         has_new = any(one.seen.all() != ended.sources[source_id] for source_id, one in listed.items())
         if ended.quiet is None or is_due or has_new:
-            return PendingWork(bytes=_bytes_to_read(ended, listed.values(), is_due=is_due))
+            # A missing bucket is listed as an empty one.
+            reached = all(one.seen.files for one in listed.values())
+            return PendingWork(bytes=_bytes_to_read(ended, listed.values(), is_due=is_due), reached=reached)
         refuse_links(store.uri)
         if not has_own_marker(store) or not has_tables(store, ended):
             return _UNCERTAIN

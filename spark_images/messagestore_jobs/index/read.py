@@ -175,11 +175,9 @@ def _parts(objects: Objects, folder: str, parts: int) -> Iterator[Entries]:
 
 
 def _read(store: Store, table: str, schema: pa.Schema, paths: Collection[str]) -> pa.Table:
-    filesystem, root = store.objects(table).locate("")
-    tables = [schema.empty_table()]
+    objects, tables = store.objects(table), [schema.empty_table()]
     for path in paths:
-        # By its path pyarrow would open the file three times.
-        with filesystem.open_input_file(f"{root}/{path}") as file:
+        with objects.file(path) as file:
             rows = pq.read_table(file, columns=schema.names)
         tables.append(rows.select(schema.names).cast(schema))
     return pa.concat_tables(tables)

@@ -28,6 +28,8 @@ _BLOCKS_AT_ONCE = 8192
 _GAP = 64 << 10
 """On object storage, gaps of so many bytes are read too, rather than asked around."""
 _THREADS = 16
+_AT_ONCE = 1 << 20
+"""On object storage an object of so many bytes is read by one request."""
 _WHOLE = 4
 """Once a fourth of an object has been read in pieces, all of it is fetched."""
 
@@ -68,28 +70,45 @@ class StoredRun(SortedRun):
             TornIndexError: the object is gone, or not what was written.
         """
         info = self.info
-        filesystem, path = self._objects.locate(info.name)
-        local = self._objects.local_path(info.name)
         try:
-            size = filesystem.get_file_info(path).size
-            if size != info.bytes:
-                raise TornIndexError(f"{path} has {size} bytes, not {info.bytes}")
-            if local is None:
-                self._file = filesystem.open_input_file(path)
-                tail = np.memmap(self._fetch("tail", info.entry_bytes, info.bytes), mode="r")
-            else:
-                self._entries = np.memmap(local, ENTRY, "r", shape=(info.count,))
-                tail = np.memmap(local, mode="r", offset=info.entry_bytes)
+            tail = self._open()
         except OSError as error:
-            raise TornIndexError(f"{path} can't be read: {error}") from error
+            raise TornIndexError(f"{info.name} can't be read: {error}") from error
         if hashlib.sha256(tail.data).hexdigest() != info.digest:
-            raise TornIndexError(f"{path} is not what was written")
+            raise TornIndexError(f"{info.name} is not what was written")
         sums, bits = info.blocks * 8, info.blocks * 12
         return _Parts(
             first=tail[:sums].view("<u8"),
             sums=tail[sums:bits].view("<u4"),
             filter=tail[bits:].view(filters.WORD).reshape(-1, filters.WORDS),
         )
+
+    def _open(self) -> npt.NDArray[np.uint8]:
+        """What follows the entries; the entries are then in memory, or can be read by ``_read``."""
+        info, local = self.info, self._objects.local_path(self.info.name)
+        if local is None and info.bytes > _AT_ONCE:
+            filesystem, path = self._objects.locate(info.name)
+            self._file = filesystem.open_input_file(path)
+            self._check_size(self._file.size())
+            return np.memmap(self._fetch("tail", info.entry_bytes, info.bytes), mode="r")
+        whole = self._whole() if local is None else self._mapped(local)
+        self._entries = whole[: info.entry_bytes].view(ENTRY)
+        return whole[info.entry_bytes :]
+
+    def _whole(self) -> npt.NDArray[np.uint8]:
+        content = self._objects.read(self.info.name)
+        if content is None:
+            raise TornIndexError(f"{self.info.name} is gone")
+        self._check_size(len(content))
+        return np.frombuffer(content, np.uint8)
+
+    def _mapped(self, path: str) -> npt.NDArray[np.uint8]:
+        self._check_size(Path(path).stat().st_size)
+        return np.memmap(path, mode="r")
+
+    def _check_size(self, size: int) -> None:
+        if size != self.info.bytes:
+            raise TornIndexError(f"{self.info.name} has {size} bytes, not {self.info.bytes}")
 
     def __len__(self) -> int:
         return self.info.count

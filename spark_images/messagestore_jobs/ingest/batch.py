@@ -46,7 +46,8 @@ from messagestore_jobs.ingest.sequences import KnownSequences
 from messagestore_jobs.ingest.stopwatch import Stopwatch
 from messagestore_jobs.ingest.write import claim_check_payloads, set_assignment, set_clock, with_dead_letters
 from messagestore_jobs.rows.claim_checks import write_claim_checks
-from messagestore_jobs.rows.messages import append_messages
+from messagestore_jobs.rows.messages import append_few_messages, append_messages
+from messagestore_jobs.session import is_for_little
 from messagestore_jobs.source.arrivals import Due
 from messagestore_jobs.source.columns import with_projections
 from messagestore_jobs.source.records import Planned, portion_bytes, portions, read_planned
@@ -184,7 +185,10 @@ def _dead_letters(
 def _commit(context: BatchContext, batch: Planned, stored: DataFrame, note: CommitNote, *, alone: bool) -> None:
     task, rows = context.task, stored.select(*context.columns.rows)
     batch_of = (task.source_id, batch.number)
-    append_messages(context.spark, context.store, rows, note, batch_of, task.compression, alone=alone)
+    if alone and is_for_little(context.spark):
+        append_few_messages(context.store, rows, note, batch_of, task.compression)
+    else:
+        append_messages(context.spark, context.store, rows, note, batch_of, task.compression, alone=alone)
     if committed_batch(context.store, task.source_id) != batch.number:
         raise RunFailedError("CommitLost", f"batch {batch.number} is not in the table after its commit; try again")
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
@@ -292,7 +293,7 @@ class Ingest:
                 alone=self._is_alone(),
             )
             self._times, self._committed = self._context.stopwatch.times(), (due.batch, datetime.now(UTC))
-        except (PySparkException, Py4JJavaError, SourceChangedError) as error:
+        except (PySparkException, Py4JJavaError, DeltaError, SourceChangedError) as error:
             # Whatever the error, the table shows whether the batch was committed. Read the store's state again.
             self._opened = None
             if committed_batch(self._store, self._task.source_id) >= due.batch.number:

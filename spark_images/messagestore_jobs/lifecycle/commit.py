@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import CommitProperties, Transaction
+from deltalake import Transaction
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -332,12 +332,8 @@ def _set() -> dict[str, Column]:
 def _commit_nothing(store: HeldStore, step: tuple[str, int], note: CommitNote) -> None:
     """A commit that ends a step and touches no file."""
     table = store.open_to_write("messages")
-    own = store.commit_properties(note)
-    properties = CommitProperties(
-        custom_metadata=own.custom_metadata,
-        app_transactions=[*(own.app_transactions or []), Transaction(*step)],
-        max_commit_retries=0,
-    )
+    properties = store.commit_properties(note, Transaction(*step))
+    properties.max_commit_retries = 0
     with store.step("lifecycle"):
         empty_commit(table, "messages", properties)
     store.known.committed("messages", table.version() + 1)

@@ -7,14 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from delta.tables import DeltaTable
+from deltalake import Transaction, WriterProperties
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.store.delta_log import CommitNote, committed_batch
+from messagestore_core.store.delta_log import CommitNote, append_rows, committed_batch
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
+from messagestore_core.store.schemas import MESSAGES
 from messagestore_jobs.rows.tables import read_table, refuse_foreign_to_spark, table_to_change
 
 MERGE = {
@@ -62,10 +65,10 @@ def append_messages(
         compression: None or Zstd.
         alone: whether the run probably makes no other commit; this one then takes less time, later ones more.
     """
-    spark.conf.set("spark.sql.parquet.compression.codec", "uncompressed" if compression == "None" else "zstd")
     source_id, number = batch
     if committed_batch(store, source_id) >= number:
         return
+    spark.conf.set("spark.sql.parquet.compression.codec", "uncompressed" if compression == "None" else "zstd")
     metadata = refuse_foreign_to_spark(spark, store, "messages")
     commit = spark._jvm.dev.messagestore.spark.BatchCommit  # type: ignore[union-attr]
     store.known.beginning("messages")
@@ -79,6 +82,30 @@ def append_messages(
         refuse_foreign_to_spark(spark, store, "messages")
         raise
     store.known.committed("messages", version)
+
+
+def append_few_messages(
+    store: HeldStore, rows: DataFrame, note: CommitNote, batch: tuple[str, int], compression: str
+) -> None:
+    """Like ``append_messages``, of no more rows than the driver can hold, by delta-rs.
+
+    That has read the log already; Spark would read all of it for its first commit.
+    """
+    if committed_batch(store, batch[0]) >= batch[1]:
+        return
+    own = store.commit_properties(note, Transaction(*batch))
+    codec = WriterProperties(compression="UNCOMPRESSED" if compression == "None" else "ZSTD")
+    few = _complete(rows.toArrow())
+    with store.step("messages"):
+        table = store.open_to_write("messages")
+        append_rows(table, "messages", few, own, writer_properties=codec)
+    store.wrote("messages", table.version(), own)
+
+
+def _complete(rows: pa.Table) -> pa.Table:
+    """Rows with all columns of ``messages``; those that they lack are null."""
+    columns = [rows[f.name] if f.name in rows.column_names else pa.nulls(len(rows), f.type) for f in MESSAGES]
+    return pa.table(columns, names=MESSAGES.names).cast(MESSAGES)
 
 
 @contextmanager

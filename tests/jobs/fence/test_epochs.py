@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store import fence, folder
-from messagestore_core.store.delta_log import CommitNote, epoch_of, last_note, note_at, table_state
+from messagestore_core.store.delta_log import CommitNote, append_rows, epoch_of, last_note, note_at, table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore, holding, open_epoch
 from messagestore_core.store.folder import open_folder
@@ -30,7 +31,8 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import EVERY_TABLE, TABLES, properties
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.session import using
+from messagestore_jobs.rows import messages
+from messagestore_jobs.session import FOR_LITTLE, settings, using
 from support.external_writes import observing
 from support.ingests import OWNER, Stream, lines, record
 from support.interception import Interception, intercepting
@@ -120,6 +122,24 @@ def test_an_old_run_that_was_held_within_its_commit_is_refused(lake: Lake) -> No
     lake.way.before(lake.commit_of_messages(version + 1), lambda: lake.open_epoch(6))
     assert refused(lake.run(5))
     assert not lake.way.armed
+    assert lake.ids() == ["m1"]
+    assert lake.version() == version + 1
+
+
+def test_an_old_small_run_that_was_held_within_its_commit_is_refused(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.arrive("b.jsonl", record("m2"))
+    version = lake.version()
+
+    def held(*commit: Any, **how: Any) -> None:
+        # The run has opened the table and seen its own epoch.
+        lake.open_epoch(6)
+        append_rows(*commit, **how)
+
+    monkeypatch.setattr(messages, "append_rows", held)
+    with settings(lake.spark, FOR_LITTLE):
+        assert refused(lake.run(5))
     assert lake.ids() == ["m1"]
     assert lake.version() == version + 1
 

@@ -155,7 +155,7 @@ def test_an_ingest_with_nothing_new_reports_the_same_without_spark(
     found = check_for_work(document(task), lambda: AT).report
     assert found.model_copy(update={"usage": None}) == run(task).model_copy(update={"usage": None})
     object_store.put(f"{landing}/orders/new.jsonl.gz", b"x" * 10)
-    assert check_for_work(document(task), lambda: AT) == IdleCheck(bytes=10 * TIMES_PACKED)
+    assert check_for_work(document(task), lambda: AT) == IdleCheck(bytes=10 * TIMES_PACKED, reached=True)
 
 
 def test_a_source_whose_bucket_is_gone_is_not_one_with_nothing_new(

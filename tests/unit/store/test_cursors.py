@@ -99,22 +99,6 @@ def test_of_two_runs_that_found_no_cursor_one_creates_it(table: Table) -> None:
     assert opened(table).read() == cursor(3)
 
 
-def test_a_write_whose_answer_was_lost_counts_if_it_is_there(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = opened(table)
-    first.read()
-    first.write(cursor(3))
-    replace = Objects.replace
-
-    def unheard(self: Objects, name: str, content: bytes, etag: str) -> bool:
-        replace(self, name, content, etag)
-        # As the request that is repeated finds the object of the first one.
-        return False
-
-    monkeypatch.setattr(Objects, "replace", unheard)
-    first.write(cursor(4))
-    assert opened(table).read() == cursor(4)
-
-
 def test_a_store_that_was_made_again_has_no_cursor_and_gets_one(table: Table) -> None:
     first = opened(table)
     first.read()

@@ -8,9 +8,9 @@ import messagestore_core
 import messagestore_jobs
 
 STEPS = {"step", "committing", "committing_on", "ending"}
-FUNCTIONS = {"write_deltalake", "empty_commit"}
+FUNCTIONS = {"write_deltalake", "empty_commit", "append_rows", "write_document"}
 METHODS = {"delete", "delete_folder", "delete_file", "copy_files", "move", "execute"}
-METHODS |= {"write_rows", "update_rows", "delete_rows"}
+METHODS |= {"write_rows", "update_rows", "delete_rows", "swap", "create"}
 METHODS |= {"compact", "create_checkpoint", "cleanup_metadata", "vacuum", "restore"}
 WITHIN_A_STEP = {
     "delete.py _delete",
@@ -19,15 +19,20 @@ WITHIN_A_STEP = {
     "maintain.py _vacuum",
     "replay/chunks.py _save",
     "replay/chunks.py StagedObjects.move",
+    "source/kafka_topics.py create",
+    "store/delta_log.py append_rows",
     "store/delta_log.py empty_commit",
     "store/dead_letters.py mark_redriven",
     "store/dead_letters.py remove",
+    "store/bucket.py Bucket.delete",
     "store/fence.py HeldStore.delete_rows",
     "store/fence.py HeldStore.write_rows",
     "store/fence.py _commit_epoch",
     "store/files.py ReadFiles._mark_cut",
+    "store/objects.py Objects.create",
     "store/objects.py Objects.delete",
     "store/objects.py Objects.delete_last",
+    "store/objects.py Objects.swap",
     "store/objects.py Objects.writing",
 }
 """Functions that are called within a step, write a local file, or only look (a dry run)."""

@@ -11,7 +11,6 @@ import java.util.Arrays;
 import java.util.Iterator;
 import java.util.stream.StreamSupport;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.EtagSource;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileStatus;
@@ -25,7 +24,6 @@ import org.apache.hadoop.fs.Path;
  */
 public final class ConditionalLogStore extends S3SingleDriverLogStore {
   private static final String ONLY_IF_ABSENT = "fs.option.create.conditional.overwrite";
-  private static final String ONLY_IF_SAME = "fs.option.create.conditional.overwrite.etag";
 
   public ConditionalLogStore(Configuration conf) {
     super(conf);
@@ -66,39 +64,6 @@ public final class ConditionalLogStore extends S3SingleDriverLogStore {
     return StreamSupport.stream(((Iterable<FileStatus>) () -> listed).spliterator(), false)
         .filter(file -> file.getPath().getParent().toUri().getPath().equals(log))
         .iterator();
-  }
-
-  /** Creates an object if there is none; false if there is another one. */
-  public static boolean createIfAbsent(Path path, byte[] content, Configuration conf) throws IOException {
-    try {
-      create(path.getFileSystem(conf), path, content);
-      return true;
-    } catch (FileAlreadyExistsException | org.apache.hadoop.fs.FileAlreadyExistsException e) {
-      return false;
-    }
-  }
-
-  /** The ETag of an object; null without an object. */
-  public static String etag(Path path, Configuration conf) throws IOException {
-    try {
-      return ((EtagSource) path.getFileSystem(conf).getFileStatus(path)).getEtag();
-    } catch (FileNotFoundException e) {
-      return null;
-    }
-  }
-
-  /** Replaces an object if it still has an ETag; false if it has another one, or is gone. */
-  public static boolean replaceIfSame(Path path, byte[] content, String etag, Configuration conf) throws IOException {
-    FileSystem fs = path.getFileSystem(conf);
-    FSDataOutputStreamBuilder<?, ?> builder = fs.createFile(path);
-    builder.overwrite(true);
-    builder.must(ONLY_IF_SAME, etag);
-    try {
-      put(fs, path, content, builder.build());
-      return true;
-    } catch (FileAlreadyExistsException | FileNotFoundException e) {
-      return false;
-    }
   }
 
   private static void create(FileSystem fs, Path path, byte[] content) throws IOException {
