@@ -44,6 +44,11 @@ def files_of(table: DeltaTable) -> pa.Table:
     return pa.table(table.get_add_actions(flatten=True))
 
 
+def bytes_of(table: DeltaTable) -> int:
+    """The bytes of all of a table's files."""
+    return _sum(files_of(table), "size_bytes")
+
+
 def files_in(store: Store, name: str) -> pa.Table:
     """The same of a store's table, which is not opened if it is known to have no rows."""
     return pa.table({"path": pa.array([], pa.string())}) if store.is_empty(name) else files_of(store.table(name))

@@ -59,10 +59,12 @@ class HeldStore(Store):
     Attributes:
         ended: what the run before said at its end; None: nothing, or the store is not held.
         follows_end: whether no other run has come since that end, which may have broken off.
+        appended_bytes: of files of messages that this process wrote, rather than Spark.
     """
 
     ended: Ended | None = None
     follows_end = False
+    appended_bytes = 0
     _epoch_is_open = False
     _is_held = False
     _looked_at = -_LOOK_AGAIN_SECONDS

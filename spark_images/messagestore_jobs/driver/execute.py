@@ -102,7 +102,7 @@ def execute(
         else:
             session = spark()
             with meter.counting(session):
-                outcome = _execute(document, session, progress, wait_seconds, control)
+                outcome = _execute(document, session, progress, wait_seconds, control, meter)
     except BaseException as failure:
         if not isinstance(failure, Exception) and not is_panic(failure):
             raise
@@ -170,6 +170,7 @@ def _execute(
     progress: ProgressListener,
     wait_seconds: float,
     control: RunControl | None,
+    meter: Meter,
 ) -> Outcome:
     from messagestore_jobs.context import Run
     from messagestore_jobs.session import epochs, using
@@ -189,6 +190,7 @@ def _execute(
         held.enter_context(holding(granted, document.run))
         held.enter_context(epochs(granted, spark))
         _upgrade(document, granted)
+        held.callback(lambda: meter.count_appended(granted))
         outcome = _result(run, control)
         if not isinstance(document.task, IngestTask):
             for store in granted:

@@ -135,7 +135,7 @@ class Driver:
             return idle.report
         alone = idle.bytes is not None and idle.bytes < self._settings.executors_from_bytes
         session = partial(_cluster_session, executors=not alone, little=idle.little)
-        return execute(self._document, session, self._tracker, 0, _now, self._control, idle)
+        return execute(self._document, session, self._tracker, 0, _now, self._control, idle=idle)
 
     def _state(self) -> RunReport:
         return RunReport(

@@ -1,12 +1,13 @@
-"""What a run uses: the CPU time of its processes, and the bytes that Spark's tasks write."""
+"""What a run uses: the CPU time of its processes, and the bytes of the rows that it writes."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from messagestore_core.contract.run_report import Usage
+from messagestore_core.store.fence import HeldStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,6 +20,7 @@ class Meter:
     """Measures a run, from its construction."""
 
     def __init__(self) -> None:
+        self._appended_bytes = 0
         self._begun, self._before = time.time(), time.process_time()
         self._spark: dict[str, int] | None = None
 
@@ -32,13 +34,18 @@ class Meter:
         finally:
             self._spark = _counts(counted)
 
+    def count_appended(self, stores: Iterable[HeldStore]) -> None:
+        """Count what was written to these stores beside Spark's tasks."""
+        self._appended_bytes = sum(store.appended_bytes for store in stores)
+
     def usage(self) -> Usage:
         """What the run used so far; bytes only where Spark ran."""
         own, counts = time.process_time() - self._before, self._spark or {}
+        written = counts.get("bytesWritten")
         return Usage(
             driver_cpu_seconds=round(own + counts.get("nanosOfJvm", 0) / 1e9, _DIGITS),
             executor_cpu_seconds=round(counts.get("nanosOfExecutors", 0) / 1e9, _DIGITS),
-            bytes_written=counts.get("bytesWritten"),
+            bytes_written=None if written is None else written + self._appended_bytes,
         )
 
 

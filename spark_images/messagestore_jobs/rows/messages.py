@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.store.delta_log import CommitNote, append_rows, committed_batch
+from messagestore_core.store.delta_log import CommitNote, append_rows, bytes_of, committed_batch
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import MESSAGES
@@ -98,8 +98,10 @@ def append_few_messages(
     few = _complete(rows.toArrow())
     with store.step("messages"):
         table = store.open_to_write("messages")
+        before = bytes_of(table)
         append_rows(table, "messages", few, own, writer_properties=codec)
     store.wrote("messages", table.version(), own)
+    store.appended_bytes += bytes_of(table) - before
 
 
 def _complete(rows: pa.Table) -> pa.Table:

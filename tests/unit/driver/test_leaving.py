@@ -38,7 +38,7 @@ def driven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run
     """
 
     def drive(error: RunError | None, *, told: bool, left: bool = False) -> RunReport:
-        def execute(*given: Any) -> RunReport:
+        def execute(*given: Any, **_: Any) -> RunReport:
             if told:
                 os.kill(os.getpid(), signal.SIGTERM)
             control: RunControl = given[-1]
