@@ -55,7 +55,13 @@ _EVENT_LOG = {
     "spark.eventLog.compress": "false",
 }
 _REQUEST = re.compile(r"^\S+ \S+ \[([^ ]+) \S+ (\S+) \S+ \S+ s3_(\w+) (\S+) ")
-_LIBRARIES = {"object_store": "delta-rs", "Hadoop": "Hadoop", "aws-sdk-cpp": "pyarrow"}
+_LIBRARIES = {
+    # Each has its own release of the same client.
+    "object_store/0.13": "delta-rs",
+    "object_store/0.14": "obstore",
+    "Hadoop": "Hadoop",
+    "aws-sdk-cpp": "pyarrow",
+}
 _LINE = re.compile(r"^(\S+) INFO \S+ (open|ingest)$", re.MULTILINE)
 
 # Links event logs, which otherwise end with their pods, and prints what the S3 server's pod has sent.

@@ -20,6 +20,8 @@ class _Slow(BaseHTTPRequestHandler):
         time.sleep(SECONDS)
         self.send_response(200)
         self.send_header("Content-Length", "3")
+        self.send_header("Last-Modified", "Mon, 05 Jan 2026 11:00:00 GMT")
+        self.send_header("ETag", '"e"')
         self.end_headers()
 
     def log_message(self, *args: object) -> None:
@@ -39,3 +41,4 @@ def test_an_answer_after_five_seconds_is_heard(endpoint: str, monkeypatch: pytes
         monkeypatch.setenv(name, value)
     storage = Storage([StorageEntry(bucket="lake", endpoint=endpoint, path_style_access=True, environment=RIGHT)])
     assert storage.filesystem("s3a://lake/large").get_file_info("lake/large").size == 3
+    assert storage.bucket("s3a://lake/large").mark("large") == b'"e" 3 2026-01-05T11:00:00+00:00'
