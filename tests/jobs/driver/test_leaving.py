@@ -155,7 +155,7 @@ STUCK = """
 import ctypes
 from messagestore_jobs.driver import main
 
-def execute(*_):
+def execute(*_, **__):
     print("stuck", flush=True)
     mutex, libc = ctypes.create_string_buffer(64), ctypes.CDLL(None)
     while True:
