@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple, Self
 
 from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import DeltaError
 
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.errors import WAY_BACK, TableRefusedError
@@ -196,6 +197,15 @@ class Store:
         Raises:
             TableRefusedError: its log has something that no run of ours writes.
         """
+        try:
+            return self._opened(name, version)
+        except DeltaError as error:
+            if version is not None or "checkpoint" not in str(error):
+                raise
+            # An erasure has removed the one that was named when this began, and named another before.
+            return self._opened(name, None)
+
+    def _opened(self, name: str, version: int | None) -> DeltaTable:
         table = self.read(name, version)
         refuse_foreign(self.uri, name, table)
         if version is None:

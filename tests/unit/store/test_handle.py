@@ -1,6 +1,7 @@
 """A store returns the current version of its tables, and opens a table only when it has changed."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -126,6 +127,29 @@ def test_a_table_whose_log_is_cut_behind_it_is_opened_again(store: HeldStore) ->
     assert store.table("messages").version() == before.version()
     assert store.table("messages").transaction_version("nobody") is None
     assert store.table("messages") is store.table("messages") is not before
+
+
+def test_a_table_whose_checkpoint_is_replaced_while_it_is_opened_is_opened_again(
+    store: HeldStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Path(local_path(store.path("messages", "_delta_log")))
+    store.opened("messages").create_checkpoint()
+    (there,) = log.glob("*.checkpoint.parquet")
+    away, opens = log / "away", list[str]()
+
+    def opened(uri: str, **options: Any) -> DeltaTable:
+        """The first time it finds neither the checkpoint that was named nor the next one."""
+        opens.append(uri)
+        if len(opens) > 1:
+            return DeltaTable(uri, **options)
+        there.rename(away)
+        try:
+            return DeltaTable(uri, **options)
+        finally:
+            away.rename(there)
+
+    monkeypatch.setattr(handle, "DeltaTable", opened)
+    assert (store.opened("messages").version(), len(opens)) == (1, 2)
 
 
 def test_a_table_that_comes_later_is_found(store: HeldStore) -> None:
