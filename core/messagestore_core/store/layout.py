@@ -66,9 +66,12 @@ MEMBER = re.compile(r"member-([0-9a-f]{32})\.json")
 SLOTS_AT_MOST = 1024
 
 _PART = "(part-[^/]+|_SUCCESS)"
+_HALF_WRITTEN = "_temporary/[0-9]+/_temporary/attempt_[0-9a-z_]+/part-[^/]+"
+"""What a task of Spark has not committed yet."""
 _RUN_STATE = re.compile(
     rf"{PURGES}/[^/]+/({re.escape(PLAN)}|rows-[0-9]+/{_PART})"
     rf"|{REPLAYS}/[^/]+/({re.escape(ENDED)}|({STATE}/{STAGING}|{RECORDS})/part-[^/]+)"
+    rf"|{REPLAYS}/[^/]+/{STATE}/({STAGING}|{SELECTED}|{ORDER})/{_HALF_WRITTEN}"
     rf"|{REPLAYS}/[^/]+/{STATE}/({re.escape(FROZEN)}|{re.escape(SENT)}|{CHUNKS}/[0-9]+\.json|({SELECTED}|{ORDER})/{_PART})"
     rf"|{INDEX}/((ids|streams|purged)-[0-9a-f]{{32}}|{re.escape(INDEX_MANIFEST)})"
     rf"|{CURSORS}/[^/]+/({re.escape(CURSOR)}|{REFUSED}/[0-9]+-[0-9]+-[0-9]+\.json)"

@@ -58,12 +58,15 @@ def take_out_copies(store: HeldStore, erased: Erased) -> int:
 
 
 def copies_left(store: Store, erased: Erased) -> Iterator[str]:
-    """Staged objects with something erased, or that no replay writes; for people."""
+    """Staged objects with something erased, or that no replay writes; for people.
+
+    Those that are half written by now are of a run that goes on.
+    """
     objects = store.objects()
     for name, own in _staged(store):
-        content = objects.read(name) if is_staged(name) else None
+        content = objects.read(name)
         try:
-            if content is not None and _without(name, content, erased, own, strict=True) != content:
+            if content is not None and _without(name, content, erased, own, strict=is_staged(name)) != content:
                 yield f"{name} has a record of an erased message"
         except StrangeError:
             yield f"{name} is not what a replay writes there"

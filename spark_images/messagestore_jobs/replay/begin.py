@@ -28,7 +28,7 @@ from messagestore_jobs.replay.kafka import KafkaDelivery
 from messagestore_jobs.replay.selection import check
 from messagestore_jobs.replay.source import Source, is_gone
 from messagestore_jobs.replay.stream import StreamDelivery
-from messagestore_jobs.replay.waiting import Positions, are_of_round, count_of_round, of_round
+from messagestore_jobs.replay.waiting import Positions, are_of_round, count_of_round, of_round, without_erased
 
 _NO_SELECTORS = {"held_back", "grouped_by", "sequence_timeout", "waiting"}
 REPLAY = "Replay"
@@ -124,6 +124,11 @@ def with_missed(source: Source, frozen: Frozen) -> Frozen:
     """The frozen range of a subscription, with how many of its messages have left the store before."""
     select = source.task.select
     rows = of_round(source.frozen_table(), select).select("global_position")
+    erased = erased_positions(source.store)
+    erased = erased[are_of_round(erased, select)]
+    if select.waiting is not None:
+        # It selects none of them, see ``Source``.
+        rows = without_erased(rows, erased)
     try:
         present = rows.count()
     except Exception as error:
@@ -131,8 +136,7 @@ def with_missed(source: Source, frozen: Frozen) -> Frozen:
             raise
         # An erasure has removed the version, and with it what was missing in it.
         return frozen.model_copy(update={"missed": 0, "erased": 0})
-    erased = erased_positions(source.store)
-    gone = _erased(source, rows, erased[are_of_round(erased, select)])
+    gone = _erased(source, rows, erased)
     return frozen.model_copy(update={"missed": count_of_round(select) - present - gone, "erased": gone})
 
 

@@ -222,6 +222,10 @@ class Delivery(Protocol):
             unchanged: whether the tombstones are those that the chunk was held against; asked before anything is sent.
         """
 
+    def has_sent(self) -> bool:
+        """Whether anything that is sealed was sent; where that isn't known, it counts as sent."""
+        return True
+
     def set_aside(self) -> int:
         """How many of the replay's messages the destination refused; they count as sent."""
         return 0

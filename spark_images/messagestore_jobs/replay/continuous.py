@@ -26,7 +26,6 @@ from messagestore_jobs.replay.newest import LOOK_AGAIN, Newest
 from messagestore_jobs.replay.outlets import Outlet, outlet_of
 from messagestore_jobs.replay.round_by_round import RoundByRound
 from messagestore_jobs.replay.rounds import Reached, refuse_ahead
-from messagestore_jobs.replay.source import is_gone
 from messagestore_jobs.replay.subscription import SubscriptionRun, with_state
 from messagestore_jobs.replay.unnoted import is_due, note_unnoted, with_unnoted
 from messagestore_jobs.replay.unsent import is_stopped_by
@@ -94,7 +93,6 @@ class Continuous:
         self._anchored_at = self._reported_at = self._counted_at = -_ANCHORED_SECONDS
         self._reported_cursor: Cursor | None = None
         self._lag: Lag | None = None
-        self._gone_at: int | None = None
         self._tombstones_version: int | None = None
 
     def send(self) -> ReplayOutcome:
@@ -173,11 +171,8 @@ class Continuous:
             if undecided == self._cursor.global_position + 1:
                 raise undecidable(undecided, self._outcome())
         except Exception as error:
-            # An erasure has removed files. Those of the newest version are there.
-            version = self._store.table("messages").version()
-            if not is_gone(error) or self._gone_at == version:
+            if not self._newest.is_to_be_read_anew(error):
                 raise
-            self._gone_at = version
             self._run.progress.say("what is read was removed meanwhile; the newest version is read")
 
     def _look_behind(self, until: int) -> Behind:

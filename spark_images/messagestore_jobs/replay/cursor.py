@@ -29,12 +29,13 @@ from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import store_id
 from messagestore_core.store.layout import REPLAYS
 from messagestore_core.store.refused import RefusedMessages
+from messagestore_core.store.tombstones import erased_positions
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.begin import source_of, task_of, with_task
 from messagestore_jobs.replay.chunks import Delivery
 from messagestore_jobs.replay.rounds import reached_by, round_delivery
 from messagestore_jobs.replay.selection import check_subscription, decided_by, is_undecided, matches_anywhere
-from messagestore_jobs.replay.waiting import as_kept, falls_due, is_complete_only, who_waits
+from messagestore_jobs.replay.waiting import as_kept, falls_due, is_complete_only, who_waits, without_erased
 from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.tables import read_table
 
@@ -125,6 +126,7 @@ class SubscriptionCursor:
             return Waiting()
         select = self._task.select
         messages = read_table(self.run.spark, self._store, "messages")
+        messages = without_erased(messages, erased_positions(self._store))
         return as_kept(who_waits(messages, matches_anywhere(select), select, cursor, until, self.run.as_of))
 
     def _new(self, removed: Cursor | None) -> Cursor | None:

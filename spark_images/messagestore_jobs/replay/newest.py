@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from messagestore_core.store.delta_log import head_of, next_global_position
 from messagestore_core.store.handle import Store
+from messagestore_jobs.replay.source import is_gone
 
 LOOK_AGAIN = timedelta(seconds=1)
 LOOK_WHOLE_SECONDS = 20.0
@@ -17,6 +18,7 @@ class Newest:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.version, self.head, self._looked_at = 0, 0, 0.0
+        self._gone_at: int | None = None
         self._look_whole()
 
     def look(self) -> bool:
@@ -33,6 +35,14 @@ class Newest:
             return False
         # Maintenance and erasures take entries out of the log.
         self._look_whole()
+        return True
+
+    def is_to_be_read_anew(self, error: Exception) -> bool:
+        """Whether a read failed as an erasure has removed files; those of the newest version are there."""
+        version = self._store.table("messages").version()
+        if not is_gone(error) or self._gone_at == version:
+            return False
+        self._gone_at = version
         return True
 
     def _look_whole(self) -> None:

@@ -51,6 +51,12 @@ class OutwardDelivery(StoreDelivery):
             first += part.messages
         return True
 
+    @override
+    def has_sent(self) -> bool:
+        parts = [part for chunk in self.state.chunks() for part in chunk.parts]
+        first = self.undelivered(parts[0], 0) if parts else ("", 0)
+        return first is None or first[1] > 0
+
     @abstractmethod
     def _send(self, name: str, first: int, messages: int, unchanged: Callable[[], bool]) -> bool:
         """Send the records of an object that have not been sent; false if tombstones changed before all were.

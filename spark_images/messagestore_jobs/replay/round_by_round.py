@@ -1,8 +1,8 @@
 """A continuous replay of complete sequences: one run that does round after round, as runs that end do one each.
 
 Positions don't tell how far a destination is, as members that waited come behind others; so each round stages what it
-sends, and an erasure has to wait until this run has ended. While nothing comes and nothing falls due, it asks once a
-second for the next entry of the table's log.
+sends. Between two rounds nothing is staged: an erasure waits until this run has told of one since the purge. While
+nothing comes and nothing falls due, it asks once a second for the next entry of the table's log.
 """
 
 from dataclasses import replace
@@ -38,6 +38,7 @@ class RoundByRound(WithinLimits):
         subscription.control = self
         self._newest = Newest(run.store)
         self._ended = self._outcome = nothing()
+        self._tombstones_version: int | None = None
 
     def send(self) -> ReplayOutcome:
         """Send until told to stop, or until a message can't be sent.
@@ -46,6 +47,7 @@ class RoundByRound(WithinLimits):
             RunFailedError: as a subscription does.
         """
         complete = True
+        self._look_at_tombstones()
         lag = self._subscription.lag(self._cursor)
         self.reached(with_state(nothing(), self._cursor, lag, taken_up=self._taken_up))
         while complete and not self.suspended() and not is_stopped_by(self._ended.progress.failed, task_of(self._run)):
@@ -58,12 +60,29 @@ class RoundByRound(WithinLimits):
                     self._note()
                 if self.stopped(LOOK_AGAIN):
                     break
-            self._newest.look()
+            if self._newest.look() and self._look_at_tombstones():
+                self._tell()
         self._note()
         return self._outcome.model_copy(update={"complete": complete})
 
+    def _look_at_tombstones(self) -> bool:
+        """Note by which tombstones all is judged from now on, if no round is under way; return whether they are new."""
+        known = self._tombstones_version
+        if self._cursor.round is None:
+            self._tombstones_version = self._run.store.table("tombstones").version()
+        return self._tombstones_version != known
+
     def _send_round(self) -> bool:
-        outcome, self._cursor = self._subscription.send_behind(self._cursor, taken_up=self._taken_up)
+        """Send a round, or find that it is to be read anew; false if the run is to end."""
+        try:
+            outcome, self._cursor = self._subscription.send_behind(self._cursor, taken_up=self._taken_up)
+        except Exception as error:
+            opened = self._subscription.open() if self._newest.is_to_be_read_anew(error) else None
+            if opened is None:
+                raise
+            self._cursor = opened[0]
+            self._run.progress.say("what is read was removed meanwhile; the newest version is read")
+            return True
         self.reached(outcome)
         self._ended = self._outcome
         return outcome.complete
@@ -79,4 +98,8 @@ class RoundByRound(WithinLimits):
         both = together([self._ended, outcome], [], complete=outcome.complete)
         place = {"cursor": known.cursor, "round": known.round, "redelivered": known.redelivered}
         self._outcome = both.model_copy(update=place)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._outcome = self._outcome.model_copy(update={"tombstones": self._tombstones_version})
         self._control.reached(self._outcome)

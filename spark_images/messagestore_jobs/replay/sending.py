@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 
 from messagestore_core.contract.replay import ReplayOutcome, ReplayProgress
 from messagestore_core.progress import ProgressListener
-from messagestore_core.store.errors import TableRefusedError
+from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.tombstones import erased_positions
 from messagestore_jobs.frozen.replays import Chunk, Frozen, Part, ReplayState
 from messagestore_jobs.replay.chunks import SHOWN, ChunkRange, Delivery, Staged, chunk_size, next_range, smaller, stage
@@ -60,15 +60,24 @@ def missing(
     return Missing(short - len(lost), len(lost), tuple(lost[:SHOWN].tolist()))
 
 
+class ErasedSinceError(Exception):
+    """Something was erased since the selection was made by what there is of each sequence; nothing was sent."""
+
+
 @dataclass
 class Sending:
-    """A replay under way."""
+    """A replay under way.
+
+    Attributes:
+        judged_by: by which tombstones sequences were found complete; None: the selection doesn't depend on them.
+    """
 
     source: Source
     frozen: Frozen
     delivery: Delivery
     progress: ProgressListener
     control: ReplayControl
+    judged_by: str | None = None
     chunks: list[Chunk] = field(default_factory=list)
     sent_now: int = 0
     began: float = field(default_factory=time.monotonic)
@@ -156,6 +165,9 @@ class Sending:
         sent_before = sum(chunk.sent for chunk in self.chunks[:-1])
         while True:
             self._hold_against_tombstones(-1, sent_before)
+            if self.judged_by not in (None, self.chunks[-1].tombstones) and not self.delivery.has_sent():
+                self.delivery.close()
+                raise ErasedSinceError
             if self.delivery.deliver(self.chunks[-1], sent_before, lambda: self._are_held(self.chunks[-1:])):
                 return
 
@@ -226,13 +238,23 @@ class Sending:
 
     def _stage_what_is_left(self, chunk_range: ChunkRange) -> tuple[Staged, Missing]:
         """Stage a chunk, again from the newest version as often as an erasure removes the one that is read."""
+        again = False
         while True:
             try:
-                return self._stage(chunk_range)
+                staged, lacks = self._stage(chunk_range)
             except Exception as error:
                 if not is_gone(error) or not self.source.use_what_is_left(self.frozen):
                     raise
                 self.progress.say("the frozen version can't be read any more; what is left of the selection is sent")
+                continue
+            written = self.delivery.objects.staged(self.delivery.staging)
+            if all(number in written for number, messages in staged.messages.items() if messages):
+                return staged, lacks
+            if again:
+                raise RunFailedError("RunFailed", f"staged objects are missing in {self.delivery.state.staging_uri}")
+            # An erasure deletes what runs that were killed have left half written.
+            self.progress.say("what was being staged was removed; it is staged again")
+            again = True
 
     def _stage(self, chunk_range: ChunkRange) -> tuple[Staged, Missing]:
         state, form = self.delivery.state, self.delivery.form

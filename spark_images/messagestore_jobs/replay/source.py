@@ -16,11 +16,13 @@ from messagestore_core.store.folder import store_id
 from messagestore_core.store.handle import Store
 from messagestore_core.store.offsets import GENERATION, URI
 from messagestore_core.store.refused import RefusedMessages
+from messagestore_core.store.tombstones import erased_positions
 from messagestore_jobs.frozen.orders import BY_POSITION, Order
 from messagestore_jobs.frozen.replays import Frozen, Key, ReplayState
 from messagestore_jobs.lifecycle.updates import KIND as UPDATE
 from messagestore_jobs.replay.envelopes import is_original
 from messagestore_jobs.replay.selection import REFUSED, lasts, order_of, selected_dead_letters, selected_messages
+from messagestore_jobs.replay.waiting import without_erased
 from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.tables import read_table
 
@@ -189,7 +191,11 @@ class Source:
 
     def _matching(self, rows: DataFrame) -> DataFrame:
         """The rows that match the selectors, whether they can be sent in the destination's form or not."""
-        return selected_messages(self.with_refused(rows), self.task.select, self.now).select(*rows.columns)
+        select, columns = self.task.select, rows.columns
+        if select.waiting is not None:
+            # What waits was decided without them.
+            rows = without_erased(rows, erased_positions(self.store))
+        return selected_messages(self.with_refused(rows), select, self.now).select(*columns)
 
     def with_refused(self, rows: DataFrame, within: tuple[int, int] | None = None) -> DataFrame:
         """The rows, with column ``REFUSED`` if other destinations decide what goes here.

@@ -5,7 +5,7 @@ names the round before it begins, and moves once it has ended, so that the next 
 What a round has staged and sealed is kept as that of any replay, until the cursor has moved.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from messagestore_core.contract.ingest import Lag
 from messagestore_core.contract.replay import ReplayOutcome, ReplayProgress
@@ -17,8 +17,9 @@ from messagestore_jobs.replay.begin import begin, note_replay, nothing, source_o
 from messagestore_jobs.replay.chunks import Delivery
 from messagestore_jobs.replay.control import ReplayControl
 from messagestore_jobs.replay.cursor import SubscriptionCursor, after_round, state_of, until_position
+from messagestore_jobs.replay.erased import Tombstones
 from messagestore_jobs.replay.rounds import FilesRound, reached_by, refuse_ahead, round_delivery
-from messagestore_jobs.replay.sending import Sending
+from messagestore_jobs.replay.sending import ErasedSinceError, Sending
 from messagestore_jobs.replay.unnoted import with_unnoted
 
 
@@ -38,6 +39,8 @@ class SubscriptionRun(SubscriptionCursor):
     """One run of a subscription, which sends."""
 
     control: ReplayControl
+    _judged_by: str | None = field(default=None, init=False)
+    """By which tombstones this run has decided what waits after the round under way."""
 
     def send(self) -> ReplayOutcome:
         """Send one round, or two if one was begun before.
@@ -60,7 +63,10 @@ class SubscriptionRun(SubscriptionCursor):
             undecided = self._undecided(cursor)
             cursor = self._begin(cursor, self.decided(cursor, self.head() if undecided is None else undecided - 1))
             if cursor.round is not None:
-                outcome, cursor = self._go_on(cursor)
+                try:
+                    outcome, cursor = self._go_on(cursor)
+                except ErasedSinceError:
+                    return self.send_behind(cursor, taken_up=taken_up)
         outcome = with_state(outcome, cursor, self.lag(cursor), taken_up=taken_up)
         if undecided is not None and outcome.complete:
             raise undecidable(undecided, outcome)
@@ -70,12 +76,22 @@ class SubscriptionRun(SubscriptionCursor):
         """Send the rest of a round that an earlier run began."""
         if cursor.round is None:
             return nothing(), cursor
+        self._judged_by = None
         delivery = round_delivery(self.round_run(cursor, cursor.round.number), cursor)
         refuse_ahead(cursor, self.head(), reached_by(delivery))
-        if cursor.sequences is not None and delivery.ended() is None and delivery.state.begun() is None:
-            # Nothing of it is sent, and what waits was decided by the spec of then.
+        if cursor.sequences is not None and delivery.ended() is None and not self._has_sent(delivery):
+            # What waits was decided by the spec and the tombstones of then.
+            delivery.state.remove()
             return nothing(), cursor.model_copy(update={"round": None})
         return self._go_on(cursor)
+
+    @staticmethod
+    def _has_sent(delivery: Delivery) -> bool:
+        """Whether anything of a round that an earlier run began was sent."""
+        try:
+            return delivery.state.begun() is not None and delivery.has_sent()
+        finally:
+            delivery.close()
 
     def _begin(self, cursor: Cursor, until: int) -> Cursor:
         """The cursor with a new round under way; without one if nothing is left to send."""
@@ -84,6 +100,7 @@ class SubscriptionRun(SubscriptionCursor):
         refuse_ahead(cursor, self.head(), known)
         if until == cursor.global_position and not self._falls_due(cursor):
             return cursor
+        self._judged_by = Tombstones(self._store).digest() if cursor.sequences is not None else None
         waiting = self._waiting(cursor, until)
         following = Round(number=number, until=until, first_part=max(cursor.parts, known.parts), waiting=waiting)
         begun = cursor.model_copy(update={"round": following})
@@ -129,7 +146,8 @@ class SubscriptionRun(SubscriptionCursor):
             delivery.state.remove()
             passed = ReplayProgress(percent=100, missed=frozen.missed, erased=frozen.erased)
             return nothing().model_copy(update={"selection": frozen.selection, "progress": passed})
-        return self._noted(this, Sending(source, frozen, delivery, self.run.progress, self.control).go_on())
+        sending = Sending(source, frozen, delivery, self.run.progress, self.control, self._judged_by)
+        return self._noted(this, sending.go_on())
 
     def _noted(self, this: Run, outcome: ReplayOutcome) -> ReplayOutcome:
         return outcome if self._notes_later() else note_replay(this, outcome)

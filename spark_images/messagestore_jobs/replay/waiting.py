@@ -43,6 +43,14 @@ def falls_due(waiting: Waiting, selection: Selection, now: datetime) -> bool:
     return clock.shifted(waiting.oldest_time, selection.sequence_timeout) <= now
 
 
+def without_erased(messages: DataFrame, erased: Positions) -> DataFrame:
+    """The messages but for erased ones whose rows are still there: they would make their sequences complete."""
+    if not len(erased):
+        return messages
+    gone = F.broadcast(messages.sparkSession.createDataFrame(pa.table({"global_position": erased})))
+    return messages.join(gone, "global_position", "left_anti").select(*messages.columns)
+
+
 def who_waits(
     messages: DataFrame, chosen: Column, selection: Selection, cursor: Cursor, until: int, now: datetime
 ) -> DataFrame:

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.destinations import KafkaDestination, TopicFrom
+from messagestore_core.contract.purge import Match, Rule
 from messagestore_core.contract.replay import (
     ReplayOutcome,
     ReplayTask,
@@ -24,14 +25,16 @@ from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.errors import RunFailedError
+from messagestore_core.store.fence import HeldStore, observing
 from messagestore_core.store.handle import Store
+from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay import kafka, newest, round_by_round
+from messagestore_jobs.replay import chunks, kafka, newest, round_by_round
 from messagestore_jobs.replay.job import run_replay
 from support.external_writes import unheard
 from support.kafkabroker import Broker
 from support.kafkatopics import Topics
-from support.purges import break_off
+from support.purges import break_off, erase, purge
 from support.replays import AT, ROUND_CRASHES, Meanwhile, replay_document
 from support.stores import add_messages, make_store, message
 
@@ -191,6 +194,98 @@ def test_a_continuous_run_sends_overdue_members_and_later_ones_alone(
     assert before == [OF_Q]
     assert (reached(outcome), positions(topics, topic)) == ((9, 7, 2), [*OF_Q, 8, 9])
     assert audited(table) == [7]
+
+
+def bury(table: Table, *positions: int) -> None:
+    """Give messages a tombstone, as a purge does before it removes them."""
+    add_tombstones(HeldStore(table.uri), [(f"m{n}", n) for n in positions], AT, f"purge-{positions}")
+
+
+def forget(spark: SparkSession, table: Table, position: int) -> None:
+    """Purge a message with its tombstone, and erase it."""
+    rule = Rule(name="e", match=Match(message_ids=(f"m{position}",)), erase=True)
+    purge(spark, table, AT, rules=(rule,), mode="Enforce", run=f"purge-{position}", erase_within=timedelta(0))
+    assert erase(spark, table, AT, run=f"erase-{position}").erased_at == AT
+
+
+def test_a_continuous_run_goes_on_beside_an_erasure_and_sends_no_sequence_that_lost_a_member(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table
+) -> None:
+    topic, seen = topics.make(), list[list[int]]()
+
+    def tombstones() -> int:
+        return Store(table.uri).table("tombstones").version()
+
+    def erased() -> None:
+        # A waiting member; the round that completes its sequence comes while an erasure has removed all earlier files.
+        bury(table, 1)
+        seen.append([control.outcomes[-1].tombstones, tombstones() - 1])
+        forget(spark, table, 1)
+        complete_p(table)
+
+    def looked() -> None:
+        seen.append([control.outcomes[-1].tombstones, tombstones()])
+
+    control = Meanwhile(erased, looked, lambda: None)
+    outcome = send(spark, to_topic(table, broker, topic, subscription=ALL_THE_TIME), control)
+    assert [known == now for known, now in seen] == [True, True]
+    assert positions(topics, topic) == [*OF_Q, 8]
+    assert (reached(outcome), outcome.cursor.erased, outcome.cursor.missed) == ((9, 6, 2), 1, 0)
+
+
+@pytest.mark.parametrize("transactions", [0, 1])
+def test_a_member_erased_before_any_of_its_round_went_leaves_the_others_waiting(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table, transactions: int
+) -> None:
+    topic, begun = topics.make(), 0
+
+    def observer(name: str, moment: str) -> None:
+        nonlocal begun
+        begun += (name, moment) == ("replay-transaction", "before")
+        if (name, moment, begun) == ("replay-transaction", "before", transactions + 1):
+            bury(table, 5)
+
+    with observing(observer):
+        outcome = send(spark, to_topic(table, broker, topic, subscription=ALL_THE_TIME), Meanwhile())
+    # Those of a sequence of which some went go alone.
+    assert positions(topics, topic) == [[], [7, 6, 4, 3]][transactions]
+    assert (reached(outcome), outcome.cursor.erased) == ([(7, 0, 6), (7, 4, 2)][transactions], 1)
+
+
+def test_a_round_whose_files_an_erasure_removes_is_read_anew(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, known = topics.make(), round_by_round.SubscriptionRun.round_run
+    vanished = False
+
+    def vanishing(*given: Any) -> Any:
+        nonlocal vanished
+        run = known(*given)
+        if not vanished and given[1].round is not None and given[1].round.number:
+            vanished = True
+            forget(spark, table, 1)
+        return run
+
+    monkeypatch.setattr(round_by_round.SubscriptionRun, "round_run", vanishing)
+    assert reached(send(spark, to_topic(table, broker, topic, subscription=ALL_THE_TIME), Meanwhile())) == (7, 5, 1)
+    assert (vanished, positions(topics, topic)) == (True, OF_Q)
+
+
+def test_what_an_erasure_takes_for_left_half_written_is_staged_again(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, save, removed = topics.make(), chunks._save, list[Path]()
+
+    def saved(*given: Any) -> None:
+        save(*given)
+        if not removed:
+            removed.extend(Path(given[-1].removeprefix("file://")).glob("part-*"))
+            for one in removed:
+                one.unlink()
+
+    monkeypatch.setattr(chunks, "_save", saved)
+    send(spark, to_topic(table, broker, topic, subscription=ALL_THE_TIME), Meanwhile())
+    assert (len(removed) > 0, positions(topics, topic)) == (True, OF_Q)
 
 
 def test_members_go_to_the_topics_that_they_name_and_none_past_a_topic_that_is_missing(
