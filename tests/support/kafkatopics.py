@@ -139,9 +139,14 @@ class Topics:
             if commit is not None:
                 producer.initTransactions()
                 producer.beginTransaction()
-            for record in records:
+            sent = [
                 producer.send(self._record(name, record if isinstance(record, Record) else Record(record)))
+                for record in records
+            ]
             producer.flush()
+            for one in sent:
+                # It raises if the broker has not taken the record; flush does not.
+                one.get()
             if commit is not None:
                 producer.commitTransaction() if commit else producer.abortTransaction()
         finally:

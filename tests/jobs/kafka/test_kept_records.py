@@ -52,7 +52,7 @@ def kept(topics: Topics, stream_of: Callable[..., KafkaStream]) -> KafkaStream:
     topics.send(topic, *RECORDS)
     stream = stream_of(topic, keep_record=True)
     stream.run(envelope=AS_IT_IS, claim_check_bytes=1000, integrity=Integrity(key_environment=VARIABLE))
-    assert stream.dead_letters() == []
+    assert (len(stream.messages()), stream.dead_letters()) == (len(RECORDS), [])
     return stream
 
 
