@@ -6,6 +6,7 @@ the machine, and with a runtime that doesn't need CAP_SYS_RESOURCE.
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -173,7 +174,8 @@ def _start_daemon(docker: Docker) -> None:
     state = state_folder()
     state.mkdir(parents=True, exist_ok=True)
     (state / "docker.pid").unlink(missing_ok=True)
-    runtime = Path(__file__).with_name("runc_without_resource.sh")
+    # A copy: containers outlive the work tree that the daemon was started from.
+    runtime = Path(shutil.copy(Path(__file__).with_name("runc_without_resource.sh"), state))
     # Its run-time files, key and configuration exist only in its mount namespace, and vanish with it.
     alone = 'mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /etc/docker && exec "$@"'
     command: list[str | Path] = ["nsenter", f"--net={NAMESPACE}", "unshare", "--mount", "sh", "-c", alone, "sh"]
