@@ -107,6 +107,6 @@ def _client() -> type[Transactions]:
         from messagestore.kafka_transactions import Transactions
     except ModuleNotFoundError as error:
         raise MessageStoreError(
-            f"{error.name} is missing: pip install 'message-store-operator[library,kafka]'"
+            f"{error.name} is missing; in a clone of the project: pip install '.[library,kafka]'"
         ) from error
     return Transactions

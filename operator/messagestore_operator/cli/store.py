@@ -57,7 +57,7 @@ _EXTRAS = {"confluent_kafka": "library,kafka", "jinja2": "library,page", "matplo
 
 def _missing(error: ImportError) -> typer.Exit:
     extra = _EXTRAS.get(str(error.name).partition(".")[0], "library")
-    typer.echo(f"error: {error.name} is missing: pip install 'message-store-operator[{extra}]'", err=True)
+    typer.echo(f"error: {error.name} is missing; in a clone of the project: pip install '.[{extra}]'", err=True)
     return typer.Exit(FAILED)
 
 

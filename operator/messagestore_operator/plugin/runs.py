@@ -1,5 +1,6 @@
 """``kubectl messagestore runs``, ``logs`` and ``cost``: what has run, what it said, and what it used."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -18,6 +19,8 @@ from messagestore_operator.plugin.words import ago, size
 
 VCPU_HOUR = 0.04048
 """Dollars for a vCPU for an hour, as in docs/costs.md."""
+_TRIED = 2
+"""Of so many runs, the newest first, the log is looked for."""
 
 
 @reaching
@@ -48,23 +51,31 @@ def logs(
     run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="A run that `runs` lists.")] = None,
     tail: Annotated[int, typer.Option("--tail", metavar="LINES", min=-1, help="The last lines only; -1: all.")] = -1,
 ) -> None:
-    """Print the log of the driver of a resource's current run, or of its last one.
+    """Print the log of the driver of a resource's current run, or of its last one while that has no driver.
 
     A policy has a run for each stream: the newest counts.
     """
     document = find(kubectl, kind_of(kind), name)
-    listed = runs(document)
-    chosen = next((one for one in listed if run in (None, one.run) and (run or _has_driver(one))), None)
-    if chosen is None:
+    chosen = [one for one in runs(document) if run in (None, one.run) and (run or _has_driver(one))]
+    if not chosen:
         raise UserError(f"{name} lists no run {run}" if run else f"{name} has had no run yet")
-    pod = f"{chosen.run}{DRIVER_ENDING}"
+    options = (f"--container={DRIVER}", f"--tail={tail}", f"--follow={_word(follow)}")
+    if not any(_has_printed(kubectl, one, options) for one in chosen[:_TRIED]):
+        raise UserError("no log is left")
+
+
+def _has_printed(kubectl: Kubectl, run: Run, options: Sequence[str]) -> bool:
+    """Print the log of a run's driver; false if it has no pod."""
+    pod = f"{run.run}{DRIVER_ENDING}"
     try:
-        for line in kubectl.lines("logs", pod, f"--container={DRIVER}", f"--tail={tail}", f"--follow={_word(follow)}"):
+        for line in kubectl.lines("logs", pod, *options):
             echo(line)
     except KubectlError as error:
-        if error.reason == "NotFound":
-            raise UserError(f"the driver's pod {pod} is gone, or not made yet, and its log with it") from None
-        raise
+        if error.reason != "NotFound":
+            raise
+        echo(f"the driver's pod {pod} is gone, or not made yet, and its log with it", err=True)
+        return False
+    return True
 
 
 @reaching

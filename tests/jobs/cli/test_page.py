@@ -93,4 +93,4 @@ def test_a_missing_library_for_pages_is_named(tmp_path: Path, store: str, monkey
     result = run(store, "-o", str(tmp_path / "page.html"))
 
     assert result.exit_code == 1
-    assert "jinja2 is missing: pip install 'message-store-operator[library,page]'" in result.stderr
+    assert "jinja2 is missing; in a clone of the project: pip install '.[library,page]'" in result.stderr

@@ -231,7 +231,7 @@ def test_an_installation_without_the_library_says_what_to_install(store: str, co
     done = subprocess.run([sys.executable, "-c", script, command, store], capture_output=True, text=True, check=False)
 
     assert done.returncode == 1
-    assert done.stderr == "error: deltalake is missing: pip install 'message-store-operator[library]'\n"
+    assert done.stderr == "error: deltalake is missing; in a clone of the project: pip install '.[library]'\n"
 
 
 @pytest.mark.parametrize("command", ["get", "tail", "stats", "dead-letters"])

@@ -45,6 +45,6 @@ def test_a_topic_without_its_client_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", MAKE_A_SINK], capture_output=True, text=True, check=False)
 
     assert done.stderr.splitlines()[-1] == (
-        "messagestore.errors.MessageStoreError: confluent_kafka is missing: "
-        "pip install 'message-store-operator[library,kafka]'"
+        "messagestore.errors.MessageStoreError: confluent_kafka is missing; in a clone of the project: "
+        "pip install '.[library,kafka]'"
     )

@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from collections.abc import Generator
 from datetime import timedelta
 from typing import Any
 
@@ -12,10 +13,10 @@ from messagestore_operator.plugin import leases
 from messagestore_operator.plugin.dead_letters import counted
 from messagestore_operator.plugin.facts import failing, ready, runs
 from messagestore_operator.plugin.find import STREAM, kind_of, missing, wanted_kind
-from messagestore_operator.plugin.kubectl import error_of
+from messagestore_operator.plugin.kubectl import Kubectl, KubectlError, error_of
 from messagestore_operator.plugin.options import UserError
 from messagestore_operator.plugin.retention import holds_of, previews
-from messagestore_operator.plugin.runs import used
+from messagestore_operator.plugin.runs import logs, used
 from messagestore_operator.plugin.status import details, print_overview, print_tree, tree
 from support.resource_states import NOW, State, states
 
@@ -254,3 +255,47 @@ def test_a_name_without_a_kind_is_refused() -> None:
     assert (wanted_kind("streams", "orders"), wanted_kind("all", None), wanted_kind(None, None)) == (STREAM, None, None)
     with pytest.raises(UserError, match="also give its kind"):
         wanted_kind("all", "orders")
+
+
+class Logs(Kubectl):
+    """A cluster that has the pods of some runs."""
+
+    left: tuple[str, ...] = ()
+
+    def get(self, plural: str, name: str) -> Document:
+        own = {"name": "orders-ingest-3", "launchedAt": "2026-01-05T11:00:00Z"}
+        ended = [{"name": f"orders-ingest-{n}", "finishedAt": f"2026-01-05T1{n - 1}:00:00Z"} for n in (1, 2)]
+        status = {"currentRun": own, "recentRuns": ended}
+        return {"kind": "MessageStream", "metadata": {"name": "orders", "namespace": "shop"}, "status": status}
+
+    def lines(self, *arguments: str, stdin: str | None = None) -> Generator[str]:
+        if arguments[1] not in self.left:
+            raise KubectlError("NotFound", "pods not found")
+        yield f"log of {arguments[1]}"
+
+
+@pytest.mark.parametrize(
+    ("left", "shown"),
+    [
+        (("orders-ingest-3-driver", "orders-ingest-2-driver"), "log of orders-ingest-3-driver\n"),
+        (("orders-ingest-2-driver",), "log of orders-ingest-2-driver\n"),
+    ],
+)
+def test_the_log_of_the_last_run_is_shown_while_the_current_one_has_no_driver(
+    left: tuple[str, ...], shown: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Logs, "left", left)
+    print_logs(Logs("shop"))
+    assert capsys.readouterr().out == shown
+
+
+def test_without_any_pod_each_that_was_looked_for_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UserError, match="no log is left"):
+        print_logs(Logs("shop"))
+    assert [line.split()[3] for line in capsys.readouterr().err.splitlines()] == [
+        *("orders-ingest-3-driver", "orders-ingest-2-driver")
+    ]
+
+
+def print_logs(kubectl: Kubectl) -> None:
+    logs.__wrapped__(kubectl, "stream", "orders", follow=False, run=None, tail=-1)
