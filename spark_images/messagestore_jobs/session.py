@@ -31,8 +31,12 @@ _SHARE_OF_MACHINE = 2
 JAVA_OPTIONS = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 """Generated code over many columns is one large method, which the JVM by default interprets."""
 
+_HEAP = "-XX:InitialRAMPercentage=25"
+"""By default a heap begins with a 64th of a container's memory, and grows by some twenty garbage collections."""
+
 LITTLE_JAVA_OPTIONS = f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"
 FOR_LITTLE = {"spark.messagestore.little": "true"}
+"""By this a run knows that its session was started for little data."""
 LITTLE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"} | FOR_LITTLE
 """Where there is little data, compiling plans and optimizing methods takes longer than it saves."""
 
@@ -211,7 +215,7 @@ def cluster_session(*, executors: bool = True, little: bool = False) -> SparkSes
     """
     if not executors:
         os.environ["PYSPARK_SUBMIT_ARGS"] = _in_driver(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-    os.environ.setdefault("JDK_JAVA_OPTIONS", LITTLE_JAVA_OPTIONS if little else JAVA_OPTIONS)
+    os.environ.setdefault("JDK_JAVA_OPTIONS", f"{LITTLE_JAVA_OPTIONS if little else JAVA_OPTIONS} {_HEAP}")
     os.environ.update(UTF8)
     # Only the JVM knows the submitted settings.
     SparkContext._ensure_initialized()
