@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from messagestore.errors import ArgumentError
 from messagestore.names import is_category
@@ -34,6 +34,17 @@ def batch_limit(batch_size: int | None) -> int | None:
     if batch_size < UNLIMITED:
         raise ArgumentError("LIMIT must not be negative")
     return None if batch_size == UNLIMITED else batch_size
+
+
+def length_of_time(name: str, length: object) -> timedelta:
+    """A length of time that a caller gives; ``name`` is the argument's.
+
+    Raises:
+        ArgumentError: it is something else, such as a number.
+    """
+    if not isinstance(length, timedelta):
+        raise ArgumentError(f"{name} is {length!r}; give a timedelta, such as timedelta(seconds=30)")
+    return length
 
 
 def time_in_utc(name: str, moment: datetime) -> datetime:

@@ -34,7 +34,8 @@ class Location:
         storage: how buckets are reached; absent: by environment variables, see ``entries_of``.
     """
 
-    def __init__(self, uri: str, storage: Sequence[StorageEntry] | None = None) -> None:
+    def __init__(self, given: str | os.PathLike[str], storage: Sequence[StorageEntry] | None = None) -> None:
+        uri = os.fspath(given)
         named = _SCHEME.match(uri)
         scheme = named[1].lower() if named else ""
         if scheme in _SCHEMES and not _WITH_BUCKET.match(uri):

@@ -7,6 +7,7 @@ from time import monotonic, sleep
 from typing import TypeAlias
 
 from messagestore import sql
+from messagestore.arguments import length_of_time
 from messagestore.errors import ArgumentError, StoreNotFoundError
 from messagestore.location import Location
 from messagestore.reads import FIRST_GLOBAL_POSITION
@@ -89,7 +90,8 @@ def outcomes(
 
 def waited(location: Location, versions: Versions, message_id: str, timeout: timedelta) -> list[Outcome]:
     """What became of an id, once anything did; NotSeen after ``timeout``. Of later versions it reads what is new."""
-    until, position, seen = monotonic() + timeout.total_seconds(), FIRST_GLOBAL_POSITION, -1
+    seconds = length_of_time("timeout", timeout).total_seconds()
+    until, position, seen = monotonic() + seconds, FIRST_GLOBAL_POSITION, -1
     while True:
         snapshot = versions.snapshot()
         if snapshot.version != seen:

@@ -8,6 +8,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from os import PathLike
 from typing import Self
 
 import pyarrow as pa
@@ -107,7 +108,7 @@ class Reader(Functions[Iterator[Message], list[Message], Message | None, Iterato
 
     def __init__(
         self,
-        uri: str,
+        uri: str | PathLike[str],
         *,
         version: int | None = None,
         at: datetime | None = None,

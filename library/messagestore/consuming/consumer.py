@@ -8,6 +8,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
 
+from messagestore.arguments import length_of_time
 from messagestore.consuming.batches import Batch, TransactionalCursors
 from messagestore.consuming.cursors import CursorStore
 from messagestore.consuming.leases import Leases
@@ -88,6 +89,7 @@ class Consumer:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         check_consumer(name)
+        length_of_time("max_backoff", max_backoff)
         _check(slots, lease, batch_size, on_error, writer)
         self._parks, self._writer, self._has_parked = on_error == "Park", writer, False
         self._handlers: dict[str | None, Handler] = {}
@@ -260,7 +262,7 @@ class Consumer:
 def _check(slots: int, lease: timedelta, batch_size: int | None, on_error: str, writer: Writer | None) -> None:
     if not 1 <= slots <= SLOTS_AT_MOST:
         raise ArgumentError(f"slots must be from 1 to {SLOTS_AT_MOST}")
-    if lease < timedelta(seconds=1):
+    if length_of_time("lease", lease) < timedelta(seconds=1):
         raise ArgumentError("lease must be at least a second")
     if batch_size is not None and batch_size < 1:
         raise ArgumentError("batch_size must be at least 1")

@@ -412,6 +412,8 @@ def test_a_broken_message_ends_the_consumer_unless_the_caller_handles_it(uri: st
         ({"slots": 0}, "slots must be"),
         ({"slots": 5000}, "slots must be"),
         ({"lease": timedelta(milliseconds=3)}, "at least a second"),
+        ({"lease": 60}, "lease is 60; give a timedelta"),
+        ({"max_backoff": 60}, "max_backoff is 60; give a timedelta"),
         ({"batch_size": 0}, "batch_size"),
         ({"on_error": "Skip"}, "neither Block nor Park"),
         ({"on_error": "Park"}, "needs a writer with lifecycle="),

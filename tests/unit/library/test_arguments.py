@@ -1,13 +1,20 @@
 """What reading functions refuse, with message-db's messages; tests/jobs/library compares the messages themselves."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from messagestore import reads
-from messagestore.arguments import ConsumerGroup, time_in_utc
+from messagestore.arguments import ConsumerGroup, length_of_time, time_in_utc
 from messagestore.errors import ArgumentError
 from messagestore.reads import correlation_category, is_member
+
+
+@pytest.mark.parametrize("given", [30, 30.5, "PT30S", None])
+def test_a_length_of_time_is_a_timedelta(given: object) -> None:
+    assert length_of_time("timeout", timedelta(seconds=30)) == timedelta(seconds=30)
+    with pytest.raises(ArgumentError, match=r"^timeout is .*; give a timedelta, such as timedelta\(seconds=30\)$"):
+        length_of_time("timeout", given)
 
 
 def test_a_category_is_no_stream() -> None:
