@@ -193,8 +193,14 @@ class Objects:
 
     def read_first(self, name: str, length: int) -> bytes | None:
         """At most the first ``length`` bytes of an object; None where there is no object."""
-        pieces = self.pieces(name, length)
-        return None if pieces is None else next(pieces, b"")[:length]
+        # Not in one piece: a caller may be told any length, and a reader allocates what it asks for.
+        pieces = self.pieces(name, min(max(1, length), _PIECE))
+        if pieces is None:
+            return None
+        first = b""
+        while len(first) < length and (piece := next(pieces, b"")):
+            first += piece
+        return first[: max(0, length)]
 
     def mark(self, name: str) -> bytes | None:
         """What changes with an object, by one request; None where there is no object."""
