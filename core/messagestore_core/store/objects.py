@@ -173,13 +173,16 @@ class Objects:
         """The file system and the path by which pyarrow reaches an object."""
         return self._fs, self._path(name)
 
-    def file(self, name: str) -> pa.NativeFile:
+    def file(self, name: str, size: int = 0) -> pa.NativeFile:
         """An object as a file to read from, by one request if it is small.
+
+        Args:
+            size: about how many bytes it has, where that is known.
 
         Raises:
             FileNotFoundError: there is no such object.
         """
-        if not self._local:
+        if not self._local and size <= _PIECE:
             content = self._opened(name)
             if content is None:
                 raise FileNotFoundError(join(self.uri, name))

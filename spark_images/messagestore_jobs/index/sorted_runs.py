@@ -28,8 +28,6 @@ _BLOCKS_AT_ONCE = 8192
 _GAP = 64 << 10
 """On object storage, gaps of so many bytes are read too, rather than asked around."""
 _THREADS = 16
-_AT_ONCE = 1 << 20
-"""On object storage an object of so many bytes is read by one request."""
 _WHOLE = 4
 """Once a fourth of an object has been read in pieces, all of it is fetched."""
 
@@ -86,25 +84,14 @@ class StoredRun(SortedRun):
     def _open(self) -> npt.NDArray[np.uint8]:
         """What follows the entries; the entries are then in memory, or can be read by ``_read``."""
         info, local = self.info, self._objects.local_path(self.info.name)
-        if local is None and info.bytes > _AT_ONCE:
-            filesystem, path = self._objects.locate(info.name)
-            self._file = filesystem.open_input_file(path)
+        if local is None:
+            self._file = self._objects.file(info.name, info.bytes)
             self._check_size(self._file.size())
             return np.memmap(self._fetch("tail", info.entry_bytes, info.bytes), mode="r")
-        whole = self._whole() if local is None else self._mapped(local)
+        self._check_size(Path(local).stat().st_size)
+        whole = np.memmap(local, mode="r")
         self._entries = whole[: info.entry_bytes].view(ENTRY)
         return whole[info.entry_bytes :]
-
-    def _whole(self) -> npt.NDArray[np.uint8]:
-        content = self._objects.read(self.info.name)
-        if content is None:
-            raise TornIndexError(f"{self.info.name} is gone")
-        self._check_size(len(content))
-        return np.frombuffer(content, np.uint8)
-
-    def _mapped(self, path: str) -> npt.NDArray[np.uint8]:
-        self._check_size(Path(path).stat().st_size)
-        return np.memmap(path, mode="r")
 
     def _check_size(self, size: int) -> None:
         if size != self.info.bytes:
