@@ -84,9 +84,8 @@ def add_dead_letters(uri: str, rows: Iterable[Row]) -> None:
 
 def add_rows(store: HeldStore, name: str, rows: pa.Table, note: CommitNote | None = None, *batch: Transaction) -> None:
     """Add rows to any table, in a commit with a note, as a run writes it."""
-    table, own = store.open_to_write(name), store.commit_properties(note)
-    own.app_transactions = [*(own.app_transactions or []), *batch]
-    write_deltalake(table, rows, mode="append", commit_properties=own)
+    table = store.open_to_write(name)
+    write_deltalake(table, rows, mode="append", commit_properties=store.commit_properties(note, *batch))
 
 
 def add_history(uri: str, rows: Iterable[Row], step: tuple[str, int] = ("updates", 1), **given: Any) -> None:
