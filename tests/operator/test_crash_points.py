@@ -13,8 +13,9 @@ from messagestore_operator.kube.client import KubeClient
 from messagestore_operator.kube.objects import ApiObject, at
 from messagestore_operator.service import Service, health_of
 from messagestore_operator.settings import Settings
+from support import sparkoperator
 from support.apiserver import ApiServer
-from support.fakespark import FakeSpark
+from support.fakespark import MERGE, FakeSpark
 from support.kube import connected
 from support.launches import stream
 from support.long import few
@@ -31,9 +32,10 @@ class Killed(BaseException):
 
 
 class Mortal(KubeClient):
-    """A client whose process dies at its n-th write."""
+    """A client whose process dies at its n-th write, or once it has written to a path with this end."""
 
     dies_at = 0
+    dies_after = "nowhere"
     takes_effect = False
     writes = 0
 
@@ -44,7 +46,7 @@ class Mortal(KubeClient):
         if self.writes == self.dies_at and not self.takes_effect:
             raise Killed
         answer = await super()._request(method, path, *rest, **named)
-        if self.writes == self.dies_at:
+        if self.writes == self.dies_at or path.endswith(self.dies_after):
             raise Killed
         return answer
 
@@ -67,9 +69,7 @@ POINTS = [(dies_at, takes_effect) for dies_at in range(1, WRITES + 1) for takes_
 )
 def test_a_run_is_made_once_and_brought_to_its_end(apiserver: ApiServer, dies_at: int, takes_effect: bool) -> None:
     name = f"s{dies_at}-{'after' if takes_effect else 'before'}"
-    document = stream(name, namespace=NAMESPACE, trigger={"interval": "PT1H"}).to_dict()
-    del document["metadata"]["uid"], document["metadata"]["generation"]
-    assert apiserver.request("POST", STREAMS, document).accepted
+    _create(apiserver, name)
     spark = FakeSpark(apiserver, NAMESPACE, seconds=0)
     writes = asyncio.run(_live_twice(apiserver, spark, name, dies_at, takes_effect))
     status = apiserver.request("GET", f"{STREAMS}/{name}").body["status"]
@@ -84,6 +84,28 @@ def test_a_run_is_made_once_and_brought_to_its_end(apiserver: ApiServer, dies_at
     assert dies_at < WRITES or writes < WRITES
 
 
+@pytest.mark.parametrize(("collection", "runs"), [("/leases", 0), ("/sparkapplications", 0), ("/configmaps", 1)])
+def test_a_stream_suspended_after_the_crash_ends_a_launched_run_and_takes_back_any_other(
+    apiserver: ApiServer, collection: str, runs: int
+) -> None:
+    name = f"suspended-{collection.strip('/')}"
+    _create(apiserver, name)
+    spark = FakeSpark(apiserver, NAMESPACE, seconds=0)
+    asyncio.run(_live_until_suspended(apiserver, spark, name, collection))
+    launched = [run.name for run in spark.launched(f"{name}-")]
+    status = apiserver.request("GET", f"{STREAMS}/{name}").body["status"]
+    assert (len(launched), status["runNumber"], spark.problems) == (runs, 1, [])
+    assert [run["name"] for run in status.get("recentRuns", [])] == launched
+    # An application without a ConfigMap would wait for ever.
+    assert _applications(apiserver, name) == launched
+
+
+def _create(server: ApiServer, name: str) -> None:
+    document = stream(name, namespace=NAMESPACE, trigger={"interval": "PT1H"}).to_dict()
+    del document["metadata"]["uid"], document["metadata"]["generation"]
+    assert server.request("POST", STREAMS, document).accepted
+
+
 async def _live_twice(server: ApiServer, spark: FakeSpark, name: str, dies_at: int, takes_effect: bool) -> int:
     async with connected(server) as client:
         first = Mortal(client._api)
@@ -93,6 +115,16 @@ async def _live_twice(server: ApiServer, spark: FakeSpark, name: str, dies_at: i
         except Killed:
             await _live(server, Mortal(client._api), spark, name)
         return first.writes
+
+
+async def _live_until_suspended(server: ApiServer, spark: FakeSpark, name: str, collection: str) -> None:
+    async with connected(server) as client:
+        first = Mortal(client._api)
+        first.dies_after = collection
+        with pytest.raises(Killed):
+            await _live(server, first, spark, name)
+        assert server.request("PATCH", f"{STREAMS}/{name}", {"spec": {"suspend": True}}, MERGE).accepted
+        await _live(server, Mortal(client._api), spark, name)
 
 
 async def _live(server: ApiServer, client: KubeClient, spark: FakeSpark, name: str) -> None:
@@ -107,9 +139,15 @@ async def _live(server: ApiServer, client: KubeClient, spark: FakeSpark, name: s
         await service._drivers.write(NAMESPACE)
         spark.step()
         status = server.request("GET", f"{STREAMS}/{name}").body["status"]
-        if status.get("lastRun") and not status.get("currentRun") and _holders(server, name) == [None]:
+        has_ended = status.get("lastRun") or status.get("phase") == "Suspended"
+        if has_ended and not status.get("currentRun") and set(_holders(server, name)) <= {None}:
             return
     raise AssertionError(f"the run never came to its end: {status}")
+
+
+def _applications(server: ApiServer, name: str) -> list[str]:
+    names = [app["metadata"]["name"] for app in server.request("GET", sparkoperator.path(NAMESPACE)).body["items"]]
+    return [one for one in names if one.startswith(f"{name}-")]
 
 
 def _reporting(server: ApiServer) -> list[str]:
