@@ -19,7 +19,7 @@ from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.decision import decide
 from messagestore_operator.decide.leases import with_requests
-from messagestore_operator.decide.run_queue import RunQueue, RunSlot
+from messagestore_operator.decide.run_queue import ActiveRuns, RunQueue, RunSlot
 from messagestore_operator.decide.snapshot import (
     AppState,
     Defaults,
@@ -269,7 +269,7 @@ class World:
         made = {f"{namespace}/{name}" for (namespace, name), app in self.apps.items() if app.there}
         under_way = tuple(one for one in slots if one.launched or one.holder in made)
         waiting = tuple(one for one in slots if one.holder in self.line and one not in under_way)
-        return RunQueue(under_way, waiting, self.starts, self.defaults.bounds)
+        return RunQueue(ActiveRuns(under_way), waiting, self.starts, self.defaults.bounds)
 
     def reconcile_once(self, key: Key, cut_after: int | None = None) -> Decision:
         """Decide and execute; after `cut_after` actions the operator is killed."""

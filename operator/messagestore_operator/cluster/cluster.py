@@ -41,19 +41,16 @@ class RunAdmission:
 
     def run_queue(self) -> RunQueue:
         """The present run queue."""
-        known = {slot.holder: slot for slot in self._cache.slots()}
-        now = self._clock()
+        under_way, now = self._cache.active_runs(), self._clock()
         self._let_start = {
             holder: one
             for holder, one in self._let_start.items()
-            if now - one[0] < _SEEN_SECONDS and not (holder in known and known[holder].launched)
+            if now - one[0] < _SEEN_SECONDS and holder not in under_way
         }
-        self._line = {
-            holder: slot for holder, slot in self._line.items() if holder in known and not known[holder].launched
-        }
-        under_way = [slot for slot in known.values() if slot.launched]
-        under_way += [slot for _, slot in self._let_start.values()]
-        return RunQueue(tuple(under_way), tuple(self._line.values()), self._rate.ready, self._bounds)
+        self._line = {holder: slot for holder, slot in self._line.items() if self._cache.is_reserved(holder)}
+        for _, slot in self._let_start.values():
+            under_way.add(slot)
+        return RunQueue(under_way, tuple(self._line.values()), self._rate.ready, self._bounds)
 
     def let_start(self, decision: Decision) -> None:
         """Count the runs of a decision at once: no status shows them until their applications exist."""

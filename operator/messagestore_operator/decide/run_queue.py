@@ -45,12 +45,55 @@ class RunSlot:
         return self.resource[1]
 
 
+class ActiveRuns:
+    """Runs that were launched, or are being launched, counted by what limits them."""
+
+    def __init__(self, slots: Iterable[RunSlot] = ()) -> None:
+        self._slots: dict[str, RunSlot] = {}
+        self.in_namespace: Counter[str] = Counter()
+        self.at_endpoint: Counter[str] = Counter()
+        for slot in slots:
+            self.add(slot)
+
+    def __contains__(self, holder: str) -> bool:
+        """Whether a run is among them."""
+        return holder in self._slots
+
+    def __iter__(self) -> Iterator[str]:
+        """Their holders."""
+        return iter(self._slots)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._slots)
+
+    def add(self, slot: RunSlot) -> None:
+        """Count one more run, once."""
+        if slot.holder not in self._slots:
+            self._slots[slot.holder] = slot
+            self.in_namespace[slot.namespace] += 1
+            self.at_endpoint.update(slot.endpoints)
+
+    def remove(self, holder: str) -> None:
+        """Count a run no longer."""
+        slot = self._slots.pop(holder, None)
+        if slot is not None:
+            self.in_namespace[slot.namespace] -= 1
+            self.at_endpoint.subtract(slot.endpoints)
+
+    def copy(self) -> ActiveRuns:
+        """The same runs; what is counted there doesn't count here."""
+        other = ActiveRuns()
+        other._slots = self._slots.copy()
+        other.in_namespace, other.at_endpoint = self.in_namespace.copy(), self.at_endpoint.copy()
+        return other
+
+
 @dataclass(frozen=True)
 class RunQueue:
     """The current runs of all resources."""
 
-    under_way: tuple[RunSlot, ...] = ()
-    """Runs that were launched, or are being launched."""
+    under_way: ActiveRuns = field(default_factory=ActiveRuns)
     waiting: tuple[RunSlot, ...] = ()
     """Runs that wait for a slot. A run that waits for its table is not among them: it delays no other."""
     starts: int = 1_000_000
@@ -59,7 +102,9 @@ class RunQueue:
 
     def taken(self, slot: RunSlot) -> RunQueue:
         """The queue with one more launched run."""
-        return replace(self, under_way=(*self.under_way, slot), starts=self.starts - 1)
+        under_way = self.under_way.copy()
+        under_way.add(slot)
+        return replace(self, under_way=under_way, starts=self.starts - 1)
 
 
 @dataclass(frozen=True)
@@ -72,65 +117,40 @@ class Full:
 
 def full(queue: RunQueue, slot: RunSlot, now: datetime) -> Full | None:
     """Why a run can't start now; None if it can."""
-    if any(slot.holder == other.holder for other in queue.under_way):
+    if slot.holder in queue.under_way:
         return None
-    slots = _Count(queue)
-    for before, other in enumerate(_in_turn({*queue.waiting, slot}, slots)):
+    active = queue.under_way.copy()
+    for before, other in enumerate(_in_turn({*queue.waiting, slot}, active, queue.bounds)):
         if other.holder == slot.holder:
             if before < queue.starts:
                 return None
             rate = queue.bounds.starts_per_second
             seconds = (before + 1 - queue.starts) / rate
             return Full(f"{rate:g} runs may start each second (runs.startsPerSecond)", now + timedelta(seconds=seconds))
-    return Full(slots.reached(slot) or "other runs come first", now + _AGAIN)
+    return Full(_reached(active, slot, queue.bounds) or "other runs come first", now + _AGAIN)
 
 
 def startable(queue: RunQueue) -> Iterator[RunSlot]:
     """Waiting runs that can start now."""
     # If the queue is long, only as many are sorted as can start.
-    yield from islice(_in_turn(queue.waiting, _Count(queue)), queue.starts)
+    yield from islice(_in_turn(queue.waiting, queue.under_way.copy(), queue.bounds), queue.starts)
 
 
-@dataclass
-class _Count:
-    """Numbers of runs, by limit."""
-
-    queue: RunQueue
-    in_all: int = 0
-    in_namespace: Counter[str] = field(default_factory=Counter)
-    at_endpoint: Counter[str] = field(default_factory=Counter)
-
-    def __post_init__(self) -> None:
-        for slot in self.queue.under_way:
-            self.add(slot)
-
-    def add(self, slot: RunSlot) -> None:
-        self.in_all += 1
-        self.in_namespace[slot.namespace] += 1
-        self.at_endpoint.update(slot.endpoints)
-
-    @property
-    def all_reached(self) -> bool:
-        """Whether no run at all can start."""
-        most = self.queue.bounds.in_all
-        return most is not None and self.in_all >= most
-
-    def reached(self, slot: RunSlot) -> str | None:
-        """The limit that one more run would exceed."""
-        bounds = self.queue.bounds
-        if bounds.in_all is not None and self.all_reached:
-            return f"{count(bounds.in_all, 'run')} may run at once (runs.atOnce.inAll)"
-        most = bounds.in_namespace
-        if most is not None and self.in_namespace[slot.namespace] >= most:
-            return f"{count(most, 'run')} of a namespace may run at once (runs.atOnce.inNamespace)"
-        most = bounds.at_endpoint
-        if most is not None and any(self.at_endpoint[endpoint] >= most for endpoint in slot.endpoints):
-            return f"{count(most, 'run')} at a storage endpoint may run at once (runs.atOnce.atEndpoint)"
-        return None
+def _reached(active: ActiveRuns, slot: RunSlot, bounds: RunBounds) -> str | None:
+    """The limit that one more run would exceed."""
+    if bounds.in_all is not None and len(active) >= bounds.in_all:
+        return f"{count(bounds.in_all, 'run')} may run at once (runs.atOnce.inAll)"
+    most = bounds.in_namespace
+    if most is not None and active.in_namespace[slot.namespace] >= most:
+        return f"{count(most, 'run')} of a namespace may run at once (runs.atOnce.inNamespace)"
+    most = bounds.at_endpoint
+    if most is not None and any(active.at_endpoint[endpoint] >= most for endpoint in slot.endpoints):
+        return f"{count(most, 'run')} at a storage endpoint may run at once (runs.atOnce.atEndpoint)"
+    return None
 
 
-def _in_turn(slots: Iterable[RunSlot], taken: _Count) -> Iterator[RunSlot]:
-    """The slots that the limits allow, in order; each is counted.
+def _in_turn(slots: Iterable[RunSlot], active: ActiveRuns, bounds: RunBounds) -> Iterator[RunSlot]:
+    """The slots that the limits allow, in order; each is counted in ``active``.
 
     The namespace with the fewest runs comes first, so that none can fill the cluster. Within a namespace, and between
     namespaces with equal numbers, the run that was reserved first comes first.
@@ -138,13 +158,13 @@ def _in_turn(slots: Iterable[RunSlot], taken: _Count) -> Iterator[RunSlot]:
     lines: dict[str, deque[RunSlot]] = defaultdict(deque)
     for slot in sorted(slots, key=lambda one: (one.since, one.holder)):
         lines[slot.namespace].append(slot)
-    heads = [(taken.in_namespace[name], line[0].since, name) for name, line in lines.items()]
+    heads = [(active.in_namespace[name], line[0].since, name) for name, line in lines.items()]
     heapify(heads)
-    while heads and not taken.all_reached:
+    while heads and (bounds.in_all is None or len(active) < bounds.in_all):
         _, _, name = heappop(heads)
         slot = lines[name].popleft()
-        if taken.reached(slot) is None:
-            taken.add(slot)
+        if _reached(active, slot, bounds) is None:
+            active.add(slot)
             yield slot
         if lines[name]:
-            heappush(heads, (taken.in_namespace[name], lines[name][0].since, name))
+            heappush(heads, (active.in_namespace[name], lines[name][0].since, name))

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from messagestore_operator.api import MessageStream
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.cluster import RunAdmission
 from messagestore_operator.decide.actions import CreateRun, Decision
 from messagestore_operator.decide.run_queue import RunBounds, RunSlot
+from messagestore_operator.decide.tables import slots_of
 from support.launches import stream
 
 EARLY = "2026-03-01T06:00:00Z"
@@ -35,8 +37,11 @@ def decision_of(slot: RunSlot) -> Decision:
     return Decision((create,), unused, None)
 
 
-def holders(slots: tuple[RunSlot, ...]) -> list[str]:
-    return [slot.holder for slot in slots]
+def slot_in(cache: Cache) -> RunSlot:
+    resource = cache.resource(("MessageStream", "default", "orders"))
+    assert isinstance(resource, MessageStream)
+    (slot,) = slots_of(resource, [resource])
+    return slot
 
 
 @pytest.fixture
@@ -47,29 +52,29 @@ def clock() -> list[float]:
 def test_an_admitted_run_counts_before_its_status_says_so_and_once_afterwards(clock: list[float]) -> None:
     cache = cache_with(launched=False)
     admission = RunAdmission(cache, RunBounds(starts_per_second=2), lambda: clock[0])
-    (slot,) = cache.slots()
+    slot = slot_in(cache)
     admission.let_start(decision_of(slot))
     admission.let_start(decision_of(slot))
     queue = admission.run_queue()
-    assert (holders(queue.under_way), queue.starts) == ([RUN], 1)
+    assert (list(queue.under_way), queue.starts) == ([RUN], 1)
     put(cache, True, "2")
-    assert holders(admission.run_queue().under_way) == [RUN]
+    assert list(admission.run_queue().under_way) == [RUN]
     put(cache, None, "3")
-    assert admission.run_queue().under_way == ()
+    assert list(admission.run_queue().under_way) == []
 
 
 def test_an_admitted_run_that_never_appears_loses_its_slot(clock: list[float]) -> None:
     cache = cache_with(launched=False)
     admission = RunAdmission(cache, RunBounds(), lambda: clock[0])
-    admission.let_start(decision_of(next(cache.slots())))
+    admission.let_start(decision_of(slot_in(cache)))
     clock[0] = 61
-    assert admission.run_queue().under_way == ()
+    assert list(admission.run_queue().under_way) == []
 
 
 def test_a_waiting_run_is_next_once_a_slot_is_free_and_leaves_the_queue_when_unwanted(clock: list[float]) -> None:
     cache = cache_with(launched=False)
     admission = RunAdmission(cache, RunBounds(starts_per_second=1), lambda: clock[0])
-    (slot,) = cache.slots()
+    slot = slot_in(cache)
     other = RunSlot("default/other", ("MessageStream", "default", "other"), frozenset(), slot.since)
     admission.let_start(decision_of(other))
     admission.wait(slot)

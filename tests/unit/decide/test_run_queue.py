@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from messagestore_operator.decide.run_queue import Full, RunBounds, RunQueue, RunSlot, full, startable
+from messagestore_operator.decide.run_queue import ActiveRuns, Full, RunBounds, RunQueue, RunSlot, full, startable
 from support.world import START, Key, World
 
 INTERVAL = {"interval": "PT5M"}
@@ -191,7 +191,7 @@ def test_each_start_above_the_allowed_rate_adds_to_the_wait() -> None:
 
 
 def test_a_run_that_waits_for_another_to_end_is_requeued_after_a_minute() -> None:
-    queue = RunQueue((slot("a"),), bounds=RunBounds(in_all=1))
+    queue = RunQueue(ActiveRuns([slot("a")]), bounds=RunBounds(in_all=1))
     words = "1 run may run at once (runs.atOnce.inAll)"
     assert full(queue, slot("b"), START) == Full(words, START + timedelta(minutes=1))
 
@@ -199,5 +199,15 @@ def test_a_run_that_waits_for_another_to_end_is_requeued_after_a_minute() -> Non
 def test_startable_runs_are_the_first_in_the_queue_that_rate_and_bounds_allow() -> None:
     waiting = (slot("c", 3), slot("b", 2), slot("a", 1), slot("d", 4, "other"))
     assert list(startable(RunQueue(waiting=waiting, starts=2))) == [waiting[2], waiting[3]]
-    queue = RunQueue((slot("z"),), waiting, bounds=RunBounds(in_all=3, in_namespace=2))
+    queue = RunQueue(ActiveRuns([slot("z")]), waiting, bounds=RunBounds(in_all=3, in_namespace=2))
     assert list(startable(queue)) == [waiting[3], waiting[2]]
+
+
+def test_active_runs_count_each_run_once_and_a_copy_apart() -> None:
+    runs = ActiveRuns([slot("a"), slot("a"), slot("b", namespace="other")])
+    assert (list(runs), runs.in_namespace["default"], len(runs)) == (["default/a", "other/b"], 1, 2)
+    copy = runs.copy()
+    copy.remove("default/a")
+    copy.remove("default/a")
+    assert (list(copy), copy.in_namespace["default"]) == (["other/b"], 0)
+    assert (list(runs), runs.in_namespace["default"]) == (["default/a", "other/b"], 1)
