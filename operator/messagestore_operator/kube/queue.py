@@ -47,6 +47,7 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._waiting_for_first: deque[asyncio.Future[None]] = deque()
+        self._turn = asyncio.Lock()
 
     def add(self, key: K, delay: float = 0, *, first: bool = False) -> None:
         """Enqueue a key, due after a delay; an earlier due time stays.
@@ -70,9 +71,14 @@ class WorkQueue(Generic[K]):
     async def get(self, *, first: bool = False) -> K:
         """Wait for a key that is due; ``done`` must follow.
 
+        Each key comes in a round of the event loop of its own. Most work needs no request, so that workers would
+        otherwise go from key to key, and no watch would be read until none is due.
+
         Args:
             first: wait only for a key that was added as first, so that it finds a worker however many others wait.
         """
+        async with self._turn:
+            await asyncio.sleep(0)
         while True:
             key, wait = self._next(first)
             if key is not None:

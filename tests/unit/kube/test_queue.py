@@ -202,7 +202,8 @@ def test_a_worker_for_keys_with_priority_leaves_them_to_an_idle_worker() -> None
         queue = WorkQueue[str]()
         express = asyncio.create_task(queue.get(first=True))
         idle = asyncio.create_task(queue.get())
-        await asyncio.sleep(0)
+        for _ in range(10):
+            await asyncio.sleep(0)
         queue.add("a", first=True)
         found = await asyncio.wait_for(idle, scaled(1))
         await asyncio.sleep(0)
@@ -211,3 +212,30 @@ def test_a_worker_for_keys_with_priority_leaves_them_to_an_idle_worker() -> None
         return found, waits
 
     assert asyncio.run(taken()) == ("a", True)
+
+
+def test_workers_that_await_nothing_leave_the_event_loop_a_round_between_any_two_keys() -> None:
+    async def rounds_between_keys() -> list[int]:
+        queue, rounds, given = WorkQueue[int](), [0], list[int]()
+        for key in range(40):
+            queue.add(key)
+
+        async def count() -> None:
+            while True:
+                rounds[0] += 1
+                await asyncio.sleep(0)
+
+        async def work() -> None:
+            while True:
+                queue.done(await queue.get())
+                given.append(rounds[0])
+
+        tasks = [asyncio.create_task(one) for one in (count(), work(), work(), work())]
+        while len(given) < 40:
+            await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        return given
+
+    given = asyncio.run(rounds_between_keys())
+    assert len(set(given)) == len(given)
