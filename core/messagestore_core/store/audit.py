@@ -3,15 +3,14 @@
 import hashlib
 import json
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake import Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from messagestore_core.clock import now
 from messagestore_core.contract.ingest import IngestTask
@@ -23,7 +22,14 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.scan import scan, scan_in
 from messagestore_core.store.schemas import AUDIT, literal
 
-_ATTEMPTS = 20
+ATTEMPTS = 20
+ALONE = Transaction("messagestore-audit", 0)
+"""Of commits that add a row, and of those by which an erasure removes files: the later of two at once fails.
+
+A row's file is there before its commit. A run without a grant may write one beside an erasure.
+"""
+_GONE = ("Invalid table version", "not found")
+"""Said of what an erasure has removed meanwhile."""
 _ADDED, _RELEASED = "HoldAdded", "HoldReleased"
 ACTIONS = (
     *("Preview", "Approve", "Purge", "Scrub", "Erase", "Retry", "Pause", "Resume", "Reset", "Replay", "Redrive"),
@@ -58,7 +64,7 @@ class AuditEntry:
 def add_audit(store: HeldStore, done: AuditEntry) -> None:
     """Append a row, durably; a run writes the same row once, however often it is repeated.
 
-    It is a blind append: it conflicts with no other writer, and a run without a grant may do it too.
+    It conflicts only with others of ``ALONE``, and a run without a grant may do it too.
 
     Raises:
         FencedError: the store was written under a newer epoch than this run's.
@@ -83,16 +89,20 @@ def add_audit(store: HeldStore, done: AuditEntry) -> None:
     same = (pc.field("action") == done.action) & (pc.field("rules") == rules)
     if not done.once:
         same = same & (pc.field("run") == done.run)
-    for _ in range(_ATTEMPTS):
-        table = store.open_to_write("audit")
-        if scan(table, ["run"], same).read_all().num_rows:
+    for _ in range(ATTEMPTS):
+        try:
+            table = store.open_to_write("audit")
+            if scan(table, ["run"], same).read_all().num_rows:
+                return
+            # A run that only reads doesn't upgrade the store, so the newest columns may be missing.
+            columns = {field.name for field in table.schema().fields}
+            rows = pa.Table.from_pylist([row], schema=AUDIT).select([name for name in AUDIT.names if name in columns])
+            with store.step(f"audit-{done.action.lower()}"):
+                write_deltalake(table, rows, mode="append", commit_properties=store.commit_properties(None, ALONE))
             return
-        # A run that only reads doesn't upgrade the store, so the newest columns may be missing.
-        columns = {field.name for field in table.schema().fields}
-        rows = pa.Table.from_pylist([row], schema=AUDIT).select([name for name in AUDIT.names if name in columns])
-        with suppress(CommitFailedError), store.step(f"audit-{done.action.lower()}"):
-            write_deltalake(table, rows, mode="append", commit_properties=store.commit_properties())
-            return
+        except (DeltaError, FileNotFoundError) as error:
+            if not isinstance(error, CommitFailedError) and not any(sign in str(error) for sign in _GONE):
+                raise
     raise RunFailedError("RunFailed", f"other runs keep writing {store.path('audit')}; no row was added")
 
 

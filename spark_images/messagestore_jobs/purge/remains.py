@@ -7,6 +7,7 @@ other files all.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
+from contextlib import suppress
 from functools import reduce
 from itertools import islice
 from operator import or_
@@ -16,9 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from deltalake import CommitProperties
+from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from messagestore_core.store.audit import ALONE, ATTEMPTS
 from messagestore_core.store.delta_log import CommitNote, empty_commit, files_of
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
@@ -120,21 +124,31 @@ def forget_past(store: HeldStore, name: str, note: CommitNote | None) -> int:
     Returns:
         The number of the version that is left.
     """
-    properties = store.commit_properties(note)
+    properties = store.commit_properties(note, ALONE)
+    for _ in range(ATTEMPTS):
+        with suppress(CommitFailedError):
+            return _forget_past(store, name, properties)
+    raise RunFailedError("RunFailed", f"other runs keep writing {store.path(name)}; its past was not removed")
+
+
+def _forget_past(store: HeldStore, name: str, properties: CommitProperties) -> int:
+    """Remove only what was listed before a commit, as whoever was adding rows then fails and adds them again.
+
+    A full vacuum would also remove what others are about to commit: the commit that begins it carries no transaction.
+    """
     with store.step("erase-vacuum"):
         store.open_to_write(name).vacuum(
-            retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True, commit_properties=properties
+            retention_hours=0, dry_run=False, enforce_retention_duration=False, commit_properties=properties
         )
-    table = store.open_to_write(name)
+    table, objects = store.open_to_write(name), store.objects(name)
+    past = objects.names(recursive=True)
     with store.step("erase-renew"):
         empty_commit(table, name, properties)
-    table = store.table(name)
     with store.step("erase-checkpoint"):
         table.create_checkpoint()
-    objects = store.objects(name)
     files = set(files_of(table)["path"].to_pylist())
     with store.step("erase-log"):
-        for left in not_needed(objects.names(recursive=True), files, table.version(), table.version()):
+        for left in not_needed(past, files, table.version(), table.version()):
             objects.delete(left)
     return int(table.version())
 
@@ -200,6 +214,8 @@ def _needed(store: Store, left: Mapping[str, int]) -> Mapping[str, tuple[Set[str
     """The data files, first and last version of each table."""
     tables = {}
     for name in left:
+        # A replay may have added a row to the audit.
+        store.known.look_again(name)
         table = store.table(name)
         tables[name] = set(files_of(table)["path"].to_pylist()), left[name], table.version()
     return tables
