@@ -65,6 +65,11 @@ class Bucket:
                 return None
             return f"{meta['e_tag']} {meta['size']} {meta['last_modified'].isoformat()}".encode()
 
+    def names(self, folder: str, after: str) -> list[str]:
+        """The keys below a folder that come after another key, in order."""
+        with self._errors(folder):
+            return [one["path"] for some in obstore.list(self._store, folder, offset=after) for one in some]
+
     def write(self, key: str, content: bytes) -> None:
         """Write an object."""
         with self._errors(key):

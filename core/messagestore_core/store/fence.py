@@ -29,8 +29,9 @@ from messagestore_core.store.delta_log import EPOCH, CommitNote, empty_commit, e
 from messagestore_core.store.ended import Ended, is_newest, left_empty, mark, read_ended
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.foreign import refuse_foreign
-from messagestore_core.store.handle import OpenTable, Store
+from messagestore_core.store.handle import OpenTable
 from messagestore_core.store.layout import LAST_RUN
+from messagestore_core.store.log_copy import CopiedTable, CopyingStore
 from messagestore_core.store.notes import TableAt, TablesNote
 from messagestore_core.store.objects import write_document
 from messagestore_core.store.schemas import checkpoint_interval
@@ -50,7 +51,7 @@ class FencedError(RunFailedError):
         super().__init__("Fenced", message)
 
 
-class HeldStore(Store):
+class HeldStore(CopyingStore):
     """A store that a run may write to: who writes to it, or for it to other folders, takes this type.
 
     Each write is a ``step``. With an epoch a step is fenced. Without one it is not: a local run has a lock of its
@@ -108,10 +109,40 @@ class HeldStore(Store):
         Raises:
             FencedError: it was written under a newer epoch.
         """
+        table = self._open_to_commit(name)
+        if isinstance(table, CopiedTable):
+            table = self.without_copy(name, table.version())
+        self.known.writing(name, table)
+        return table
+
+    def commit(self, name: str, write: Callable[[DeltaTable], None]) -> DeltaTable:
+        """Make one commit that carries ``commit_properties`` on a table as it is now.
+
+        Args:
+            name: the table's.
+            write: makes the commit; called again where the first try made none.
+
+        Raises:
+            FencedError: as in ``open_to_write``.
+        """
+        table = self._open_to_commit(name)
+        if isinstance(table, CopiedTable):
+            version, was_looked_at = table.version(), self.known.is_looked_at(name)
+            self.known.beginning(name)
+            if self.commit_by_copy(name, table, write):
+                self.known.committed(name, version + 1)
+                if was_looked_at:
+                    self.known.looked_at(name)
+                return table
+            table = self.without_copy(name, version)
+        self.known.writing(name, table)
+        write(table)
+        return table
+
+    def _open_to_commit(self, name: str) -> DeltaTable:
         self.known.look_again(name)
         table = self.table(name) if self._is_held else self.opened(name)
         self.refuse_older_than(self.transaction(name, EPOCH) if self._is_held else epoch_of(table))
-        self.known.writing(name, table)
         return table
 
     def commit_properties(self, note: CommitNote | None = None, *also: Transaction) -> CommitProperties:
@@ -127,8 +158,15 @@ class HeldStore(Store):
 
     def write_rows(self, name: str, rows: pa.Table | pa.RecordBatchReader, **how: Any) -> None:
         """Add rows to a table, or replace what it has, as ``how`` says; a ``step``, like the next three."""
-        table = self.open_to_write(name)
-        write_deltalake(table, rows, commit_properties=self.commit_properties(), **{"mode": "append", **how})
+
+        def write(table: DeltaTable) -> None:
+            write_deltalake(table, rows, commit_properties=self.commit_properties(), **{"mode": "append", **how})
+
+        if isinstance(rows, pa.Table):
+            self.commit(name, write)
+        else:
+            # They can be read once.
+            write(self.open_to_write(name))
 
     def update_rows(self, name: str, values: dict[str, str], where: str) -> None:
         """Change the rows that meet a condition; that and the values are SQL."""
@@ -349,9 +387,7 @@ def _commit_epoch(store: HeldStore, run: str, name: str) -> _Before | None:
         properties = store.carrying_on(name, table, run)
         # A commit after one that was not read would repeat wrong totals.
         properties.max_commit_retries = 0
-        try:
-            empty_commit(table, name, properties)
-        except CommitFailedError:
+        if not _is_committed(store, name, table, properties):
             checked = None
             continue
         store.known.committed(name, before.at.version + 1)
@@ -360,6 +396,21 @@ def _commit_epoch(store: HeldStore, run: str, name: str) -> _Before | None:
             store.known.looked_at(name)
         return before
     raise RunFailedError("RunFailed", f"other runs keep writing {store.path(name)}; its epoch can't be set")
+
+
+def _is_committed(store: HeldStore, name: str, table: DeltaTable, properties: CommitProperties) -> bool:
+    """Make a commit without rows; False: another came before it."""
+
+    def write(table: DeltaTable) -> None:
+        empty_commit(table, name, properties)
+
+    if isinstance(table, CopiedTable):
+        return store.commit_by_copy(name, table, write)
+    try:
+        write(table)
+    except CommitFailedError:
+        return False
+    return True
 
 
 def _refuse_without_epoch(store: HeldStore) -> None:

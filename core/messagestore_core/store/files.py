@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from typing_extensions import override
 
 from messagestore_core.store.batches import ReadBatches
@@ -268,8 +268,8 @@ class ReadFiles(ReadBatches[Batch]):
         """Write the plan of a batch, durably."""
         rows = self._rows_of(batch)
         (version, earlier), self._read_whole = self._read_whole or (None, None), None
-        with self._held.step("plan"):
-            table = self._held.open_to_write("files")
+
+        def write(table: DeltaTable) -> None:
             # With a first plan a small table is written in one file.
             anew = table.version() == version
             write_deltalake(
@@ -278,6 +278,9 @@ class ReadFiles(ReadBatches[Batch]):
                 mode="overwrite" if anew else "append",
                 commit_properties=self._held.commit_properties(),
             )
+
+        with self._held.step("plan"):
+            self._held.commit("files", write)
         self._compact()
         self.ends.add(rows)
         self._uris = np.union1d(self._uris, _hashes(rows["uri"]))

@@ -315,6 +315,11 @@ class Objects:
             for info in self._fs.get_file_info(selector)
         )
 
+    def names_after(self, name: str) -> list[str]:
+        """Sorted names of the objects below the URI that come after a name, by one request; on object storage only."""
+        names = self._bucket.names(self._key(""), self._key(name))
+        return [one.removeprefix(f"{self._key('')}/") for one in names]
+
 
 def _local_content(path: str, piece: int) -> Content | None:
     if not Path(path).is_file():

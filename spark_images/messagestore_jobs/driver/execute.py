@@ -173,7 +173,7 @@ def _execute(
     meter: Meter,
 ) -> Outcome:
     from messagestore_jobs.context import Run
-    from messagestore_jobs.session import epochs, using
+    from messagestore_jobs.session import epochs, is_for_little, using
 
     with ExitStack() as held:
         storage = held.enter_context(using(document.storage, spark))
@@ -186,6 +186,8 @@ def _execute(
             held.enter_context(subscribing(document.table.uri, spark, wait_seconds, progress.say))
         run = Run.of(document, spark, progress, storage, control.suspended if control else never)
         granted = [run.store_of(table) for table in granted_tables(document)]
+        for store in granted:
+            store.copies_logs = isinstance(document.task, IngestTask) and is_for_little(spark)
         _check(run, granted)
         held.enter_context(holding(granted, document.run))
         held.enter_context(epochs(granted, spark))

@@ -108,7 +108,7 @@ def changes_between(
     log, changes = store.objects(name, LOG), Changes()
     for version in range(since + 1, until + 1):
         try:
-            content = log.read(f"{version:020}.json", LARGEST_DOCUMENT)
+            content = store.copied_entry(name, version) or log.read(f"{version:020}.json", LARGEST_DOCUMENT)
             actions = [json.loads(line) for line in (content or b"").splitlines()]
             if not actions or not _take(changes, actions, is_known):
                 return None

@@ -96,10 +96,11 @@ def append_few_messages(
     own = store.commit_properties(note, Transaction(*batch))
     codec = WriterProperties(compression="UNCOMPRESSED" if compression == "None" else "ZSTD")
     few = _complete(rows.toArrow())
+    before = bytes_of(store.table("messages"))
     with store.step("messages"):
-        table = store.open_to_write("messages")
-        before = bytes_of(table)
-        append_rows(table, "messages", few, own, writer_properties=codec)
+        table = store.commit(
+            "messages", lambda table: append_rows(table, "messages", few, own, writer_properties=codec)
+        )
     store.wrote("messages", table.version(), own)
     store.appended_bytes += bytes_of(table) - before
 

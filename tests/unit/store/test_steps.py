@@ -10,7 +10,7 @@ import messagestore_jobs
 STEPS = {"step", "committing", "committing_on", "ending"}
 FUNCTIONS = {"write_deltalake", "empty_commit", "append_rows", "write_document"}
 METHODS = {"delete", "delete_folder", "delete_file", "copy_files", "move", "execute"}
-METHODS |= {"write_rows", "update_rows", "delete_rows", "swap", "create"}
+METHODS |= {"write_rows", "update_rows", "delete_rows", "swap", "create", "commit", "commit_by_copy", "publish"}
 METHODS |= {"compact", "create_checkpoint", "cleanup_metadata", "vacuum", "restore"}
 WITHIN_A_STEP = {
     "delete.py _delete",
@@ -26,9 +26,16 @@ WITHIN_A_STEP = {
     "store/dead_letters.py remove",
     "store/bucket.py Bucket.delete",
     "store/fence.py HeldStore.delete_rows",
+    "store/fence.py HeldStore.commit",
     "store/fence.py HeldStore.write_rows",
-    "store/fence.py _commit_epoch",
+    "store/fence.py HeldStore.write_rows.write",
+    "store/fence.py _is_committed",
+    "store/fence.py _is_committed.write",
     "store/files.py ReadFiles._mark_cut",
+    "store/files.py ReadFiles.write_down.write",
+    "store/log_copy.py CopiedTable.commit",
+    "store/log_copy.py CopyingStore.commit_by_copy",
+    "store/log_copy.py LogCopy.publish",
     "store/objects.py Objects.create",
     "store/objects.py Objects.delete",
     "store/objects.py Objects.delete_last",
