@@ -8,10 +8,11 @@ from messagestore_core.contract.ingest import IngestCounts, IngestOutcome, Lag
 from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.store.audit import note_holds
+from messagestore_core.store.claim import holding
 from messagestore_core.store.dead_letters import DeadLettersBefore
 from messagestore_core.store.delta_log import committed_batch, last_note, next_global_position, table_state
 from messagestore_core.store.ended import Ended, Quiet, SeenFiles, digest_of
-from messagestore_core.store.fence import HeldStore, holding
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile
 from messagestore_core.store.folder import check_folder, open_folder
 from messagestore_core.store.heads import read_hidden_heads

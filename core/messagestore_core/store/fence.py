@@ -13,26 +13,24 @@ epoch, at most once a second.
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake.exceptions import TableNotFoundError
 from deltalake.table import TableMerger
 from typing_extensions import override
 
-from messagestore_core.store.delta_log import EPOCH, CommitNote, empty_commit, epoch_of, note_at
-from messagestore_core.store.ended import Ended, is_newest, left_empty, mark, read_ended
+from messagestore_core.store.delta_log import EPOCH, CommitNote, epoch_of, note_at
+from messagestore_core.store.ended import Ended, left_empty, mark, read_ended
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.foreign import refuse_foreign
 from messagestore_core.store.handle import OpenTable
 from messagestore_core.store.layout import LAST_RUN
 from messagestore_core.store.log_copy import CopiedTable, CopyingStore
-from messagestore_core.store.notes import TableAt, TablesNote
+from messagestore_core.store.notes import TablesNote
 from messagestore_core.store.objects import write_document
 from messagestore_core.store.schemas import checkpoint_interval
 
@@ -40,7 +38,6 @@ Observer = Callable[[str, str], None]
 
 _log = logging.getLogger(__name__)
 _observers: list[Observer] = []
-_ATTEMPTS = 100
 _LOOK_AGAIN_SECONDS = 1.0
 
 
@@ -66,8 +63,8 @@ class HeldStore(CopyingStore):
     ended: Ended | None = None
     follows_end = False
     appended_bytes = 0
-    _epoch_is_open = False
-    _is_held = False
+    epoch_is_open = False
+    is_held = False
     _looked_at = -_LOOK_AGAIN_SECONDS
 
     @contextmanager
@@ -79,12 +76,12 @@ class HeldStore(CopyingStore):
             RuntimeError: the store has an epoch that was not claimed.
         """
         if self.epoch is not None:
-            if not self._epoch_is_open:
+            if not self.epoch_is_open:
                 raise RuntimeError(f"{name}: epoch {self.epoch} of {self.uri} was not claimed")
             if time.monotonic() - self._looked_at >= _LOOK_AGAIN_SECONDS:
                 self.refuse_older_than(self.newest_epoch())
                 self._looked_at = time.monotonic()
-        with _observed(name):
+        with observed(name):
             yield
 
     def trust_last_run(self) -> None:
@@ -99,7 +96,7 @@ class HeldStore(CopyingStore):
 
     @override
     def is_empty(self, name: str) -> bool:
-        return self._is_held and name in self.known.unopened
+        return self.is_held and name in self.known.unopened
 
     def open_to_write(self, name: str) -> DeltaTable:
         """One table as it is now, for one commit that carries ``commit_properties``.
@@ -141,8 +138,8 @@ class HeldStore(CopyingStore):
 
     def _open_to_commit(self, name: str) -> DeltaTable:
         self.known.look_again(name)
-        table = self.table(name) if self._is_held else self.opened(name)
-        self.refuse_older_than(self.transaction(name, EPOCH) if self._is_held else epoch_of(table))
+        table = self.table(name) if self.is_held else self.opened(name)
+        self.refuse_older_than(self.transaction(name, EPOCH) if self.is_held else epoch_of(table))
         return table
 
     def commit_properties(self, note: CommitNote | None = None, *also: Transaction) -> CommitProperties:
@@ -196,7 +193,7 @@ class HeldStore(CopyingStore):
 
         The fence looks for a newer run, and a commit finds what came before it.
         """
-        if self._is_held and self.known.is_looked_at(name):
+        if self.is_held and self.known.is_looked_at(name):
             current = self._tables[name]
             if current.table.version() != current.version:
                 current = self._tables[name] = self._as_written(name, current)
@@ -216,7 +213,7 @@ class HeldStore(CopyingStore):
     def _check_point(self, name: str) -> bytes | None:
         """Without a look after the run's own commits: no other run takes entries from the log meanwhile."""
         entry = self._tables.get(name)
-        if entry is not None and self._is_held and self.known.awaits_own(name):
+        if entry is not None and self.is_held and self.known.awaits_own(name):
             return entry.check_point
         return super()._check_point(name)
 
@@ -226,7 +223,7 @@ class HeldStore(CopyingStore):
 
         A commit that was begun on it must not pass what it was begun before, so that it keeps the table as it was.
         """
-        if not self._is_held or self.known.is_begun(name):
+        if not self.is_held or self.known.is_begun(name):
             return super()._advanced(name, table)
         table.update_incremental()
         refuse_foreign(self.uri, name, table)
@@ -273,7 +270,7 @@ class HeldStore(CopyingStore):
 
     def assume_epoch(self, epoch: int | None) -> None:
         """Write under an epoch that no table has: to repair tables that no run can open. No run may be in progress."""
-        self.epoch, self._epoch_is_open, self._looked_at = epoch, True, math.inf
+        self.epoch, self.epoch_is_open, self._looked_at = epoch, True, math.inf
 
 
 def observe(observer: Observer) -> None:
@@ -292,152 +289,8 @@ def observing(observer: Observer) -> Iterator[None]:
 
 
 @contextmanager
-def holding(stores: Sequence[HeldStore], run: str) -> Iterator[None]:
-    """Hold the right to write these stores, each under its epoch, while the block lasts. Their folders are open.
-
-    Raises:
-        FencedError: one was written under a newer epoch, before the block or within it; or the run has no epoch, and
-            an operator grants the right to write the store.
-    """
-    held = [store for store in stores if store.epoch is not None]
-    for store in stores:
-        if store.epoch is None:
-            _refuse_without_epoch(store)
-    for store in stores:
-        # What was read earlier counts if tables were left unopened for it.
-        store.ended = store.ended if store.known.unopened else read_ended(store)
-        if store.epoch is None:
-            store.follows_end = store.ended is not None and is_newest(store, store.ended)
-    for store in held:
-        if not open_epoch(store, run) and store.ended is not None:
-            # What comes now has no commit on messages before it, by which others would know of it.
-            with store.step("ended-forgotten"):
-                store.objects().delete(LAST_RUN)
-        store._is_held = True
-    try:
-        yield
-    except Exception as error:
-        for store in held:
-            store._is_held = False
-            _explain(store, error)
-        raise
-    finally:
-        for store in held:
-            store._epoch_is_open = store._is_held = False
-            store.known.unopened.clear()
-
-
-def open_epoch(store: HeldStore, run: str) -> bool:
-    """Commit a store's epoch to its tables; from then on commits of older epochs fail.
-
-    The claim of ``messages`` is enough if it comes right after the last commit of a run that has ended: no other run
-    has claimed the store since, and none can with an older epoch.
-
-    Returns:
-        Whether ``messages`` was claimed now; else this epoch had it already.
-
-    Raises:
-        FencedError: a table has a newer one.
-    """
-    with _observed("claim"):
-        before = _commit_epoch(store, run, "messages")
-        store.follows_end = before is not None and _has_ended(store, before)
-        if not store.follows_end:
-            others = [name for name in store.tables if name != "messages"]
-            with ThreadPoolExecutor(len(others)) as threads:
-                list(threads.map(partial(_commit_epoch, store, run), others))
-    store._epoch_is_open = True
-    return before is not None
-
-
-class _Before(NamedTuple):
-    """A table right before a claim, and its newest epoch."""
-
-    at: TableAt
-    epoch: int | None
-
-
-def _has_ended(store: HeldStore, before: _Before) -> bool:
-    """Whether the run that left ``messages`` so has ended, with all tables of now."""
-    said = store.ended
-    return (
-        said is not None
-        and said.epoch is not None
-        and said.epoch == before.epoch
-        and said.tables.get("messages") == before.at
-        and set(store.tables) <= set(said.tables)
-    )
-
-
-def _commit_epoch(store: HeldStore, run: str, name: str) -> _Before | None:
-    """Commit the epoch to one table, right after the commit whose totals it repeats; None: it had it."""
-    checked = store.last_opened(name)
-    for _ in range(_ATTEMPTS):
-        try:
-            table = checked or store.opened(name)
-        except TableNotFoundError:
-            # A deletion that broke off goes on without this table.
-            return None
-        newest = store.transaction_of(name, table, EPOCH)
-        store.refuse_older_than(newest)
-        if newest == store.epoch:
-            store.known.noted.add(name)
-            return None
-        before = _Before(TableAt(id=str(table.metadata().id), version=table.version()), newest)
-        properties = store.carrying_on(name, table, run)
-        # A commit after one that was not read would repeat wrong totals.
-        properties.max_commit_retries = 0
-        if not _is_committed(store, name, table, properties):
-            checked = None
-            continue
-        store.known.committed(name, before.at.version + 1)
-        store.wrote(name, before.at.version + 1, properties)
-        if checked is not None and table.version() == before.at.version + 1:
-            store.known.looked_at(name)
-        return before
-    raise RunFailedError("RunFailed", f"other runs keep writing {store.path(name)}; its epoch can't be set")
-
-
-def _is_committed(store: HeldStore, name: str, table: DeltaTable, properties: CommitProperties) -> bool:
-    """Make a commit without rows; False: another came before it."""
-
-    def write(table: DeltaTable) -> None:
-        empty_commit(table, name, properties)
-
-    if isinstance(table, CopiedTable):
-        return store.commit_by_copy(name, table, write)
-    try:
-        write(table)
-    except CommitFailedError:
-        return False
-    return True
-
-
-def _refuse_without_epoch(store: HeldStore) -> None:
-    newest = store.newest_epoch()
-    if newest is not None:
-        raise FencedError(
-            f"{store.uri} is written by the runs of an operator (its newest epoch is {newest}), and this run has no "
-            "epoch: let the operator run it"
-        )
-
-
-def _explain(store: HeldStore, error: Exception) -> None:
-    """Raise FencedError if a newer epoch is the cause of an error, which may be of any type."""
-    if isinstance(error, FencedError):
-        return
-    try:
-        newest = store.newest_epoch()
-    except Exception:
-        return
-    try:
-        store.refuse_older_than(newest)
-    except FencedError as fenced:
-        raise fenced from error
-
-
-@contextmanager
-def _observed(name: str) -> Iterator[None]:
+def observed(name: str) -> Iterator[None]:
+    """Tell the observers of a write."""
     _tell(name, "before")
     yield
     _tell(name, "after")

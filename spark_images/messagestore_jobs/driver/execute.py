@@ -16,8 +16,9 @@ from messagestore_core.contract.run_document import DeleteTask, MaintainTask, Ru
 from messagestore_core.contract.run_report import Outcome, RunReport, Usage
 from messagestore_core.progress import ProgressListener, never
 from messagestore_core.store.audit import note_holds
+from messagestore_core.store.claim import holding
 from messagestore_core.store.errors import RunFailedError, end_if_stopped
-from messagestore_core.store.fence import HeldStore, holding
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import check_folder, open_folder
 from messagestore_core.store.objects import check_reachable
 from messagestore_core.store.storage import reaching

@@ -14,8 +14,9 @@ from messagestore_core.contract.run_document import DeleteTask, Resource, RunDoc
 from messagestore_core.contract.run_report import DeleteOutcome, RunReport
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.progress import Silent
+from messagestore_core.store.claim import holding
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
-from messagestore_core.store.fence import HeldStore, holding
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import check_folder
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage

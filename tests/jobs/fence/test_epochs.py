@@ -23,9 +23,10 @@ from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store import fence, folder
+from messagestore_core.store.claim import holding, open_epoch
 from messagestore_core.store.delta_log import CommitNote, append_rows, epoch_of, last_note, note_at, table_state
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.fence import HeldStore, holding, open_epoch
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import EVERY_TABLE, TABLES, properties

@@ -12,7 +12,8 @@ from messagestore_core.contract.run_document import MaintainTask, Resource, RunD
 from messagestore_core.contract.run_report import RunReport
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
-from messagestore_core.store.fence import HeldStore, open_epoch
+from messagestore_core.store.claim import open_epoch
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.session import using

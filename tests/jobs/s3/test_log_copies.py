@@ -12,8 +12,9 @@ from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.ingest import IngestCounts
+from messagestore_core.store.claim import holding
 from messagestore_core.store.delta_log import EPOCH, append_rows, files_of, last_note
-from messagestore_core.store.fence import FencedError, HeldStore, holding
+from messagestore_core.store.fence import FencedError, HeldStore
 from messagestore_core.store.folder import check_folder
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import LOG

@@ -12,8 +12,9 @@ import pytest
 from messagestore_core.contract.run_document import DeleteTask, RunDocument
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
+from messagestore_core.store.claim import holding
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.fence import HeldStore, holding
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import check_folder, open_folder
 from messagestore_core.store.layout import MARKER
 from messagestore_core.store.storage import Storage

@@ -11,8 +11,9 @@ from typer.testing import CliRunner, Result
 
 from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.store.audit import read_audit
+from messagestore_core.store.claim import open_epoch
 from messagestore_core.store.delta_log import epoch_of, last_note
-from messagestore_core.store.fence import HeldStore, open_epoch
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import check_folder, open_folder
 from messagestore_core.store.repair import repair as repaired
 from messagestore_core.store.repair import steps

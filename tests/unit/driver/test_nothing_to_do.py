@@ -18,9 +18,10 @@ from messagestore_core.contract.records import FilesSource, Translator
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.store import ended
+from messagestore_core.store.claim import holding, open_epoch
 from messagestore_core.store.delta_log import epoch_of, last_note
 from messagestore_core.store.ended import read_ended
-from messagestore_core.store.fence import FencedError, HeldStore, holding, open_epoch
+from messagestore_core.store.fence import FencedError, HeldStore
 from messagestore_core.store.folder import check_folder
 from messagestore_core.store.layout import LAST_RUN, MARKER
 from messagestore_core.store.schemas import MESSAGES, TABLES

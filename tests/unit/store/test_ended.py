@@ -10,10 +10,11 @@ import pytest
 from deltalake import DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
 
+from messagestore_core.store.claim import holding
 from messagestore_core.store.delta_log import CommitNote, count_rows, empty_commit, epoch_of
 from messagestore_core.store.ended import Ended, read_ended
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.fence import FencedError, HeldStore, holding, observing
+from messagestore_core.store.fence import FencedError, HeldStore, observing
 from messagestore_core.store.folder import check_folder
 from messagestore_core.store.layout import LAST_RUN
 from messagestore_core.store.scan import scan_in
@@ -187,7 +188,7 @@ def test_a_claim_whose_answer_was_lost_is_made_on_every_table(store: OpenAt, mon
         if lost:
             raise CommitFailedError(f"the answer for {lost.pop()} was lost")
 
-    monkeypatch.setattr("messagestore_core.store.fence.empty_commit", unheard)
+    monkeypatch.setattr("messagestore_core.store.claim.empty_commit", unheard)
     run(store(2))
     assert claimed(store) == set(TABLES)
 

@@ -12,10 +12,11 @@ from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 
 from messagestore_core.contract.ingest import IngestCounts
-from messagestore_core.store import fence
+from messagestore_core.store import claim, fence
+from messagestore_core.store.claim import holding, open_epoch
 from messagestore_core.store.delta_log import CommitNote, empty_commit, epoch_of, last_note
 from messagestore_core.store.errors import RunFailedError
-from messagestore_core.store.fence import FencedError, HeldStore, holding, observing, open_epoch
+from messagestore_core.store.fence import FencedError, HeldStore, observing
 from messagestore_core.store.layout import LOG
 from messagestore_core.store.notes import TablesNote
 from messagestore_core.store.objects import local_path
@@ -129,7 +130,7 @@ def test_a_claim_is_made_again_if_a_commit_came_in_between(store: StoreAt, monke
     behind.times = 3
     open_epoch(behind, "run-5")
     assert (behind.times, last_note(store(5)).totals) == (0, ONE_MESSAGE)
-    monkeypatch.setattr(fence, "_ATTEMPTS", 3)
+    monkeypatch.setattr(claim, "_ATTEMPTS", 3)
     behind.epoch, behind.times = 6, 3
     words = "/messages; its epoch can't be set"
     with pytest.raises(RunFailedError, match=words) as caught:

@@ -8,7 +8,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import TableNotFoundError
 
-from messagestore_core.store import fence, handle
+from messagestore_core.store import claim, handle
 from messagestore_core.store.delta_log import CommitNote, empty_commit
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
@@ -103,7 +103,7 @@ def test_commits_from_before_the_log_was_cut_are_seen(store: HeldStore) -> None:
 def test_a_run_sees_before_its_next_commit_what_came_before_the_log_was_cut(store: HeldStore) -> None:
     held = HeldStore(store.uri, epoch=1)
     log = Path(local_path(store.path("messages", "_delta_log")))
-    with fence.holding([held], "run-1"):
+    with claim.holding([held], "run-1"):
         with held.step("messages"):
             add_rows(held, "messages", pa.Table.from_pylist([message(2)], schema=MESSAGES), CommitNote(run="run-1"))
         before = held.table("messages").version()
@@ -173,7 +173,7 @@ def test_each_version_is_looked_at_before_it_is_handed_out(store: HeldStore, mon
 
 def test_nobody_reads_many_commits_of_a_table_however_many_runs_there_were(store: HeldStore) -> None:
     for run in range(45):
-        fence.open_epoch(HeldStore(store.uri, epoch=run + 1), f"run-{run}")
+        claim.open_epoch(HeldStore(store.uri, epoch=run + 1), f"run-{run}")
     for name in TABLES:
         log = Path(local_path(store.path(name, "_delta_log")))
         newest = max(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet"))

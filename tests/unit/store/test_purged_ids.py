@@ -8,8 +8,9 @@ import pytest
 
 from messagestore_core.clock import microseconds
 from messagestore_core.contract.stores import Owner, Table
+from messagestore_core.store.claim import open_epoch
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.fence import HeldStore, open_epoch
+from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import open_folder
 from messagestore_core.store.schemas import PURGED_IDS, REMEMBERED, TABLES
 from messagestore_core.store.storage import Storage

@@ -13,9 +13,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from messagestore_core.store.audit import AuditEntry, add_audit
+from messagestore_core.store.claim import open_epoch
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.errors import TableRefusedError
-from messagestore_core.store.fence import HeldStore, observing, open_epoch
+from messagestore_core.store.fence import HeldStore, observing
 from messagestore_core.store.folder import FORMAT_VERSION, check_folder, open_folder
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.layout import MARKER
