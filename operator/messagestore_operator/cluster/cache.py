@@ -19,7 +19,7 @@ from messagestore_operator.cluster.packed import PackedResources
 from messagestore_operator.cluster.references import References, matters, refers_to
 from messagestore_operator.cluster.resources import read
 from messagestore_operator.cluster.run_objects import RunKey, RunObjects, reduced, run_key, shared
-from messagestore_operator.decide.run_queue import ActiveRuns, RunSlot
+from messagestore_operator.cluster.slots import Slots
 from messagestore_operator.decide.snapshot import AppState, LeaseRequest, ObservedRun, RunRef, TableKey
 from messagestore_operator.decide.tables import current_runs, lease_requests_of, slots_of
 from messagestore_operator.kube.cache import DELETED_SECONDS, ObjectCache, Versions
@@ -55,9 +55,7 @@ class Cache(ObjectCache):
         self._resources = PackedResources()
         self._problems: dict[ResourceKey, str | None] = {}
         self._written: dict[ResourceKey, datetime] = {}
-        self._slots: dict[ResourceKey, tuple[RunSlot, ...]] = {}
-        self._reserved: set[str] = set()
-        self._active = ActiveRuns()
+        self.slots = Slots()
         self._named: dict[RunKey, ResourceKey] = {}
         """The current runs of all statuses."""
         self._references = References()
@@ -141,14 +139,6 @@ class Cache(ObjectCache):
             for requested, request, waits in lease_requests_of(resource, self.streams_of(resource, among)):
                 if requested == table:
                     yield request, waits
-
-    def active_runs(self) -> ActiveRuns:
-        """The launched ones among the current runs of all resources; for the caller alone."""
-        return self._active.copy()
-
-    def is_reserved(self, holder: str) -> bool:
-        """Whether a resource's current run, named with its namespace, is not launched yet."""
-        return holder in self._reserved
 
     def interested(self, table: TableKey) -> set[ResourceKey]:
         """Resources whose runs may write to a table."""
@@ -263,7 +253,7 @@ class Cache(ObjectCache):
         self._problems[key] = problem
         self._references.replace(before, resource)
         named = None if isinstance(resource, ReplayJob) else {name or key[2] for _, name in current_runs(resource)}
-        self._set_slots(key, slots_of(resource, self.streams_of(resource, named)))
+        self.slots.replace(key, slots_of(resource, self.streams_of(resource, named)))
         return affected | (self._dependents(resource) if changed else set())
 
     def _remove_resource(self, key: ResourceKey) -> set[ResourceKey]:
@@ -275,21 +265,9 @@ class Cache(ObjectCache):
         self._note_named(key, resource, None)
         del self._problems[key]
         self._written.pop(key, None)
-        self._set_slots(key, ())
+        self.slots.replace(key)
         self._references.remove(resource)
         return affected
-
-    def _set_slots(self, key: ResourceKey, slots: Iterable[RunSlot]) -> None:
-        for slot in self._slots.pop(key, ()):
-            self._active.remove(slot.holder)
-            self._reserved.discard(slot.holder)
-        if now := tuple(slots):
-            self._slots[key] = now
-        for slot in now:
-            if slot.launched:
-                self._active.add(slot)
-            else:
-                self._reserved.add(slot.holder)
 
     def _note_named(self, key: ResourceKey, before: Resource | None, after: Resource | None) -> None:
         for run, _ in current_runs(before) if before is not None else ():

@@ -41,13 +41,13 @@ class RunAdmission:
 
     def run_queue(self) -> RunQueue:
         """The present run queue."""
-        under_way, now = self._cache.active_runs(), self._clock()
+        under_way, now = self._cache.slots.active(), self._clock()
         self._let_start = {
             holder: one
             for holder, one in self._let_start.items()
             if now - one[0] < _SEEN_SECONDS and holder not in under_way
         }
-        self._line = {holder: slot for holder, slot in self._line.items() if self._cache.is_reserved(holder)}
+        self._line = {holder: slot for holder, slot in self._line.items() if self._cache.slots.is_reserved(holder)}
         for _, slot in self._let_start.values():
             under_way.add(slot)
         return RunQueue(under_way, tuple(self._line.values()), self._rate.ready, self._bounds)
