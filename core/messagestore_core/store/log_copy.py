@@ -9,7 +9,9 @@ is none of that version. So a commit that somebody else made since the copy is a
 
 import json
 import re
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -48,8 +50,8 @@ class LogCopy:
     def __init__(self, uri: str, storage: Storage) -> None:
         self._uri, self._options = delta_uri(uri), storage.delta_options(uri)
         self._files, self._log = Objects(uri, storage), Objects(join(uri, LOG), storage)
-        self._folder = tempfile.TemporaryDirectory(prefix="messagestore-log-")
-        self._path = Path(self._folder.name)
+        self._path = Path(tempfile.mkdtemp(prefix="messagestore-log-"))
+        weakref.finalize(self, shutil.rmtree, self._path, ignore_errors=True)
         (self._path / LOG).mkdir()
 
     def open(self) -> "CopiedTable | None":

@@ -1,5 +1,6 @@
 """A small run copies the logs of its tables: its store is the same, and so are the fence and what others commit."""
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -254,3 +255,14 @@ def test_a_missing_table_is_missed_as_without_copies(lake: Lake) -> None:
     assert LogCopy(f"{lake.table.uri}/nothing", lake.storage).open() is None
     with pytest.raises(TableNotFoundError):
         lake.store(1).table("nothing")
+
+
+def test_a_copy_goes_with_the_store_that_made_it(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "copies"
+    here.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(here))
+    store = lake.add(1)
+    assert list(here.iterdir())
+    del store
+    gc.collect()
+    assert list(here.iterdir()) == []
