@@ -4,6 +4,7 @@ A batch takes effect with its commit on ``messages``, so counts in that commit a
 repeats the totals, so that the newest one has them even where older log entries are gone.
 """
 
+import json
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -44,9 +45,10 @@ def files_of(table: DeltaTable) -> pa.Table:
     return pa.table(table.get_add_actions(flatten=True))
 
 
-def bytes_of(table: DeltaTable) -> int:
-    """The bytes of all of a table's files."""
-    return _sum(files_of(table), "size_bytes")
+def bytes_added(store: Store, name: str, version: int) -> int:
+    """The bytes of the files that a commit of ours has added."""
+    actions = map(json.loads, (store.entry_text(name, version) or b"").splitlines())
+    return sum(action["add"]["size"] for action in actions if "add" in action)
 
 
 def files_in(store: Store, name: str) -> pa.Table:

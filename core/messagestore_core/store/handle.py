@@ -12,7 +12,7 @@ from messagestore_core.store.errors import WAY_BACK, TableRefusedError
 from messagestore_core.store.foreign import changed, refuse_foreign
 from messagestore_core.store.layout import LOG
 from messagestore_core.store.notes import Entry, KnownTables, TableAt, entry_of, tables_noted
-from messagestore_core.store.objects import Objects, delta_uri, join
+from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, delta_uri, join
 from messagestore_core.store.schemas import OPTIONAL, REMEMBERED, TABLES
 from messagestore_core.store.storage import Storage
 
@@ -232,6 +232,15 @@ class Store:
             entry = entry_of(first + b"".join(pieces))
         self._keep(name, version, entry)
         return entry
+
+    def entry_text(self, name: str, version: int) -> bytes | None:
+        """The text of an entry of a table's log; None: the log no longer has it.
+
+        Raises:
+            TableRefusedError: it is larger than any that we write.
+        """
+        copied = self.copied_entry(name, version)
+        return copied or self.objects(name, LOG).read(f"{version:020d}.json", LARGEST_DOCUMENT)
 
     def copied_entry(self, name: str, version: int) -> bytes | None:
         """The text of an entry of a table's log from a copy on this machine; None: there is none."""

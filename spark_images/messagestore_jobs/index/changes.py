@@ -19,8 +19,6 @@ from messagestore_core.store.delta_log import end_of, files_of, is_own_note
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.foreign import PATH
 from messagestore_core.store.handle import Store
-from messagestore_core.store.layout import LOG
-from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.schemas import PARTITIONS, REMEMBERED
 from messagestore_core.store.tombstones import first_day
 
@@ -105,11 +103,10 @@ def changes_between(
         until: a later one, or the same.
         is_known: whether the rows of a batch are known already; they count as no change.
     """
-    log, changes = store.objects(name, LOG), Changes()
+    changes = Changes()
     for version in range(since + 1, until + 1):
         try:
-            content = store.copied_entry(name, version) or log.read(f"{version:020}.json", LARGEST_DOCUMENT)
-            actions = [json.loads(line) for line in (content or b"").splitlines()]
+            actions = [json.loads(line) for line in (store.entry_text(name, version) or b"").splitlines()]
             if not actions or not _take(changes, actions, is_known):
                 return None
         except (TableRefusedError, ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.store.delta_log import CommitNote, append_rows, bytes_of, committed_batch
+from messagestore_core.store.delta_log import CommitNote, append_rows, bytes_added, committed_batch
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import MESSAGES
@@ -96,13 +96,12 @@ def append_few_messages(
     own = store.commit_properties(note, Transaction(*batch))
     codec = WriterProperties(compression="UNCOMPRESSED" if compression == "None" else "ZSTD")
     few = _complete(rows.toArrow())
-    before = bytes_of(store.table("messages"))
     with store.step("messages"):
         table = store.commit(
             "messages", lambda table: append_rows(table, "messages", few, own, writer_properties=codec)
         )
     store.wrote("messages", table.version(), own)
-    store.appended_bytes += bytes_of(table) - before
+    store.appended_bytes += bytes_added(store, "messages", table.version())
 
 
 def _complete(rows: pa.Table) -> pa.Table:

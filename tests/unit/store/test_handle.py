@@ -9,7 +9,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import TableNotFoundError
 
 from messagestore_core.store import claim, handle
-from messagestore_core.store.delta_log import CommitNote, empty_commit
+from messagestore_core.store.delta_log import CommitNote, bytes_added, empty_commit, files_of
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import local_path
@@ -34,6 +34,14 @@ def test_a_new_commit_is_seen_and_a_table_that_was_handed_out_stays_at_its_versi
     assert store.table("messages").version() == version + 1
     assert (before.version(), before.to_pyarrow_table().num_rows) == (version, 1)
     assert store.table("messages", version).version() == version
+
+
+def test_a_commit_tells_the_bytes_that_it_has_added(store: HeldStore) -> None:
+    add_messages(store.uri, [message(2)])
+    sizes = files_of(store.table("messages"))["size_bytes"].to_pylist()
+    version = store.version("messages")
+    assert sum(bytes_added(store, "messages", version - back) for back in (0, 1)) == sum(sizes)
+    assert [bytes_added(store, "messages", missing) for missing in (0, version + 1)] == [0, 0]
 
 
 def test_a_transaction_is_looked_up_once_for_each_version_that_does_not_write_it(
