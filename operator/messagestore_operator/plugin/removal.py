@@ -25,7 +25,8 @@ def approve(
         str | None, typer.Option("--stream", metavar="NAME", help="The stream, if previews of several wait.")
     ] = None,
     preview: Annotated[
-        str | None, typer.Option("--preview", metavar="ID", help="Only if this preview is the one that waits.")
+        str | None,
+        typer.Option("--preview", metavar="ID", help="Only this preview: its id, or as much as no other begins with."),
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -48,15 +49,22 @@ def waiting(previews: list[dict[str, Any]], policy: str, stream: str | None, pre
         UserError: there is none, or there are several.
     """
     waits = [one for one in previews if one["awaitingApproval"]]
-    chosen = [one for one in waits if stream in (None, one["stream"]) and preview in (None, one["id"])]
+    chosen = [one for one in waits if stream in (None, one["stream"]) and _begins(one["id"], preview)]
     if len(chosen) == 1:
         return chosen[0]
-    listed = ", ".join(f"{one['id']} of stream {one['stream']}" for one in waits)
+    listed = ", ".join(f"{one['id']} of stream {one['stream']}" for one in chosen or waits)
+    if chosen and preview is not None:
+        raise UserError(f"several previews that wait begin with {preview}, give more of the id: {listed}")
     if chosen:
-        raise UserError(f"previews of several streams wait, choose one by --stream: {listed}")
+        raise UserError(f"previews of several streams wait, choose one by --stream or --preview: {listed}")
     if waits:
         raise UserError(f"no such preview of policy {policy} waits for approval; what waits: {listed}")
     raise UserError(f"no preview of policy {policy} waits for approval")
+
+
+def _begins(known: str, given: str | None) -> bool:
+    # An empty text is a script's variable that was not set.
+    return given is None or (given != "" and known.startswith(given))
 
 
 def _said(chosen: dict[str, Any]) -> str:

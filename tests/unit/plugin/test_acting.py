@@ -16,9 +16,16 @@ def preview(stream: str, number: str, *, waits: bool = True) -> dict[str, Any]:
     return {"stream": stream, "id": number, "awaitingApproval": waits}
 
 
-def test_the_only_waiting_preview_is_approved() -> None:
-    found = [preview("orders", "a"), preview("refunds", "b", waits=False)]
-    assert waiting(found, "old", None, None)["id"] == "a"
+@pytest.mark.parametrize(
+    ("others", "number"),
+    [
+        ([preview("refunds", "b", waits=False)], None),
+        ([preview("refunds", "8c2e")], "8c1"),
+        ([preview("refunds", "8c2e")], "8c1f"),
+    ],
+)
+def test_the_only_waiting_preview_of_those_meant_is_approved(others: list[dict[str, Any]], number: str | None) -> None:
+    assert waiting([*others, preview("orders", "8c1f")], "old", None, number)["stream"] == "orders"
 
 
 @pytest.mark.parametrize(
@@ -30,8 +37,15 @@ def test_the_only_waiting_preview_is_approved() -> None:
             [preview("orders", "a"), preview("refunds", "b")],
             None,
             None,
-            "choose one by --stream: a of stream orders, b",
+            "choose one by --stream or --preview: a of stream orders, b",
         ),
+        (
+            [preview("orders", "8c1f"), preview("refunds", "8c2e"), preview("returns", "9d20")],
+            None,
+            "8c",
+            "begin with 8c, give more of the id: 8c1f of stream orders, 8c2e of stream refunds$",
+        ),
+        ([preview("orders", "8c1f")], None, "", "what waits: 8c1f of stream orders"),
         ([preview("orders", "a")], None, "b", "what waits: a of stream orders"),
         ([preview("orders", "a")], "refunds", None, "what waits: a of stream orders"),
     ],
