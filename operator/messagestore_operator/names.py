@@ -3,6 +3,7 @@
 This imports no models, so that a command that only talks to the API server starts at once.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -48,6 +49,11 @@ REPORT = "report.json"
 """The key of a run's report in its ConfigMap."""
 TABLE = f"{GROUP}/table"
 """Annotation of a Lease: the namespace, the object store's endpoint and the table's URI."""
+
+
+def approved_previews(annotations: Mapping[str, str]) -> tuple[str, ...]:
+    """The ids of the previews that annotations approve: one for each stream, with commas between."""
+    return tuple(re.findall(r"[^\s,]+", annotations.get(APPROVED_PREVIEW, "")))
 
 
 def named_after(name: str, what: str) -> str:

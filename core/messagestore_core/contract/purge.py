@@ -134,9 +134,9 @@ class PurgeTask(ContractModel):
     kind: Literal["purge"] = "purge"
     mode: Literal["DryRun", "Enforce"] = "DryRun"
     approved_preview: str | None = None
-    """With ``approval_required``: the id of the preview that may be enforced."""
+    """With ``approval_required``: the ids of the previews that may be enforced, with spaces between."""
     approved_by: str | None = None
-    """Who approved it; absent: the one who asks for the run, or unknown."""
+    """Who approved them; absent: the one who asks for the run, or unknown."""
     approval_required: bool = False
     rules: tuple[Rule, ...] = ()
     holds: tuple[Hold, ...] = ()
@@ -147,6 +147,10 @@ class PurgeTask(ContractModel):
     archive: Archive | None = None
     erase_within: timedelta = timedelta(days=7)
     dead_letters_max_age: timedelta | None = None
+
+    def approves(self, preview_id: str) -> bool:
+        """Whether a preview may be enforced."""
+        return preview_id in (self.approved_preview or "").split()
 
 
 class EraseTask(ContractModel):

@@ -39,7 +39,7 @@ from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import api_error, broke_off_as_it_is, failed, failed_as_it_is
 from messagestore_operator.status.stream import table_status
 from messagestore_operator.status.words import clock_time
-from messagestore_operator.translate import approved_preview
+from messagestore_operator.translate import approvals
 from messagestore_operator.translate.annotations import run_requested
 
 _GONE = RunError(reason=Reason.DELETING, message="the RetentionPolicy is being deleted")
@@ -328,8 +328,7 @@ def _owed_again(entry: PolicyStreamStatus, policy: RetentionPolicy) -> bool:
     last = entry.last_run
     if last is not None and last.kind == "purge" and _cut_short(last, policy):
         return True
-    approved = approved_preview(policy)
-    return entry.awaiting_approval and entry.preview is not None and entry.preview.id == approved
+    return entry.awaiting_approval and entry.preview is not None and entry.preview.id in approvals(policy)
 
 
 def _cut_short(last: FinishedRun, policy: RetentionPolicy) -> bool:

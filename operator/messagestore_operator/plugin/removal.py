@@ -11,7 +11,7 @@ from messagestore_operator.names import APPROVED_BY, APPROVED_PREVIEW, RUN_REQUE
 from messagestore_operator.plugin.act import annotate, request_time, tell
 from messagestore_operator.plugin.arguments import PolicyName, StreamName
 from messagestore_operator.plugin.find import POLICY, STREAM, find
-from messagestore_operator.plugin.kubectl import Kubectl, KubectlError
+from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
 from messagestore_operator.plugin.options import DryRun, OutputOption, UserError, Yes, ask, reaching
 from messagestore_operator.plugin.retention import previews
 from messagestore_operator.plugin.words import size
@@ -37,7 +37,7 @@ def approve(
     chosen = waiting(previews(document), policy, stream, preview)
     if not dry_run:
         ask(f"Policy {policy}: {_said(chosen)}. Approve preview {chosen['id']}?", yes=yes)
-    given = {APPROVED_PREVIEW: str(chosen["id"]), APPROVED_BY: _own_name(kubectl)}
+    given = approval(document, str(chosen["id"]), _own_name(kubectl))
     changed = annotate(kubectl, document, given, dry_run=dry_run)
     tell(changed, f"preview {chosen['id']} of stream {chosen['stream']} is approved", output, dry_run=dry_run)
 
@@ -50,6 +50,7 @@ def waiting(previews: list[dict[str, Any]], policy: str, stream: str | None, pre
     """
     waits = [one for one in previews if one["awaitingApproval"]]
     chosen = [one for one in waits if stream in (None, one["stream"]) and _begins(one["id"], preview)]
+    chosen = [one for one in chosen if not one["approved"]] or chosen
     if len(chosen) == 1:
         return chosen[0]
     listed = ", ".join(f"{one['id']} of stream {one['stream']}" for one in chosen or waits)
@@ -65,6 +66,23 @@ def waiting(previews: list[dict[str, Any]], policy: str, stream: str | None, pre
 def _begins(known: str, given: str | None) -> bool:
     # An empty text is a script's variable that was not set.
     return given is None or (given != "" and known.startswith(given))
+
+
+def approval(document: Document, preview: str, own_name: str) -> dict[str, str]:
+    """The annotations that approve a preview, and still those that wait for their runs.
+
+    Raises:
+        UserError: another one has approved these; both would then be in this one's name.
+    """
+    waits = [one for one in previews(document) if one["approved"] and one["awaitingApproval"] and one["id"] != preview]
+    by = at(document, "metadata", "annotations", APPROVED_BY)
+    if waits and by != own_name:
+        listed = ", ".join(f"{one['id']} of stream {one['stream']}" for one in waits)
+        raise UserError(
+            f"{by or 'somebody'} has approved {listed}, whose run has not ended; approvals of a policy have one name, "
+            "so try again once it has"
+        )
+    return {APPROVED_PREVIEW: ",".join([*(one["id"] for one in waits), preview]), APPROVED_BY: own_name}
 
 
 def _said(chosen: dict[str, Any]) -> str:

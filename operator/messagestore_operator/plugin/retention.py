@@ -10,7 +10,7 @@ import typer
 from messagestore_operator.cli.output import Output, printed
 from messagestore_operator.cli.tables import Column, print_rows, print_table
 from messagestore_operator.kube.objects import at, name_of, namespace_of, time_of
-from messagestore_operator.names import APPROVED_PREVIEW
+from messagestore_operator.names import approved_previews
 from messagestore_operator.plugin.arguments import MaybeStream, PolicyName
 from messagestore_operator.plugin.find import POLICY, STREAM, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
@@ -108,12 +108,12 @@ def previews(document: Document) -> list[dict[str, Any]]:
 
     One that is approved awaits approval in the status until its run has ended.
     """
-    approved = at(document, "metadata", "annotations", APPROVED_PREVIEW)
+    approved = approved_previews(at(document, "metadata", "annotations") or {})
     return [
         {
             "stream": one["name"],
             "awaitingApproval": bool(one.get("awaitingApproval")),
-            "approved": one["preview"]["id"] == approved,
+            "approved": one["preview"]["id"] in approved,
             **one["preview"],
         }
         for one in at(document, "status", "streams") or []

@@ -9,7 +9,7 @@ from typing import Any
 from messagestore_core.text import printable
 from messagestore_operator.ages import age
 from messagestore_operator.kube.objects import at, time_of
-from messagestore_operator.names import APPROVED_PREVIEW
+from messagestore_operator.names import approved_previews
 from messagestore_operator.plugin.facts import Run
 from messagestore_operator.plugin.find import NOUNS
 from messagestore_operator.plugin.kubectl import Document
@@ -64,7 +64,7 @@ def counts_of(document: Document, now: datetime) -> list[str]:
     """The figures of a resource's status, a line each; none if there is no status."""
     status, spec = document.get("status") or {}, document.get("spec") or {}
     suspended = ["suspended"] if spec.get("suspend") else []
-    approved = at(document, "metadata", "annotations", APPROVED_PREVIEW)
+    approved = approved_previews(at(document, "metadata", "annotations") or {})
     lines: dict[str, Callable[[dict[str, Any], dict[str, Any], datetime], Iterator[str]]] = {
         "MessageStream": _of_stream,
         "RetentionPolicy": partial(_of_policy, approved=approved),
@@ -96,14 +96,16 @@ def dead_letters(table: dict[str, Any]) -> str:
     return ", ".join(f"{one['count']} {one['reason']}" for one in by_reason) or "reasons not counted yet"
 
 
-def _of_policy(spec: dict[str, Any], status: dict[str, Any], now: datetime, *, approved: str | None) -> Iterator[str]:
+def _of_policy(
+    spec: dict[str, Any], status: dict[str, Any], now: datetime, *, approved: tuple[str, ...]
+) -> Iterator[str]:
     yield f"mode {spec.get('mode', 'DryRun')}, approval {spec.get('approval', 'NotRequired')}"
     for one in status.get("streams") or []:
         error = at(one, "error", "message")
         yield f"stream {one['name']}{f': {error}' if error else ''}"
         if preview := one.get("preview"):
             waits = ", waits for approval" if one.get("awaitingApproval") else ""
-            state = ", approved" if preview["id"] == approved else waits
+            state = ", approved" if preview["id"] in approved else waits
             yield f"preview {preview['id']} of stream {one['name']}: {preview.get('messages', 0)} messages{state}"
         if purge := one.get("lastPurge"):
             when = ago(purge.get("at"), now)

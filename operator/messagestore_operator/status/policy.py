@@ -32,7 +32,7 @@ from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import api_error, failed_as_it_is, finished_run, is_past
 from messagestore_operator.status.words import clock_time, count, few, in_status, message_time
-from messagestore_operator.translate import approved_preview
+from messagestore_operator.translate import approvals
 
 BLOCKED = "RetentionBlocked"
 """The condition of a policy whose rules have waited for subscriptions for too long."""
@@ -221,13 +221,13 @@ def _problem(policy: RetentionPolicy, stream: StreamView) -> RunError | None:
 
 def _wrong_approval(policy: RetentionPolicy, streams: Sequence[StreamView]) -> str | None:
     """The message if somebody approved another preview than the one that waits; else None."""
-    approved = approved_preview(policy)
+    approved = approvals(policy)
     waiting = [stream.entry.preview.id for stream in streams if stream.entry.awaiting_approval and stream.entry.preview]
     known = {stream.entry.preview.id for stream in streams if stream.entry.preview}
-    if approved is None or not waiting or approved in known:
+    if not approved or not waiting or not known.isdisjoint(approved):
         return None
-    awaits = few(waiting, " or ")
-    return f"annotation {APPROVED_PREVIEW} approves preview {approved}; the preview that awaits approval is {awaits}"
+    given, awaits = few(approved, ", "), few(waiting, " or ")
+    return f"annotation {APPROVED_PREVIEW} approves preview {given}; the preview that awaits approval is {awaits}"
 
 
 def _of_beginning(
@@ -283,8 +283,8 @@ def _approved_run(policy: RetentionPolicy, streams: Sequence[StreamView]) -> str
 
 
 def _approved(policy: RetentionPolicy, streams: Sequence[StreamView]) -> bool:
-    approved = approved_preview(policy)
-    return any(stream.entry.preview is not None and stream.entry.preview.id == approved for stream in streams)
+    approved = approvals(policy)
+    return any(stream.entry.preview is not None and stream.entry.preview.id in approved for stream in streams)
 
 
 def _with_error(stream: StreamView) -> PolicyStreamStatus:

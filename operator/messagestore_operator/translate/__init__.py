@@ -1,6 +1,6 @@
 """Translates resources to run documents: one pure function per kind; durations and quantities become numbers."""
 
-from messagestore_operator.translate.annotations import adopts, approved_preview
+from messagestore_operator.translate.annotations import adopts, approvals
 from messagestore_operator.translate.ingest import ingest_document, ingest_task
 from messagestore_operator.translate.kafka import ingest_access, replay_access
 from messagestore_operator.translate.names import job_id, numbered_run_name, run_name, source_id
@@ -18,7 +18,7 @@ __all__ = [
     "SecretVariable",
     "StorageAccess",
     "adopts",
-    "approved_preview",
+    "approvals",
     "erase_document",
     "ingest_access",
     "ingest_document",

@@ -7,7 +7,7 @@ from messagestore_core.contract.replay import Reset, StartPoint
 from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.scalars import Time
-from messagestore_operator.names import ADOPT_TABLE, APPROVED_BY, APPROVED_PREVIEW, RESET_TO, RUN_REQUESTED
+from messagestore_operator.names import ADOPT_TABLE, APPROVED_BY, RESET_TO, RUN_REQUESTED, approved_previews
 
 _LONGEST = 1024
 """Of a value that the status repeats; nested as deep as this allows, JSON is still read."""
@@ -76,11 +76,11 @@ def _reset(text: str) -> Reset:
     return Reset(value=text, to=StartPoint(inserted_at=Time(text).datetime))
 
 
-def approved_preview(policy: RetentionPolicy) -> str | None:
-    """The id of the preview that was approved."""
-    return policy.metadata.annotations.get(APPROVED_PREVIEW) or None
+def approvals(policy: RetentionPolicy) -> tuple[str, ...]:
+    """The ids of the previews that were approved."""
+    return approved_previews(policy.metadata.annotations)
 
 
 def approved_by(policy: RetentionPolicy) -> str | None:
-    """Who approved it; the chart's admission policy lets only the user's own name in."""
+    """Who approved them; the chart's admission policy lets only the user's own name in."""
     return policy.metadata.annotations.get(APPROVED_BY) or None

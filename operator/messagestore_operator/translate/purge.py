@@ -7,7 +7,7 @@ from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStream, RetentionPolicy
 from messagestore_operator.api.retentionpolicy import Archive
 from messagestore_operator.names import APPROVED_PREVIEW
-from messagestore_operator.translate.annotations import adopts_from, approved_by, approved_preview
+from messagestore_operator.translate.annotations import adopts_from, approvals, approved_by
 from messagestore_operator.translate.common import (
     as_document,
     holds_of,
@@ -31,7 +31,7 @@ def purge_document(policy: RetentionPolicy, stream: MessageStream, run: str, at:
         contract.PurgeTask,
         spec,
         approval_required=spec.approval == "Required",
-        approved_preview=approved_preview(policy),
+        approved_preview=_approved(policy, stream.metadata.name),
         approved_by=approved_by(policy) or written_by(policy, APPROVED_PREVIEW),
         holds=holds_of(stream),
         scrub=_scrub(policy),
@@ -57,6 +57,14 @@ def erase_document(policy: RetentionPolicy, stream: MessageStream, run: str, at:
         NotSupportedError: as in ``purge_document``.
     """
     return purge_document(policy, stream, run, at).model_copy(update={"task": contract.EraseTask()})
+
+
+def _approved(policy: RetentionPolicy, stream: str) -> str | None:
+    """The stream's preview, if it is approved; else all that are, as a run on a machine knows no status."""
+    approved = approvals(policy)
+    entries = policy.status.streams if policy.status else ()
+    of_stream = [one.preview.id for one in entries if one.name == stream and one.preview]
+    return " ".join(set(approved).intersection(of_stream) or approved) or None
 
 
 def _archive(archive: Archive) -> contract.Archive:

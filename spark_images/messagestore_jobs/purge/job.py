@@ -111,7 +111,7 @@ def _decide(context: PurgeRun) -> _Decided:
     """Approve or keep the preview that waits, or make a new one."""
     for plan in _waiting(context):
         if context.task.approval_required and plan.spec == spec_digest(context.task):
-            if context.task.approved_preview == plan.preview.id:
+            if context.task.approves(plan.preview.id):
                 _note_approval(context, plan.preview)
                 checked = recheck(context, plan.model_copy(update=_dead_letters(context)))
                 return _Decided(plan.preview, checked)
@@ -141,7 +141,7 @@ def _freeze(context: PurgeRun, selection: PurgeSelection, summary: Summary) -> _
         task=task,
         spec=spec_digest(task),
         holds=holds_digest(task),
-        waiting=task.approval_required and preview.messages > 0 and task.approved_preview != preview.id,
+        waiting=task.approval_required and preview.messages > 0 and not task.approves(preview.id),
         decided_at=context.as_of,
         messages=preview.messages,
         bytes=preview.bytes,

@@ -41,7 +41,8 @@ def test_only_what_was_approved_goes(spark: SparkSession, tmp_path: Path) -> Non
     assert wrong.awaiting_approval
 
     hold = Hold(name="late", match=Match(message_ids=("m2",)))
-    done = purge(spark, table, NOW + DAY, run="purge-4", approved_preview=asked.preview.id, holds=(hold,), **ASKED)
+    approved = f"another {asked.preview.id}"
+    done = purge(spark, table, NOW + DAY, run="purge-4", approved_preview=approved, holds=(hold,), **ASKED)
     assert not done.awaiting_approval
     assert (done.purge.purged, done.purge.held) == (4, 1)
     assert done.preview == asked.preview

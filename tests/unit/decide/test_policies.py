@@ -31,6 +31,10 @@ def request(world: World, key: Key, value: str = "now") -> None:
     world.reconcile()
 
 
+def going(world: World) -> list[App]:
+    return [app for app in world.runs() if not app.state.ended]
+
+
 def entry(world: World, key: Key, name: str = "orders") -> Any:
     return next(one for one in world.status(key).streams if one.name == name)
 
@@ -130,6 +134,31 @@ def test_an_approval_lets_the_very_preview_be_carried_out(world: World) -> None:
     assert len(world.launched) == 2
 
 
+def test_approvals_of_several_streams_are_each_carried_out_at_any_time(world: World) -> None:
+    """Of one only its own, so that a run image from before knows it."""
+    names = ["a", "b", "c"]
+    for name in names:
+        stream(world, name)
+    key = policy(world, approval="Required", streamRefs=[{"name": name} for name in names])
+    request(world, key)
+    while apps := going(world):
+        world.start(apps[0])
+        waits = world.purged(apps[0], waiting=True, preview=f"preview-{apps[0].create.run.stream}")
+        world.finish(apps[0], outcome=waits)
+        world.reconcile()
+    world.annotate(key, approved_preview="preview-a, preview-c,outdated")
+    world.reconcile()
+    approved = [app.create.document.task.approved_preview for app in going(world)]
+    assert approved == ["preview-a", "preview-c"]
+    for app in going(world):
+        world.start(app)
+        world.finish(app, outcome=world.purged(app, preview=f"preview-{app.create.run.stream}"))
+    world.reconcile()
+    assert world.status(key).phase == "AwaitingApproval"
+    assert [one.last_purge is not None for one in world.status(key).streams] == [True, False, True]
+    assert going(world) == []
+
+
 def test_a_policy_purges_a_few_streams_at_a_time_until_all_are_done(world: World) -> None:
     names = ["a", "b", "c", "d", "e"]
     for name in names:
@@ -137,7 +166,7 @@ def test_a_policy_purges_a_few_streams_at_a_time_until_all_are_done(world: World
     key = policy(world, streamRefs=[{"name": name} for name in names])
     request(world, key)
     done: list[str | None] = []
-    while apps := [app for app in world.runs() if not app.state.ended]:
+    while apps := going(world):
         assert len(apps) <= 2
         world.start(apps[0])
         world.finish(apps[0])

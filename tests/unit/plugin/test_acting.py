@@ -9,17 +9,18 @@ import typer
 
 from messagestore_operator.plugin.act import redrive_of
 from messagestore_operator.plugin.options import UserError, ask
-from messagestore_operator.plugin.removal import waiting
+from messagestore_operator.plugin.removal import approval, waiting
 
 
-def preview(stream: str, number: str, *, waits: bool = True) -> dict[str, Any]:
-    return {"stream": stream, "id": number, "awaitingApproval": waits}
+def preview(stream: str, number: str, *, waits: bool = True, approved: bool = False) -> dict[str, Any]:
+    return {"stream": stream, "id": number, "awaitingApproval": waits, "approved": approved}
 
 
 @pytest.mark.parametrize(
     ("others", "number"),
     [
         ([preview("refunds", "b", waits=False)], None),
+        ([preview("refunds", "b", approved=True)], None),
         ([preview("refunds", "8c2e")], "8c1"),
         ([preview("refunds", "8c2e")], "8c1f"),
     ],
@@ -55,6 +56,36 @@ def test_one_of_several_previews_is_not_approved_without_being_named(
 ) -> None:
     with pytest.raises(UserError, match=words):
         waiting(found, "old", stream, number)
+
+
+def policy(approved: str, by: str | None, *streams: dict[str, Any]) -> dict[str, Any]:
+    given = {"messagestore.dev/approved-preview": approved, "messagestore.dev/approved-by": by}
+    return {"metadata": {"annotations": given}, "status": {"streams": list(streams)}}
+
+
+def of_stream(name: str, number: str, *, waits: bool = True) -> dict[str, Any]:
+    return {"name": name, "awaitingApproval": waits, "preview": {"id": number}}
+
+
+def test_an_approval_keeps_the_own_ones_that_wait_for_their_runs_and_no_others() -> None:
+    found = policy(
+        "a, c,outdated", "vera", of_stream("orders", "a"), of_stream("refunds", "b"), of_stream("x", "c", waits=False)
+    )
+    assert approval(found, "b", "vera") == {
+        "messagestore.dev/approved-preview": "a,b",
+        "messagestore.dev/approved-by": "vera",
+    }
+    # Once more, it stays.
+    assert approval(found, "a", "vera")["messagestore.dev/approved-preview"] == "a"
+
+
+@pytest.mark.parametrize("by", ["walt", None])
+def test_nobody_approves_what_another_has_approved_by_the_way(by: str | None) -> None:
+    found = policy("a", by, of_stream("orders", "a"), of_stream("refunds", "b"))
+    with pytest.raises(UserError, match=f"{by or 'somebody'} has approved a of stream orders, whose run has not ended"):
+        approval(found, "b", "vera")
+    assert approval(found, "a", "vera")["messagestore.dev/approved-by"] == "vera"
+    assert approval({"metadata": {}}, "b", "vera")["messagestore.dev/approved-preview"] == "b"
 
 
 class Terminal(io.StringIO):

@@ -165,6 +165,7 @@ PURGE: list[tuple[dict[str, Any], str, Any]] = [
     ({}, "mode", "DryRun"),
     ({"mode": "Enforce", "approval": "Required"}, "approval_required", True),
     ({"metadata": {"annotations": {"messagestore.dev/approved-preview": "8c1f"}}}, "approved_preview", "8c1f"),
+    ({"metadata": {"annotations": {"messagestore.dev/approved-preview": "a, b ,,"}}}, "approved_preview", "a b"),
     ({"metadata": {"annotations": {"messagestore.dev/approved-by": "auditor"}}}, "approved_by", "auditor"),
     ({}, "rules.0.max_age", 90 * DAY),
     ({"rules": [{"name": "e", "expired": True, "statuses": ["FAILED"]}]}, "rules.0.statuses", ("FAILED",)),
