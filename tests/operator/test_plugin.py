@@ -111,6 +111,16 @@ def test_previews_holds_and_dead_letters_are_told(plugin: Plugin) -> None:
         ),
         (("status", "--context", "nowhere"), 1, "context was not found for specified context: nowhere"),
         (("status", "--as", "stranger"), 1, 'User "stranger" cannot list resource "messagestreams"'),
+        (("holds", "--as", "stranger"), 1, "that takes ClusterRole …-look"),
+        *(
+            ((*command, "-n", "paiments"), 1, 'no such namespace "paiments"; did you mean "payments"?')
+            for command in (
+                *(("status",), ("runs",), ("cost",), ("holds",), ("dead-letters",), ("report",)),
+                *(("trigger", "stream", "orders"), ("approve", "ninety-days"), ("messages", "orders")),
+            )
+        ),
+        (("report", "--kubeconfig", "/dev/null"), 1, "there is nothing to report, as it can't be read: versions of K"),
+        (("status", "--kubeconfig", "/dev/null"), 1, "the kubeconfig has no current context: choose one by --context"),
         (("runs", "stream", "orders", "-o", "jsom"), 2, "jsom"),
     ],
 )
@@ -318,6 +328,7 @@ def test_each_role_allows_its_own_task_and_no_other(
         result = plugin.run(*command, "--dry-run", "--as", user)
         assert (result.exit_code, "Traceback" in result.stderr) == (1, False), command
         assert f'User "{user}" cannot ' in result.stderr
+        assert "; that takes ClusterRole …-" in result.stderr
 
 
 READ = (
@@ -367,7 +378,8 @@ def test_another_role_makes_no_pod_for_reading_and_is_told_which_role_can(plugin
 @pytest.mark.usefixtures("users")
 def test_the_role_for_reading_allows_no_other_task(plugin: Plugin) -> None:
     for command in (*ACT, *APPROVE):
-        assert plugin.run(*command, "--dry-run", "--as", "read").exit_code == 1, command
+        result = plugin.run(*command, "--dry-run", "--as", "read")
+        assert (result.exit_code, "; that takes ClusterRole …-" in result.stderr) == (1, True), command
     assert "no run is there to take the image from" in plugin.run("messages", "orders", "--as", "read").stderr
 
 

@@ -9,7 +9,7 @@ from messagestore_operator.cli.output import Output, printed
 from messagestore_operator.cli.tables import print_rows, shown_source
 from messagestore_operator.kube.objects import at, name_of, namespace_of
 from messagestore_operator.plugin.arguments import MaybeStream
-from messagestore_operator.plugin.find import STREAM, find, plural_of
+from messagestore_operator.plugin.find import STREAM, all_of, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import BAD_INPUT, Everywhere, OutputOption, UserError, reaching
 from messagestore_operator.plugin.reading import PodOptions, answer_of, by_pod
@@ -53,7 +53,7 @@ def dead_letters(
             raise UserError("which stream's? --list reads one store: name its STREAM", BAD_INPUT)
         _print_each(kubectl, pod, stream, {"reasons": reason or [], "limit": limit}, payload, output)
         return
-    streams = [find(kubectl, STREAM, stream)] if stream else kubectl.items(plural_of(STREAM))
+    streams = [find(kubectl, STREAM, stream)] if stream else all_of(kubectl, plural_of(STREAM))
     listed = [one for document in streams for one in counted(document)]
     if printed(output, listed, "deadLetters"):
         return

@@ -1,6 +1,7 @@
 """Kinds and resources by the names that people give, and what they may have meant."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 
 from messagestore_operator.names import GROUP, NAMES
@@ -44,8 +45,29 @@ def find(kubectl: Kubectl, kind: str, name: str) -> Document:
     except KubectlError as error:
         if error.reason != "NotFound":
             raise
-    names = [str(one["metadata"]["name"]) for one in kubectl.items(plural_of(kind))]
+    names = [str(one["metadata"]["name"]) for one in all_of(kubectl, plural_of(kind))]
     raise missing(kind, name, kubectl.current_namespace(), names)
+
+
+def all_of(kubectl: Kubectl, plurals: str) -> list[Document]:
+    """The resources of one or several of the kinds, with commas between.
+
+    Raises:
+        UserError: there is no such namespace, which the API server takes for an empty one.
+    """
+    found = kubectl.items(plurals)
+    if not found and not kubectl.everywhere:
+        _check_namespace(kubectl)
+    return found
+
+
+def _check_namespace(kubectl: Kubectl) -> None:
+    name = kubectl.current_namespace()
+    # Not everybody may list them.
+    with suppress(KubectlError):
+        names = [str(one["metadata"]["name"]) for one in kubectl.items("namespaces")]
+        if name not in names:
+            raise UserError(f'no such namespace "{name}"{_meant(name, names)}')
 
 
 def wanted_kind(kind: str | None, name: str | None) -> str | None:

@@ -9,10 +9,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
+from messagestore_operator.names import NAMES
+
 PROGRAM = "kubectl"
 MANAGER = "kubectl-messagestore"
 """The manager of the fields that the commands write."""
 _REFUSAL = re.compile(r"[Ee]rror from server \((\w+)\): (?:error when \w+ \"[^\"]*\": )?(.*)")
+_NO_CONTEXT = re.compile("connection to the server localhost:8080 was refused")
+"""kubectl asks this server if its file names none."""
+_NO_KIND = re.compile(f'have a resource type "({"|".join(one.plural for one in NAMES.values())})"')
 _LOG_LINE = re.compile(r"[EWI]\d{4} ")
 Document = dict[str, Any]
 
@@ -132,7 +137,12 @@ def error_of(said: str) -> KubectlError:
     text = "\n".join(line for line in said.strip().splitlines() if not _LOG_LINE.match(line))
     if refusal := _REFUSAL.search(text):
         return KubectlError(refusal[1], refusal[2].strip())
-    return KubectlError("", text.removeprefix("error: ").removeprefix("Error: ") or "kubectl failed and said nothing")
+    words = text.removeprefix("error: ").removeprefix("Error: ") or "kubectl failed and said nothing"
+    if _NO_CONTEXT.search(words):
+        words = "the kubeconfig has no current context: choose one by --context, or another file by --kubeconfig"
+    if _NO_KIND.search(words):
+        words += "; install the operator in this cluster, or choose another one by --context"
+    return KubectlError("", words)
 
 
 def _missing() -> KubectlError:

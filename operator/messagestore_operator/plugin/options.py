@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,6 +32,9 @@ _REACHING: dict[str, Any] = {
     "kubeconfig": Annotated[str | None, typer.Option("--kubeconfig", metavar="FILE", help="Path of the kubeconfig.")],
     "as_user": Annotated[str | None, typer.Option("--as", metavar="USER", help="User to impersonate.")],
 }
+
+
+_DENIED = re.compile(r" cannot (\w+) resource \"(\w+)\"")
 
 
 class UserError(Exception):
@@ -73,9 +77,19 @@ def telling() -> Iterator[None]:
     try:
         yield
     except (KubectlError, UserError) as error:
-        for line in f"error: {error}".splitlines():
+        for line in f"error: {error}{_role_for(error)}".splitlines():
             echo(line, err=True)
         raise typer.Exit(getattr(error, "code", FAILED)) from None
+
+
+def _role_for(error: Exception) -> str:
+    """Which ClusterRole a caller lacks; docs/operate.md has them all."""
+    denied = getattr(error, "reason", None) == "Forbidden" and _DENIED.search(str(error))
+    if not denied:
+        return ""
+    looks, approves = denied[1] in ("get", "list"), denied.groups() == ("patch", "retentionpolicies")
+    role = "…-look" if looks else "…-act, or to approve …-approve" if approves else "…-act"
+    return f"; that takes ClusterRole {role}"
 
 
 def ask(question: str, *, yes: bool) -> None:

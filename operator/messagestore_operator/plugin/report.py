@@ -15,7 +15,7 @@ from messagestore_operator.cli.output import Output, echo, printed
 from messagestore_operator.kube.objects import MANAGED_BY, MANAGER, at, labels_of, name_of, namespace_of
 from messagestore_operator.names import DRIVER_ENDING, REPORT, RUN
 from messagestore_operator.plugin import bundle
-from messagestore_operator.plugin.find import ALL
+from messagestore_operator.plugin.find import ALL, all_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
 from messagestore_operator.plugin.options import (
     BAD_INPUT,
@@ -58,6 +58,8 @@ def report(
         raise UserError(f"{target} is there already", BAD_INPUT)
     problems: list[str] = []
     parts = [*collected(kubectl, Kubectl(operator_namespace, options=kubectl.options), problems, logs=logs)]
+    if len(parts) == 1 and problems:
+        raise UserError(f"there is nothing to report, as it can't be read: {problems[0]}")
     parts.append(("problems.txt", "".join(f"{one}\n" for one in problems)))
     write(target, title, parts, now)
     if not printed(output, {"file": str(target), "files": [path for path, _ in parts], "problems": problems}):
@@ -70,7 +72,7 @@ def collected(kubectl: Kubectl, operator: Kubectl, problems: list[str], *, logs:
     """The files of a report; what can't be read is added to the problems."""
     tried = partial(_tried, problems)
     yield "versions.json", _text(_versions(kubectl, tried))
-    for one in tried("resources", lambda: kubectl.items(ALL), []):
+    for one in tried("resources", lambda: all_of(kubectl, ALL), []):
         yield f"{namespace_of(one)}/{one['kind']}/{name_of(one)}.json", _text(bundle.resource(one))
     events = tried("Events", lambda: kubectl.items("events"), [])
     yield from _by_namespace("events.json", [one for one in events if _is_ours(one)], bundle.event)

@@ -12,7 +12,7 @@ from messagestore_operator.cli.tables import Column, print_rows, print_table
 from messagestore_operator.kube.objects import at, name_of, namespace_of, time_of
 from messagestore_operator.names import approved_previews
 from messagestore_operator.plugin.arguments import MaybeStream, PolicyName
-from messagestore_operator.plugin.find import POLICY, STREAM, find, plural_of
+from messagestore_operator.plugin.find import POLICY, STREAM, all_of, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import BAD_INPUT, Everywhere, OutputOption, UserError, reaching
 from messagestore_operator.plugin.reading import Page, PodOptions, answer_of, by_pod
@@ -147,7 +147,7 @@ def holds(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the holds of streams: what each covers, and until when."""
-    streams = [find(kubectl, STREAM, stream)] if stream else kubectl.items(plural_of(STREAM))
+    streams = [find(kubectl, STREAM, stream)] if stream else all_of(kubectl, plural_of(STREAM))
     listed = [one for document in streams for one in holds_of(document, datetime.now(UTC))]
     if printed(output, listed, "holds"):
         return

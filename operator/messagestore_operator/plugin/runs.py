@@ -12,7 +12,7 @@ from messagestore_operator.kube.objects import name_of
 from messagestore_operator.names import DRIVER, DRIVER_ENDING
 from messagestore_operator.plugin.arguments import Kind, MaybeKind, MaybeName, Name
 from messagestore_operator.plugin.facts import Run, end_of, runs
-from messagestore_operator.plugin.find import ALL, NOUNS, find, kind_of, named, wanted_kind
+from messagestore_operator.plugin.find import ALL, NOUNS, all_of, find, kind_of, named, wanted_kind
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
 from messagestore_operator.plugin.options import Everywhere, OutputOption, UserError, reaching
 from messagestore_operator.plugin.words import ago, size
@@ -135,7 +135,7 @@ def used(document: Document, price: float) -> dict[str, Any]:
 def _chosen(kubectl: Kubectl, kind: str | None, name: str | None) -> list[Document]:
     """The resources of a kind and a name, or all."""
     wanted = wanted_kind(kind, name)
-    return named(kubectl, kubectl.items(ALL), wanted, name)
+    return named(kubectl, all_of(kubectl, ALL), wanted, name)
 
 
 def _newest(run: Run) -> tuple[bool, str]:

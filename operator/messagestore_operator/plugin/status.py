@@ -14,7 +14,7 @@ from messagestore_operator.kube.objects import at, name_of, namespace_of
 from messagestore_operator.plugin import leases
 from messagestore_operator.plugin.arguments import MaybeKind, MaybeName
 from messagestore_operator.plugin.facts import Run, conditions, failing, ready, runs
-from messagestore_operator.plugin.find import ALL, POLICY, STREAM, named, wanted_kind
+from messagestore_operator.plugin.find import ALL, POLICY, STREAM, all_of, named, wanted_kind
 from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import (
     BAD_INPUT,
@@ -47,7 +47,7 @@ def status(
     Without a name: all resources, those that need somebody first.
     """
     wanted = wanted_kind(kind, name)
-    resources = kubectl.items(ALL)
+    resources = all_of(kubectl, ALL)
     now = datetime.now(UTC)
     matching = named(kubectl, resources, wanted, name)
     if name is None:
