@@ -43,7 +43,7 @@ class LocalSpark:
     def __init__(self, cores: int, memory: str, *, verbose: bool) -> None:
         self._cores, self._memory, self._verbose = cores, memory, verbose
         self._session: SparkSession | None = None
-        self._abandoned = False
+        self._starting = self._abandoned = False
 
     @property
     def started(self) -> bool:
@@ -73,14 +73,19 @@ class LocalSpark:
             warnings.filterwarnings("ignore", module="pyspark")
         with tempfile.TemporaryFile() as log, _keeping_the_interrupt_handler():
             try:
+                self._starting = True
                 with _output_to(sys.stderr.fileno() if self._verbose and _has_descriptor() else log.fileno()):
                     return local_session(self._cores, self._memory, little=little)
             except Exception as error:
                 raise SparkStartError(f"Spark did not start: {error}{_end_of(log)}") from error
+            finally:
+                self._starting = False
 
     def abandon(self) -> None:
         """Kill the JVM from a signal handler; its work stops as if the machine had lost power."""
         self._abandoned = True
+        if self._starting:
+            _end_children()
         if (process := self._process()) is not None:
             # The JVM is gone, and py4j would log that for each object that it still has.
             logging.disable(logging.CRITICAL)
@@ -129,6 +134,14 @@ def _files(roots: Iterable[str]) -> Iterator[Path]:
     for root in roots:
         for folder, _, names in os.walk(root):
             yield from (Path(folder, name) for name in names)
+
+
+def _end_children() -> None:
+    """End what this thread has started: a JVM that nobody waits for never ends, as it can't tell its port."""
+    # The kernel may lack the list; a process may just have ended.
+    with suppress(OSError):
+        for pid in Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split():
+            os.kill(int(pid), signal.SIGTERM)
 
 
 def _wait(process: subprocess.Popen[bytes]) -> None:

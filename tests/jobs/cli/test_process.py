@@ -79,6 +79,28 @@ def test_the_locale_does_not_decide_which_files_there_are(tmp_path: Path) -> Non
     assert "\\xff.jsonl has a name that is not UTF-8" in ready["message"]
 
 
+def test_a_signal_while_spark_starts_leaves_no_process_behind(tmp_path: Path) -> None:
+    arrive(tmp_path, "a.jsonl", [record(1)])
+    manifests = tmp_path / "manifests.yaml"
+    manifests.write_text(yaml.safe_dump(stream(tmp_path)))
+    process = start(manifests)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+
+    def java() -> list[Path]:
+        of = [Path("/proc", pid, "comm") for pid in children.read_text().split()]
+        return [one for one in of if one.read_text() == "java\n"]
+
+    wait_until(lambda: bool(java()), 60, lambda: "a JVM starts", beat=0.02)
+    (jvm,) = java()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=scaled(60))
+    assert (process.returncode, err.splitlines()[-1]) == (
+        130,
+        "stopped by SIGINT; run it again and it goes on from there",
+    )
+    wait_until(lambda: not jvm.exists(), 30, lambda: "the JVM has ended")
+
+
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
 
