@@ -1,7 +1,7 @@
 """A continuous replay of complete sequences: one run that does round after round, as runs that end do one each.
 
 Positions don't tell how far a destination is, as members that waited come behind others; so each round stages what it
-sends. Between two rounds nothing is staged: an erasure waits until this run has told of one since the purge. While
+sends. Between two chunks nothing is staged: an erasure waits until this run has told of one since the purge. While
 nothing comes and nothing falls due, it asks once a second for the next entry of the table's log.
 """
 
@@ -49,7 +49,8 @@ class RoundByRound(WithinLimits):
         complete = True
         self._look_at_tombstones()
         lag = self._subscription.lag(self._cursor)
-        self.reached(with_state(nothing(), self._cursor, lag, taken_up=self._taken_up))
+        self._outcome = with_state(nothing(), self._cursor, lag, taken_up=self._taken_up)
+        self._tell()
         while complete and not self.suspended() and not is_stopped_by(self._ended.progress.failed, task_of(self._run)):
             at = replace(self._run, as_of=now(self._run.document))
             self._subscription.run = at
@@ -66,10 +67,11 @@ class RoundByRound(WithinLimits):
         return self._outcome.model_copy(update={"complete": complete})
 
     def _look_at_tombstones(self) -> bool:
-        """Note by which tombstones all is judged from now on, if no round is under way; return whether they are new."""
-        known = self._tombstones_version
-        if self._cursor.round is None:
-            self._tombstones_version = self._run.store.table("tombstones").version()
+        """Note by which tombstones all is judged from now on, if no round was begun; return whether they are new."""
+        return self._cursor.round is None and self._judge_anew()
+
+    def _judge_anew(self) -> bool:
+        known, self._tombstones_version = self._tombstones_version, self._run.store.table("tombstones").version()
         return self._tombstones_version != known
 
     def _send_round(self) -> bool:
@@ -93,7 +95,8 @@ class RoundByRound(WithinLimits):
             self._subscription.write(self._cursor)
 
     def reached(self, outcome: ReplayOutcome) -> None:
-        """Tell the outcome of all rounds, the one under way included."""
+        """Tell the outcome of all rounds, the one under way included, whenever nothing staged is left to send."""
+        self._judge_anew()
         known = outcome if outcome.cursor is not None else self._outcome
         both = together([self._ended, outcome], [], complete=outcome.complete)
         place = {"cursor": known.cursor, "round": known.round, "redelivered": known.redelivered}

@@ -19,10 +19,12 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Part
 from messagestore_jobs.replay import kafka
 from messagestore_jobs.replay.begin import delivery_of, task_of
-from messagestore_jobs.replay.chunks import Delivery
+from messagestore_jobs.replay.chunks import Delivery, Size
 from messagestore_jobs.replay.files import FilesDelivery
 from messagestore_jobs.replay.kafka import KafkaDelivery, failure_of
 
+_CHUNK = Size(100_000, 256 << 20)
+"""Of a run that goes on: an erasure waits for the end of a chunk."""
 _MANIFEST = re.compile(r"manifest-([0-9]{8})\.json")
 _PART = re.compile(r"part-([0-9]{8,})\.jsonl?")
 _POSITION = re.compile(rb'"globalPosition":(\d{1,18})\b')
@@ -194,6 +196,8 @@ class KafkaSequences(KafkaDelivery):
     def __init__(self, run: Run, destination: KafkaDestination, cursor: Cursor) -> None:
         super().__init__(run, task_of(run), destination)
         assert cursor.sequences is not None
+        assert self._task.subscription is not None
+        self.largest_chunk = _CHUNK if self._task.subscription.continuous else None
         self._own, self._since, self._before = _group(cursor), cursor.sequences.run, cursor.sent
 
     def reached(self) -> Reached:

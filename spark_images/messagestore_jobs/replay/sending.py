@@ -233,6 +233,10 @@ class Sending:
     def _staged_chunk(self, chunk_range: ChunkRange) -> Chunk:
         # Records of dead letters are held against the tombstones once they are staged.
         tombstones = self._tombstones.digest() if self.source.task.origin == "Messages" else ""
+        subscription = self.source.task.subscription
+        if subscription and subscription.continuous and self.chunks and self.chunks[-1].tombstones != tombstones:
+            # An erasure may be under way, and the frozen version have what it erases.
+            self.source.use_what_is_left(self.frozen)
         staged, lacks = self._stage_what_is_left(chunk_range)
         return self._chunk(chunk_range, staged, lacks).model_copy(update={"tombstones": tombstones})
 

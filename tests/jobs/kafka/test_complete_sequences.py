@@ -252,6 +252,23 @@ def test_a_member_erased_before_any_of_its_round_went_leaves_the_others_waiting(
     assert (reached(outcome), outcome.cursor.erased) == ([(7, 0, 6), (7, 4, 2)][transactions], 1)
 
 
+def test_an_erasure_need_not_wait_for_the_end_of_a_long_round(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table
+) -> None:
+    topic, control, told_before = topics.make(), Meanwhile(rate=2.0), list[int]()
+
+    def observer(*at: str) -> None:
+        if at == ("replay-transaction", "after") and not told_before:
+            forget(spark, table, 5)
+            told_before.append(len(control.outcomes))
+
+    with observing(observer):
+        send(spark, to_topic(table, broker, topic, subscription=ALL_THE_TIME), control)
+    assert positions(topics, topic) == [7, 6, 4, 3]
+    told = control.outcomes[told_before[0]]
+    assert (told.tombstones, told.progress.replayed) == (Store(table.uri).table("tombstones").version(), 3)
+
+
 def test_a_round_whose_files_an_erasure_removes_is_read_anew(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
