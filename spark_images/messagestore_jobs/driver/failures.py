@@ -24,6 +24,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 _MEMORY = re.compile(r"OutOfMemoryError|Java heap space|GC overhead limit|\bOOMKilled\b|exit code:? 137|MemoryError")
 _LOST_JVM = re.compile(r"Answer from Java side is empty|Error while sending or receiving|Java gateway process exited")
+_NO_ACCESS = re.compile("Permission denied|AccessDeniedException|Read-only file system")
 _STORAGE = (
     (
         STORAGE_DENIED,
@@ -106,6 +107,8 @@ def _cause(text: str, document: RunDocument) -> tuple[str, str | None]:
                 return reason, _about(document, advice, _named(text, buckets))
     if _LOST_JVM.search(text):
         return RUN_FAILED, "the driver's JVM ended, most often for want of memory: raise spec.spark.driver.memory"
+    if not buckets and _NO_ACCESS.search(text):
+        return RUN_FAILED, "this user may not read or write there: change its owner or mode, or run as another user"
     return RUN_FAILED, None
 
 

@@ -128,9 +128,20 @@ def test_an_error_of_a_bucket_names_that_bucket_and_whose_credentials_it_has(tex
     assert words in error_of(OSError(text), two_buckets()).message
 
 
-def test_a_folder_of_this_machine_is_no_object_store() -> None:
-    refused = OSError("java.nio.file.AccessDeniedException: /data/orders")
-    assert error_of(refused, document("file:///data/orders")).reason == "RunFailed"
+@pytest.mark.parametrize(
+    "refused",
+    [
+        OSError("java.nio.file.AccessDeniedException: /data/orders"),
+        PermissionError(13, "Permission denied", "/data/orders"),
+    ],
+)
+def test_a_folder_of_this_machine_is_no_object_store_and_belongs_to_somebody(refused: OSError) -> None:
+    error = error_of(refused, document("file:///data/orders"))
+    assert error.reason == "RunFailed"
+    assert error.message.startswith(
+        "this user may not read or write there: change its owner or mode, or run as another"
+    )
+    assert "/data/orders" in error.message
 
 
 def test_a_run_that_says_why_it_failed_is_believed() -> None:
