@@ -1,5 +1,6 @@
 """Times of schedules, in their time zones, across changes to and from summer time, and the windows that they open."""
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -7,6 +8,8 @@ from zoneinfo import ZoneInfo
 
 from messagestore_core.clock import shifted
 from messagestore_operator.api.common import Schedule
+
+_RANGE_OF_ONE = re.compile(r"\b(\w+)-\1\b(?:/\d+)?")
 
 
 def latest_time(schedule: Schedule, after: datetime, until: datetime) -> datetime | None:
@@ -33,7 +36,8 @@ def _step(schedule: Schedule, local: datetime, *, forward: bool) -> datetime:
     # Imported late: local runs have no schedules.
     from croniter import croniter
 
-    times = croniter(schedule.cron, local)
+    # croniter takes a range of one, such as 2-2, for all values.
+    times = croniter(_RANGE_OF_ONE.sub(r"\1", schedule.cron), local)
     step = times.get_next if forward else times.get_prev
     time: datetime = step(datetime)
     while _is_repeated(schedule, time):

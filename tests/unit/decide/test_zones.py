@@ -101,3 +101,20 @@ def has(field: str, value: int, least: int) -> bool:
 
 def utc(text: str) -> datetime:
     return datetime.fromisoformat(f"{text}Z")
+
+
+@pytest.mark.parametrize(
+    ("cron", "plain"),
+    [
+        ("30 2-2 * * *", "30 2 * * *"),
+        ("30 2 1-1,15 * *", "30 2 1,15 * *"),
+        ("5-5/9 2-22 * * *", "5 2-22 * * *"),
+        ("0 0 * * MON-MON", "0 0 * * MON"),
+    ],
+)
+def test_a_range_of_one_value_is_this_value(cron: str, plain: str) -> None:
+    moment = utc("2026-01-03T10:00")
+    for _ in range(30):
+        upcoming, expected = (next_time(Schedule.model_validate({"cron": one}), moment) for one in (cron, plain))
+        assert upcoming == expected
+        moment = upcoming
