@@ -14,7 +14,8 @@ from deltalake.transaction import AddAction
 from messagestore_core.contract.run_document import Resource
 from messagestore_core.store import audit
 from messagestore_core.store.audit import AuditEntry, add_audit, read_audit
-from messagestore_core.store.fence import HeldStore, holding, observing
+from messagestore_core.store.claim import holding
+from messagestore_core.store.fence import HeldStore, observing
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import HiddenHeads
 from messagestore_core.store.keyed import stream_key
