@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,7 +17,8 @@ from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.folder import read_marker
 from messagestore_core.store.foreign import not_to_be_read
 from messagestore_core.store.handle import Store
-from messagestore_core.store.objects import Objects, is_local
+from messagestore_core.store.layout import LOG
+from messagestore_core.store.objects import Objects, is_local, local_path
 from messagestore_core.store.storage import Storage, trusting
 from messagestore_core.store.together import named_by, problems, read_tables
 
@@ -76,6 +77,7 @@ class Location:
             try:
                 table = self.store.read(name, version)
             except TableNotFoundError as error:
+                _list_if_local(self.store.path(name, LOG))
                 raise StoreNotFoundError(f"{self.uri} is no message store: there is no table {name} in it") from error
             self.check(table)
             return table
@@ -98,6 +100,17 @@ class Location:
         what = not_to_be_read(table)
         if what is not None:
             raise StoreUnreadableError(f"{table.table_uri} can't be read at version {table.version()}: {what}")
+
+
+def _list_if_local(uri: str) -> None:
+    """List a local folder, which delta-rs takes for absent if it may not.
+
+    Raises:
+        PermissionError: it may not be listed.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        if is_local(uri):
+            list(Path(local_path(uri)).iterdir())
 
 
 def entries_of(uri: str, environment: Mapping[str, str]) -> list[StorageEntry]:

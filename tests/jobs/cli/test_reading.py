@@ -6,7 +6,9 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from errno import EACCES
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,6 +110,18 @@ def test_what_can_not_be_read_is_said_and_exits_with_1(tmp_path: Path, store: st
     assert (missing.exit_code, no_version.exit_code) == (1, 1)
     assert missing.stderr == f"error: {tmp_path}/nowhere is no message store: there is no table messages in it\n"
     assert "has no version 99: its newest is 1" in no_version.stderr
+
+
+def test_a_folder_that_may_not_be_read_is_not_taken_for_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: Path) -> Iterator[Path]:
+        raise PermissionError(EACCES, "Permission denied", str(folder))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    refused = run("get", str(tmp_path / "store"), "order-1")
+    words = f"{tmp_path}/store can't be read: Permission denied: {tmp_path}/store/messages/_delta_log\n"
+    assert (refused.exit_code, refused.stderr) == (1, f"error: {words}")
 
 
 @pytest.mark.parametrize(
