@@ -16,10 +16,8 @@ from pydantic import BaseModel, ValidationError
 from messagestore_core.clock import in_utc
 from messagestore_core.contract.ingest import IngestCounts, UpdateCounts
 from messagestore_core.contract.stores import TableState
-from messagestore_core.store.handle import Store
-from messagestore_core.store.layout import LOG
+from messagestore_core.store.handle import LAST_CHECKPOINT, Store
 from messagestore_core.store.notes import Entry, TablesNote
-from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.schemas import checkpoint_interval
 from messagestore_core.store.statistics import complete, count_open
 
@@ -278,7 +276,7 @@ def _small_files(files: pa.Table) -> int:
 
 def _checkpoint(store: Store) -> int:
     """The version of the last checkpoint of ``messages``; 0 before the first."""
-    content = store.objects("messages", LOG).read("_last_checkpoint", LARGEST_DOCUMENT)
+    content = store.log_object("messages", LAST_CHECKPOINT)
     try:
         return _LastCheckpoint.model_validate_json(content).version if content else 0
     except ValidationError:

@@ -16,7 +16,7 @@ from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, delta_uri
 from messagestore_core.store.schemas import OPTIONAL, REMEMBERED, TABLES
 from messagestore_core.store.storage import Storage
 
-_LAST_CHECKPOINT = "_last_checkpoint"
+LAST_CHECKPOINT = "_last_checkpoint"
 _NOTE_BYTES = 1 << 16
 """A commit begins with its note; one that changes many files is long."""
 _LOOKED_BACK = 4
@@ -185,7 +185,7 @@ class Store:
 
     def _check_point(self, name: str) -> bytes | None:
         """A mark of the last checkpoint of a table; None without one."""
-        return self.objects(name, LOG).mark(_LAST_CHECKPOINT)
+        return self.objects(name, LOG).mark(LAST_CHECKPOINT)
 
     def _advanced(self, name: str, table: DeltaTable) -> DeltaTable:
         """A table as it is after commits that came since it was opened."""
@@ -222,8 +222,9 @@ class Store:
 
     def entry(self, name: str, version: int) -> Entry | None:
         """An entry of a table's log, as it is now; None: the log no longer has it."""
-        copied = self.copied_entry(name, version)
-        pieces = iter([copied]) if copied else self.objects(name, LOG).pieces(f"{version:020d}.json", _NOTE_BYTES)
+        named = f"{version:020d}.json"
+        copied = self.copied(name, named)
+        pieces = iter([copied]) if copied else self.objects(name, LOG).pieces(named, _NOTE_BYTES)
         if pieces is None:
             return None
         first = next(pieces, b"")
@@ -239,11 +240,18 @@ class Store:
         Raises:
             TableRefusedError: it is larger than any that we write.
         """
-        copied = self.copied_entry(name, version)
-        return copied or self.objects(name, LOG).read(f"{version:020d}.json", LARGEST_DOCUMENT)
+        return self.log_object(name, f"{version:020d}.json")
 
-    def copied_entry(self, name: str, version: int) -> bytes | None:
-        """The text of an entry of a table's log from a copy on this machine; None: there is none."""
+    def log_object(self, name: str, named: str) -> bytes | None:
+        """The bytes of an object of a table's log by its name; None: there is none.
+
+        Raises:
+            TableRefusedError: as in ``entry_text``.
+        """
+        return self.copied(name, named) or self.objects(name, LOG).read(named, LARGEST_DOCUMENT)
+
+    def copied(self, name: str, named: str) -> bytes | None:
+        """The same from a copy on this machine; None: there is none."""
         return None
 
     def wrote(self, name: str, version: int, properties: CommitProperties) -> None:

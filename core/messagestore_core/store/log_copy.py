@@ -26,12 +26,11 @@ from pyarrow import fs
 from pydantic import BaseModel, Field, ValidationError
 from typing_extensions import override
 
-from messagestore_core.store.handle import OpenTable, Store
+from messagestore_core.store.handle import LAST_CHECKPOINT, OpenTable, Store
 from messagestore_core.store.layout import LOG
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, delta_uri, is_local, join
 from messagestore_core.store.storage import Storage
 
-LAST_CHECKPOINT = "_last_checkpoint"
 _AT_ONCE = 8
 _COPIED = re.compile(r"[0-9]{20}(\.json|\.checkpoint\.parquet)")
 
@@ -75,9 +74,9 @@ class LogCopy:
         except DeltaError:
             return None
 
-    def entry(self, version: int) -> bytes | None:
-        """An entry of the log, if the copy has it."""
-        path = self._entry(f"{version:020d}.json")
+    def read(self, named: str) -> bytes | None:
+        """An object of the log, if the copy has it."""
+        path = self._entry(named)
         return path.read_bytes() if path.exists() else None
 
     def follow(self, version: int) -> None:
@@ -195,8 +194,8 @@ class CopyingStore(Store):
         return super().read(name, version)
 
     @override
-    def copied_entry(self, name: str, version: int) -> bytes | None:
-        return self._copies[name].entry(version) if name in self._copies else None
+    def copied(self, name: str, named: str) -> bytes | None:
+        return self._copies[name].read(named) if name in self._copies else None
 
     def commit_by_copy(self, name: str, table: CopiedTable, write: Callable[[DeltaTable], None]) -> bool:
         """Make a commit as ``CopiedTable.commit`` does; if that can't be, no log is copied from then on."""

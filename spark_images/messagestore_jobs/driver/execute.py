@@ -241,7 +241,7 @@ def _maintenance(run: "Run") -> Maintenance:
 
 def _check(run: "Run", granted: Sequence[HeldStore]) -> None:
     """Check that the folders are the right ones, before anything is written to them."""
-    for store in (run.store, *granted):
+    for store in dict.fromkeys((run.store, *granted)):
         check_folder(store)
 
 
