@@ -328,8 +328,8 @@ def _no_session() -> Any:
 def spans(run: Run, commits: list[float]) -> dict[str, float]:
     """Seconds of a run from the start of its driver's container, which Kubernetes tells in whole seconds."""
     steps = run.steps()
-    # A run's first commit claims the table; its last one is the batch.
-    commit = max(at for at in commits if run.begun <= at <= run.ended)
+    # A run's first commit claims the table; its last one is the batch. A container's end has no fractions of a second.
+    commit = max(at for at in commits if run.begun <= at < run.ended + 1)
     moments = {
         "driver's container": run.begun,
         "Python": _time(run.report["startedAt"]),
