@@ -101,9 +101,9 @@ class LogCopy:
             self._log.write(made, self._entry(made).read_bytes())
         return True
 
-    def original(self, version: int | None = None) -> DeltaTable:
+    def original(self) -> DeltaTable:
         """The table itself."""
-        return DeltaTable(self._uri, version=version, storage_options=self._options)
+        return DeltaTable(self._uri, storage_options=self._options)
 
     def rows(self, sizes: dict[str, int]) -> fs.FileSystem:
         """The file system with the table's data files, of known sizes in bytes."""
@@ -123,7 +123,7 @@ class LogCopy:
 
 
 class CopiedTable(DeltaTable):
-    """A table whose log was copied; its rows are read where they are. It only makes commits by ``commit``."""
+    """A table whose log was copied; its rows are read where they are, and only ``commit`` makes commits."""
 
     def __init__(self, copy: LogCopy, folder: Path) -> None:
         super().__init__(folder)
@@ -206,6 +206,7 @@ class CopyingStore(Store):
             if not done:
                 self.copies_logs = False
                 self._tables.pop(name, None)
+                self._copies.pop(name, None)
         return done
 
     def without_copy(self, name: str, version: int) -> DeltaTable:
