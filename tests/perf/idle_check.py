@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from pyarrow import fs
 from rich.console import Console
 from rich.table import Table as Printed
 
@@ -43,8 +42,7 @@ def main() -> None:
             add_messages(table.uri, [message(number)])
         with running_object_store(access_log=log) as server:
             server.make_bucket(BUCKET)
-            local = fs.LocalFileSystem()
-            fs.copy_files(str(work), BUCKET, source_filesystem=local, destination_filesystem=server.files())
+            server.upload(work, BUCKET)
             document = RunDocument(
                 run="idle",
                 resource=Resource(kind="MessageStream", namespace="shop", name="orders"),

@@ -13,7 +13,6 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from pyarrow import fs
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
@@ -70,13 +69,7 @@ def _upload(spark: SparkSession, count: int, work: Path, server: ObjectStore) ->
     for i in range(BATCHES):
         (work / "landing" / f"{i:03}.jsonl").hardlink_to(data.records(BATCH, 100_000_000 + i * BATCH, i))
     server.make_bucket(BUCKET)
-    fs.copy_files(
-        str(work),
-        f"{BUCKET}",
-        source_filesystem=fs.LocalFileSystem(),
-        destination_filesystem=server.files(),
-        chunk_size=64 << 20,
-    )
+    server.upload(work, BUCKET)
 
 
 def main(sizes: list[int]) -> None:

@@ -116,6 +116,11 @@ class ObjectStore:
         with self.files().open_output_stream(path, compression=None) as stream:
             stream.write(content)
 
+    def upload(self, folder: Path, path: str) -> None:
+        """Copy a folder of this machine; `path` is its bucket, or begins with it."""
+        files, local = self.files(), fs.LocalFileSystem()
+        fs.copy_files(str(folder), path, source_filesystem=local, destination_filesystem=files, chunk_size=64 << 20)
+
     def get(self, path: str) -> bytes:
         """Read an object."""
         with self.files().open_input_stream(path, compression=None) as stream:

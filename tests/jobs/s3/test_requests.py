@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.ingest import IngestTask
@@ -34,8 +33,7 @@ class Lake:
         self.server, self._log = server, log
         self._table = make_store(folder / BUCKET / "store", [message(1)])
         server.make_bucket(BUCKET)
-        local = fs.LocalFileSystem()
-        fs.copy_files(str(folder / BUCKET), BUCKET, source_filesystem=local, destination_filesystem=server.files())
+        server.upload(folder / BUCKET, BUCKET)
 
     def document(self, epoch: int, source: str = "landing") -> RunDocument:
         return RunDocument(
