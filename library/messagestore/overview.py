@@ -16,7 +16,7 @@ from messagestore.versions import Versions
 from messagestore_core.clock import from_microseconds
 from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.store.delta_log import CommitNote, files_of, note_in, note_of
-from messagestore_core.store.layout import LOG
+from messagestore_core.store.layout import LOG, entry_name
 from messagestore_core.store.notes import entry_of
 from messagestore_core.store.schemas import DEAD_LETTERS, FILES, OFFSETS
 
@@ -165,7 +165,7 @@ class _Commit(NamedTuple):
 def _commits(location: Location, newest: int, count: int) -> list[_Commit | None]:
     """The last commits on ``messages``, oldest first; None for those that the log no longer has."""
     log = location.objects("messages", LOG)
-    names = [f"{version:020}.json" for version in range(max(0, newest - count), newest + 1)]
+    names = [entry_name(version) for version in range(max(0, newest - count), newest + 1)]
     with refusals(location.uri), ThreadPoolExecutor(_ENTRIES_AT_ONCE) as threads:
         return [_commit(content) for content in threads.map(log.read, names)]
 

@@ -22,7 +22,7 @@ from messagestore_core.contract.records import Translator
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.folder import FORMAT_VERSION
 from messagestore_core.store.keyed import stream_key
-from messagestore_core.store.layout import INDEX, LOG, MARKER, TOMBSTONE_KEY, TRANSLATORS
+from messagestore_core.store.layout import INDEX, LOG, MARKER, TOMBSTONE_KEY, TRANSLATORS, entry_name
 from messagestore_core.store.objects import LARGEST_DOCUMENT, first_link
 from messagestore_core.store.schemas import HEADS, MESSAGES
 from messagestore_core.versions.rules import declared
@@ -124,7 +124,7 @@ class Versions:
         """When the version that a call reads was committed; None where the log no longer has that commit."""
         with refusals(self._location.uri):
             log = self._location.objects("messages", LOG)
-            commit = log.read(f"{self._messages.version():020}.json")
+            commit = log.read(entry_name(self._messages.version()))
         actions = map(json.loads, (commit or b"").splitlines())
         moments = [action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action]
         return from_microseconds(moments[0] * 1000) if moments else None

@@ -4,19 +4,19 @@ A batch takes effect with its commit on ``messages``, so counts in that commit a
 repeats the totals, so that the newest one has them even where older log entries are gone.
 """
 
-import json
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from messagestore_core.clock import in_utc
 from messagestore_core.contract.ingest import IngestCounts, UpdateCounts
 from messagestore_core.contract.stores import TableState
-from messagestore_core.store.handle import LAST_CHECKPOINT, Store
+from messagestore_core.store.handle import Store
+from messagestore_core.store.layout import LAST_CHECKPOINT
 from messagestore_core.store.notes import Entry, TablesNote
 from messagestore_core.store.schemas import checkpoint_interval
 from messagestore_core.store.statistics import complete, count_open
@@ -45,8 +45,7 @@ def files_of(table: DeltaTable) -> pa.Table:
 
 def bytes_added(store: Store, name: str, version: int) -> int:
     """The bytes of the files that a commit of ours has added."""
-    actions = map(json.loads, (store.entry_text(name, version) or b"").splitlines())
-    return sum(action["add"]["size"] for action in actions if "add" in action)
+    return sum(action["add"]["size"] for action in store.actions(name, version) if "add" in action)
 
 
 def files_in(store: Store, name: str) -> pa.Table:
@@ -230,6 +229,7 @@ def table_state(store: Store, note: CommitNote | None = None, *, count_reasons: 
     dead_letters = complete(store, "dead_letters", files_in(store, "dead_letters"), "redriven_at")
     reasons = count_open(store, "dead_letters", dead_letters, "reason", "redriven_at", read=count_reasons)
     last = _next_position(files, note.next_global_position if note else None) - 1
+    checkpoint = checkpoint_in(store.log_object("messages", LAST_CHECKPOINT))
     return TableState(
         version=messages.version(),
         messages=_sum(files, "num_records"),
@@ -240,14 +240,14 @@ def table_state(store: Store, note: CommitNote | None = None, *, count_reasons: 
         last_global_position=last or None,
         files=files.num_rows,
         small_files=_small_files(files),
-        versions_since_checkpoint=messages.version() - _checkpoint(store),
+        versions_since_checkpoint=messages.version() - (checkpoint or 0),
         epoch=store.transaction("messages", EPOCH),
         dead_letters_by_reason=reasons,
     )
 
 
 class _LastCheckpoint(BaseModel):
-    version: int
+    version: int = Field(ge=0)
 
 
 def note_in(text: str | None) -> CommitNote | None:
@@ -274,14 +274,15 @@ def _small_files(files: pa.Table) -> int:
     return sum(count for count in days.to_pylist() if count > 1)
 
 
-def _checkpoint(store: Store) -> int:
-    """The version of the last checkpoint of ``messages``; 0 before the first."""
-    content = store.log_object("messages", LAST_CHECKPOINT)
+def checkpoint_in(content: bytes | None) -> int | None:
+    """The version that a log's ``_last_checkpoint`` names; 0 without it; None: it names none.
+
+    Delta readers find the checkpoint without this object.
+    """
     try:
         return _LastCheckpoint.model_validate_json(content).version if content else 0
     except ValidationError:
-        # Delta readers find the checkpoint without this object.
-        return 0
+        return None
 
 
 def _sum(files: pa.Table, column: str) -> int:

@@ -13,7 +13,7 @@ from messagestore_core.contract.ingest import IngestOutcome, IngestTask
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
-from messagestore_core.store.layout import LAST_RUN, LOG
+from messagestore_core.store.layout import LAST_RUN, LOG, entry_name
 from messagestore_core.store.notes import TableAt
 from messagestore_core.store.objects import is_local, parsed_document
 from messagestore_core.store.schemas import EVERY_TABLE, properties
@@ -114,7 +114,7 @@ def left_empty(store: Store, ended: Ended) -> dict[str, str]:
 
 def mark(store: Store, name: str, version: int) -> str | None:
     """What changes with a commit on a table, and with what a release makes the table with; None without the commit."""
-    commit = store.objects(name, LOG).mark(f"{version:020d}.json")
+    commit = store.objects(name, LOG).mark(entry_name(version))
     if commit is None:
         return None
     made_with = f"{EVERY_TABLE[name]} {sorted(properties(name).items())}"
@@ -130,4 +130,4 @@ def has_tables(store: Store, ended: Ended) -> bool:
 
 
 def _has(store: Store, name: str, version: int) -> bool:
-    return store.objects(name, LOG).exists(f"{version:020d}.json")
+    return store.objects(name, LOG).exists(entry_name(version))

@@ -1,5 +1,6 @@
 """The handle for a store; every read and write of it begins here."""
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple, Self
@@ -10,13 +11,12 @@ from deltalake.exceptions import DeltaError
 from messagestore_core.contract.stores import FormerOwner, Owner, Table
 from messagestore_core.store.errors import WAY_BACK, TableRefusedError
 from messagestore_core.store.foreign import changed, refuse_foreign
-from messagestore_core.store.layout import LOG
+from messagestore_core.store.layout import LAST_CHECKPOINT, LOG, entry_name
 from messagestore_core.store.notes import Entry, KnownTables, TableAt, entry_of, tables_noted
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, delta_uri, join
 from messagestore_core.store.schemas import OPTIONAL, REMEMBERED, TABLES
 from messagestore_core.store.storage import Storage
 
-LAST_CHECKPOINT = "_last_checkpoint"
 _NOTE_BYTES = 1 << 16
 """A commit begins with its note; one that changes many files is long."""
 _LOOKED_BACK = 4
@@ -170,7 +170,7 @@ class Store:
         # A log loses entries only before a checkpoint.
         if entry is None or check_point != entry.check_point:
             table = self.opened(name)
-        elif log.exists(f"{entry.table.version() + 1:020d}.json"):
+        elif log.exists(entry_name(entry.table.version() + 1)):
             table = self._advanced(name, entry.table)
         elif entry.table.version() != entry.version:
             # By a commit of this process; others may have made some right before it.
@@ -222,7 +222,7 @@ class Store:
 
     def entry(self, name: str, version: int) -> Entry | None:
         """An entry of a table's log, as it is now; None: the log no longer has it."""
-        named = f"{version:020d}.json"
+        named = entry_name(version)
         copied = self.copied(name, named)
         pieces = iter([copied]) if copied else self.objects(name, LOG).pieces(named, _NOTE_BYTES)
         if pieces is None:
@@ -234,19 +234,21 @@ class Store:
         self._keep(name, version, entry)
         return entry
 
-    def entry_text(self, name: str, version: int) -> bytes | None:
-        """The text of an entry of a table's log; None: the log no longer has it.
+    def actions(self, name: str, version: int) -> list[dict[str, Any]]:
+        """The actions of an entry of a table's log; empty: the log no longer has it.
 
         Raises:
             TableRefusedError: it is larger than any that we write.
+            ValueError: it can't be read.
         """
-        return self.log_object(name, f"{version:020d}.json")
+        text = self.log_object(name, entry_name(version)) or b""
+        return [json.loads(line) for line in text.splitlines()]
 
     def log_object(self, name: str, named: str) -> bytes | None:
         """The bytes of an object of a table's log by its name; None: there is none.
 
         Raises:
-            TableRefusedError: as in ``entry_text``.
+            TableRefusedError: as in ``actions``.
         """
         return self.copied(name, named) or self.objects(name, LOG).read(named, LARGEST_DOCUMENT)
 

@@ -15,6 +15,8 @@ PARTIAL = ".partial"
 """The end of the name of a local object that is not whole yet."""
 LOG = "_delta_log"
 """The folder of a table's log, in the table's folder."""
+LAST_CHECKPOINT = "_last_checkpoint"
+"""In a log: names the version of the last checkpoint."""
 
 CLAIM_CHECKS = "payloads"
 CLAIM_CHECK_NAME = r"[0-9]{20}(?:-[0-9a-f-]+)?"
@@ -116,3 +118,8 @@ def is_frozen_rows(name: str) -> bool:
 def is_staged(name: str) -> bool:
     """Whether an object has records of a replay that are still to be sent, and is whole."""
     return _STAGED.fullmatch(name) is not None and not name.endswith(PARTIAL)
+
+
+def entry_name(version: int) -> str:
+    """The name of an entry in a table's log."""
+    return f"{version:020d}.json"

@@ -23,20 +23,16 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
-from pydantic import BaseModel, Field, ValidationError
 from typing_extensions import override
 
-from messagestore_core.store.handle import LAST_CHECKPOINT, OpenTable, Store
-from messagestore_core.store.layout import LOG
+from messagestore_core.store.delta_log import checkpoint_in
+from messagestore_core.store.handle import OpenTable, Store
+from messagestore_core.store.layout import LAST_CHECKPOINT, LOG, entry_name
 from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, delta_uri, is_local, join
 from messagestore_core.store.storage import Storage
 
 _AT_ONCE = 8
 _COPIED = re.compile(r"[0-9]{20}(\.json|\.checkpoint\.parquet)")
-
-
-class _Checkpoint(BaseModel):
-    version: int = Field(ge=0)
 
 
 class LogCopy:
@@ -60,9 +56,8 @@ class LogCopy:
             OSError: the bucket can't be reached, or refuses.
         """
         said = self._log.read(LAST_CHECKPOINT, LARGEST_DOCUMENT)
-        try:
-            first = _Checkpoint.model_validate_json(said).version if said else 0
-        except ValidationError:
+        first = checkpoint_in(said)
+        if first is None:
             return None
         names = [name for name in self._log.names_after(f"{first:020d}") if _COPIED.fullmatch(name)]
         with ThreadPoolExecutor(_AT_ONCE) as threads:
@@ -81,7 +76,7 @@ class LogCopy:
 
     def follow(self, version: int) -> None:
         """Copy the entries that came after a version."""
-        while self._copy(f"{(version := version + 1):020d}.json"):
+        while self._copy(entry_name(version := version + 1)):
             pass
 
     def publish(self, version: int) -> bool:
@@ -90,13 +85,12 @@ class LogCopy:
         Raises:
             OSError: the bucket can't be reached, or refuses.
         """
-        name = f"{version:020d}"
-        entry = self._entry(f"{name}.json").read_bytes()
+        entry = self._entry(entry_name(version)).read_bytes()
         for path in _added(entry):
             self._files.write(path, (self._path / path).read_bytes())
-        if not self._log.create(f"{name}.json", entry):
+        if not self._log.create(entry_name(version), entry):
             return False
-        checkpoint = f"{name}.checkpoint.parquet"
+        checkpoint = f"{version:020d}.checkpoint.parquet"
         for made in (checkpoint, LAST_CHECKPOINT) if self._entry(checkpoint).exists() else ():
             self._log.write(made, self._entry(made).read_bytes())
         return True

@@ -316,7 +316,7 @@ class Objects:
         )
 
     def names_after(self, name: str) -> list[str]:
-        """Sorted names of the objects below the URI that come after a name, by one request; on object storage only."""
+        """Sorted names of the objects below the URI that come after a name; on object storage only."""
         names = self._bucket.names(self._key(""), self._key(name))
         return [one.removeprefix(f"{self._key('')}/") for one in names]
 

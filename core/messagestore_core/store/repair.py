@@ -3,7 +3,6 @@
 Each table gets a commit with a note that names all tables as they are now. Nobody may write the store meanwhile.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import NamedTuple
@@ -23,8 +22,7 @@ from messagestore_core.store.folder import create_table, read_marker
 from messagestore_core.store.foreign import metadata_of, not_ours
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
-from messagestore_core.store.layout import INDEX, LOG
-from messagestore_core.store.objects import LARGEST_DOCUMENT
+from messagestore_core.store.layout import INDEX
 from messagestore_core.store.schemas import HISTORY, MESSAGES, REMEMBERED
 from messagestore_core.store.together import Problem, named_by, problems, read_tables
 
@@ -163,8 +161,7 @@ def _has_vectors(store: Store, name: str, since: int, until: int) -> bool:
     """Whether a file has a deletion vector; before ``since`` none had one."""
     vectors: set[str] = set()
     for version in range(since + 1, until + 1):
-        content = store.objects(name, LOG).read(f"{version:020d}.json", LARGEST_DOCUMENT)
-        actions = [json.loads(line) for line in (content or b"").splitlines()]
+        actions = store.actions(name, version)
         if not actions:
             return True
         vectors.difference_update(action["remove"]["path"] for action in actions if "remove" in action)

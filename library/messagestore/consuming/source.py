@@ -21,7 +21,7 @@ from messagestore.versions import Versions
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.delta_log import note_of
 from messagestore_core.store.keyed import message_key
-from messagestore_core.store.layout import LOG, TOMBSTONE_KEY
+from messagestore_core.store.layout import LOG, TOMBSTONE_KEY, entry_name
 from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.schemas import HEADS, TOMBSTONES
 
@@ -166,7 +166,7 @@ class Source:
             return True
         with refusals(self.location.uri):
             log = self.location.objects("messages", LOG)
-            return log.exists(f"{self._snapshot.version + 1:020}.json")
+            return log.exists(entry_name(self._snapshot.version + 1))
 
     def erased(self) -> Gone:
         """Which messages were erased by now."""
@@ -174,7 +174,7 @@ class Source:
             self._tombstones = self.location.open_table("tombstones")
         elif self._gone is not None:
             with refusals(self.location.uri):
-                following = f"{self._tombstones.version() + 1:020}.json"
+                following = entry_name(self._tombstones.version() + 1)
                 if not self.location.objects("tombstones", LOG).exists(following):
                     return self._gone
             self._tombstones = self.location.open_table("tombstones")
@@ -191,7 +191,7 @@ class Source:
             return False
         version = self._snapshot.version
         with refusals(self.location.uri):
-            mark = version, self.location.objects("messages", LOG).mark(f"{version:020}.json")
+            mark = version, self.location.objects("messages", LOG).mark(entry_name(version))
         before, self._mark = self._mark, mark
         if before is None or before[0] != version or before[1] == mark[1]:
             return False

@@ -27,7 +27,7 @@ from messagestore_core.store.ended import Ended, Quiet, SeenFiles, digest_of, ha
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import has_own_marker, refuse_links
 from messagestore_core.store.handle import Store
-from messagestore_core.store.layout import LOG, MARKER
+from messagestore_core.store.layout import LOG, MARKER, entry_name
 from messagestore_core.store.objects import is_local, reached
 from messagestore_core.store.pending_updates import count_pending
 from messagestore_core.store.storage import Storage
@@ -120,7 +120,7 @@ class _Listing(NamedTuple):
 
 def _is_new(store: Store) -> bool:
     """Whether no run has written the store; one of before markers has a log."""
-    return not store.objects().exists(MARKER) and not store.objects("messages", LOG).exists(f"{0:020d}.json")
+    return not store.objects().exists(MARKER) and not store.objects("messages", LOG).exists(entry_name(0))
 
 
 def _listed(store: Store, source: _Files, before: SeenFiles | None = None) -> _Listing:

@@ -106,7 +106,7 @@ def changes_between(
     changes = Changes()
     for version in range(since + 1, until + 1):
         try:
-            actions = [json.loads(line) for line in (store.entry_text(name, version) or b"").splitlines()]
+            actions = store.actions(name, version)
             if not actions or not _take(changes, actions, is_known):
                 return None
         except (TableRefusedError, ValueError, TypeError, KeyError, AttributeError, RecursionError):

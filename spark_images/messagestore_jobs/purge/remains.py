@@ -30,6 +30,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import HiddenHeads, read_hidden_heads, read_named_heads
 from messagestore_core.store.layout import (
     CLAIM_CHECKS,
+    LAST_CHECKPOINT,
     LOG,
     MARKER,
     PLAN,
@@ -164,7 +165,7 @@ def not_needed(names: Iterable[str], files: Set[str], first: int, last: int) -> 
     """
     versions = [(_version_of(name), name) for name in names if not name.endswith("/") and sum_of(name) not in files]
     return [
-        name for of, name in sorted(versions) if not first <= of <= last and sum_of(name) != f"{LOG}/_last_checkpoint"
+        name for of, name in sorted(versions) if not first <= of <= last and sum_of(name) != f"{LOG}/{LAST_CHECKPOINT}"
     ]
 
 

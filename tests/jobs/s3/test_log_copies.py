@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import TableNotFoundError
-from pyarrow import fs
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.ingest import IngestCounts
@@ -18,8 +17,8 @@ from messagestore_core.store.delta_log import EPOCH, append_rows, files_of, last
 from messagestore_core.store.fence import FencedError, HeldStore
 from messagestore_core.store.folder import check_folder
 from messagestore_core.store.handle import Store
-from messagestore_core.store.layout import LOG
-from messagestore_core.store.log_copy import LAST_CHECKPOINT, CopiedTable, LogCopy
+from messagestore_core.store.layout import LAST_CHECKPOINT, LOG
+from messagestore_core.store.log_copy import CopiedTable, LogCopy
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.scan import scan
 from messagestore_core.store.schemas import MESSAGES
@@ -41,12 +40,7 @@ class Lake:
         self.server, self.name = server, folder.name
         self.table = make_store(folder, [message(1)]).model_copy(update={"uri": f"s3a://{BUCKET}/{self.name}"})
         server.make_bucket(BUCKET)
-        fs.copy_files(
-            str(folder),
-            f"{BUCKET}/{self.name}",
-            source_filesystem=fs.LocalFileSystem(),
-            destination_filesystem=server.files(),
-        )
+        server.upload(folder, f"{BUCKET}/{self.name}")
         self.log = Objects(f"{self.table.uri}/messages/{LOG}", self.storage)
 
     def store(self, epoch: int, *, copies: bool = True) -> HeldStore:
