@@ -4,12 +4,14 @@ import io
 import json
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
+from messagestore_operator.plugin.kubectl import Kubectl
 from support.apiserver import ApiServer
 from support.documents import RUN_BY_PLUGIN, run_script
 from support.helm import rendered
@@ -195,6 +197,26 @@ def test_an_approval_sets_both_annotations_in_the_own_name(plugin: Plugin) -> No
     assert (given[PREVIEW], given[BY]) == ("8c1f", "tester")
 
 
+def interrupted(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
+    """Do something else between what the next command reads and what it writes."""
+    patch, left = Kubectl.patch, [meanwhile]
+
+    def patch_later(*given: Any, **more: Any) -> Any:
+        while left:
+            left.pop()()
+        return patch(*given, **more)
+
+    monkeypatch.setattr(Kubectl, "patch", patch_later)
+
+
+def test_two_approvals_at_the_same_moment_are_both_kept(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = [{"name": name, "awaitingApproval": True, "preview": {"id": f"{name}-1"}} for name in ("orders", "refunds")]
+    plugin.make("RetentionPolicy", "both", {"streams": waits})
+    interrupted(monkeypatch, lambda: plugin.said("approve", "both", "--stream", "orders", "--yes"))
+    plugin.said("approve", "both", "--stream", "refunds", "--yes")
+    assert annotations(plugin, "RetentionPolicy", "both") == {PREVIEW: "orders-1,refunds-1", BY: "tester"}
+
+
 def test_dead_letters_are_redriven_by_a_replay_into_their_stream(plugin: Plugin) -> None:
     made = json.loads(plugin.said("redrive", "orders", "--reason", "Unparseable", "-o", "json"))
     spec = plugin.read("ReplayJob", made["metadata"]["name"])["spec"]
@@ -230,6 +252,14 @@ def test_a_cursor_is_moved_for_all_destinations_or_one(plugin: Plugin, job: str)
     plugin.said("replay", "reset", job, "Beginning", "--destination", "us", "--yes")
     plugin.said("replay", "reset", job, "7", "--destination", "eu", "--yes")
     assert json.loads(annotations(plugin, "ReplayJob", job)[RESET]) == {"us": "Beginning", "eu": 7}
+
+
+def test_two_cursors_moved_at_the_same_moment_are_both_moved(
+    plugin: Plugin, job: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted(monkeypatch, lambda: plugin.said("replay", "reset", job, "7", "--destination", "us", "--yes"))
+    plugin.said("replay", "reset", job, "9", "--destination", "eu", "--yes")
+    assert json.loads(annotations(plugin, "ReplayJob", job)[RESET]) == {"us": 7, "eu": 9}
 
 
 def test_a_replay_is_cancelled_by_its_deletion(plugin: Plugin, job: str) -> None:

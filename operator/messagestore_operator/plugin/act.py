@@ -1,5 +1,6 @@
 """``kubectl messagestore trigger``, ``suspend``, ``resume`` and ``redrive``, and how a change is told."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from messagestore_operator.kube.objects import at, name_of
 from messagestore_operator.names import API_VERSION, RUN_REQUESTED, named_after
 from messagestore_operator.plugin.arguments import Kind, Name, StreamName
 from messagestore_operator.plugin.find import NOUNS, REPLAY, STREAM, find, kind_of, plural_of
-from messagestore_operator.plugin.kubectl import Document, Kubectl
+from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
 from messagestore_operator.plugin.options import DryRun, OutputOption, UserError, reaching
 
 
@@ -23,7 +24,7 @@ def trigger(
     if document["kind"] == REPLAY and not at(document, "spec", "trigger"):
         raise UserError(f"replay {name} has no trigger: it sends its selection once, as soon as it can")
     later = "; it is suspended, and runs once it is resumed" if at(document, "spec", "suspend") else ""
-    changed = annotate(kubectl, document, {RUN_REQUESTED: request_time()}, dry_run=dry_run)
+    changed = annotate(kubectl, document, lambda _: {RUN_REQUESTED: request_time()}, dry_run=dry_run)
     tell(changed, f"a run is requested{later}", output, dry_run=dry_run)
 
 
@@ -87,10 +88,18 @@ def request_time() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def annotate(kubectl: Kubectl, document: Document, given: dict[str, str], *, dry_run: bool) -> Document:
-    """Set annotations of a resource in one request."""
-    change = {"metadata": {"annotations": given}}
-    return kubectl.patch(plural_of(document["kind"]), name_of(document), change, dry_run=dry_run)
+def annotate(
+    kubectl: Kubectl, document: Document, given: Callable[[Document], dict[str, str]], *, dry_run: bool
+) -> Document:
+    """Set annotations of a resource, by what it is: if somebody changes it meanwhile, by what it is then."""
+    while True:
+        change = {"resourceVersion": document["metadata"]["resourceVersion"], "annotations": given(document)}
+        try:
+            return kubectl.patch(plural_of(document["kind"]), name_of(document), {"metadata": change}, dry_run=dry_run)
+        except KubectlError as error:
+            if error.reason != "Conflict":
+                raise
+        document = find(kubectl, document["kind"], name_of(document))
 
 
 def set_suspended(kubectl: Kubectl, kind: str, name: str, wanted: bool, output: Output, *, dry_run: bool) -> None:

@@ -37,8 +37,8 @@ def approve(
     chosen = waiting(previews(document), policy, stream, preview)
     if not dry_run:
         ask(f"Policy {policy}: {_said(chosen)}. Approve preview {chosen['id']}?", yes=yes)
-    given = approval(document, str(chosen["id"]), _own_name(kubectl))
-    changed = annotate(kubectl, document, given, dry_run=dry_run)
+    own_name = _own_name(kubectl)
+    changed = annotate(kubectl, document, lambda it: approval(it, str(chosen["id"]), own_name), dry_run=dry_run)
     tell(changed, f"preview {chosen['id']} of stream {chosen['stream']} is approved", output, dry_run=dry_run)
 
 

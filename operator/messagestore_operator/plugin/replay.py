@@ -97,10 +97,11 @@ def reset(
 ) -> None:
     """Move a subscription's cursor: from there messages are sent again, or up to there skipped."""
     document = find(kubectl, REPLAY, name)
-    value = reset_value(document, to, destination)
+    reset_value(document, to, destination)
     if not dry_run:
         ask(f"Replay {name} sends from {to} on, messages that it has sent before among them. Move it?", yes=yes)
-    tell(annotate(kubectl, document, {RESET_TO: value}, dry_run=dry_run), f"goes on from {to}", output, dry_run=dry_run)
+    changed = annotate(kubectl, document, lambda it: {RESET_TO: reset_value(it, to, destination)}, dry_run=dry_run)
+    tell(changed, f"goes on from {to}", output, dry_run=dry_run)
 
 
 def reset_value(document: Document, to: str, destination: str | None) -> str:
