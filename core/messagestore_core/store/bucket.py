@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import obstore
 from obstore.exceptions import (
@@ -18,6 +18,9 @@ from obstore.store import S3Store
 
 from messagestore_core.store.objects import Content
 from messagestore_core.store.storage import S3_ANSWER_SECONDS, S3_CONNECT_SECONDS
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
 
 _LONGEST = timedelta(hours=1)
 _ANSWER = re.compile(r"<Code>([^<]+)</Code>\s*<Message>([^<]*)</Message>")
@@ -50,7 +53,8 @@ class Bucket:
                 if _NO_BUCKET in str(error):
                     raise
                 return None
-            return Content(answer.meta["size"], str(answer.meta["e_tag"]), self._pieces(key, answer.stream(piece)))
+            meta = answer.meta
+            return Content(meta["size"], str(meta["e_tag"]), _mark(meta), self._pieces(key, answer.stream(piece)))
 
     def _pieces(self, key: str, stream: Iterator[bytes]) -> Iterator[bytes]:
         with self._errors(key):
@@ -60,10 +64,9 @@ class Bucket:
         """What changes with an object; None where there is no object, or no bucket."""
         with self._errors(key):
             try:
-                meta = obstore.head(self._store, key)
+                return _mark(obstore.head(self._store, key))
             except FileNotFoundError:
                 return None
-            return f"{meta['e_tag']} {meta['size']} {meta['last_modified'].isoformat()}".encode()
 
     def names(self, folder: str, after: str) -> list[str]:
         """The keys below a folder that come after another key, in order."""
@@ -117,6 +120,10 @@ class Bucket:
 
     def _at(self, key: str) -> str:
         return f"s3a://{self._name}/{key}"
+
+
+def _mark(meta: "ObjectMeta") -> bytes:
+    return f"{meta['e_tag']} {meta['size']} {meta['last_modified'].isoformat()}".encode()
 
 
 def _said(error: BaseException) -> str:

@@ -164,13 +164,12 @@ class Store:
 
     def _current(self, name: str) -> OpenTable:
         """A table as of a look for commits that nobody here knows."""
-        log = self.objects(name, LOG)
-        check_point = self._check_point(name)
         entry = self._tables.get(name)
         # A log loses entries only before a checkpoint.
-        if entry is None or check_point != entry.check_point:
-            table = self.opened(name)
-        elif log.exists(entry_name(entry.table.version() + 1)):
+        if entry is None or self._check_point(name) != entry.check_point:
+            entry = self._tables[name] = self._opened_anew(name)
+            return entry
+        if self.objects(name, LOG).exists(entry_name(entry.table.version() + 1)):
             table = self._advanced(name, entry.table)
         elif entry.table.version() != entry.version:
             # By a commit of this process; others may have made some right before it.
@@ -180,8 +179,14 @@ class Store:
             self._follow(name, table)
         else:
             return entry
-        entry = self._tables[name] = OpenTable(table, table.version(), check_point)
+        entry = self._tables[name] = entry._replace(table=table, version=table.version())
         return entry
+
+    def _opened_anew(self, name: str) -> OpenTable:
+        """A table that is opened after a look at its last checkpoint."""
+        check_point = self._check_point(name)
+        table = self.opened(name)
+        return OpenTable(table, table.version(), check_point)
 
     def _check_point(self, name: str) -> bytes | None:
         """A mark of the last checkpoint of a table; None without one."""

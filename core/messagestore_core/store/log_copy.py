@@ -40,7 +40,12 @@ class LogCopy:
 
     Args:
         uri: of the table, on object storage.
+
+    Attributes:
+        check_point: a mark of the last checkpoint; None without one.
     """
+
+    check_point: bytes | None = None
 
     def __init__(self, uri: str, storage: Storage) -> None:
         self._uri, self._options = delta_uri(uri), storage.delta_options(uri)
@@ -55,7 +60,7 @@ class LogCopy:
         Raises:
             OSError: the bucket can't be reached, or refuses.
         """
-        said = self._log.read(LAST_CHECKPOINT, LARGEST_DOCUMENT)
+        said, self.check_point = self._log.read_and_mark(LAST_CHECKPOINT, LARGEST_DOCUMENT) or (None, None)
         first = checkpoint_in(said)
         if first is None:
             return None
@@ -182,10 +187,20 @@ class CopyingStore(Store):
     def read(self, name: str, version: int | None = None) -> DeltaTable:
         if version is None:
             self._copies.pop(name, None)
-            if self.copies_logs and not is_local(self.uri) and (copied := _copied(self.path(name), self.storage)):
+            if self._makes_copies() and (copied := _copied(self.path(name), self.storage)):
                 self._copies[name] = copied.copy
                 return copied
         return super().read(name, version)
+
+    def _makes_copies(self) -> bool:
+        return self.copies_logs and not is_local(self.uri)
+
+    @override
+    def _opened_anew(self, name: str) -> OpenTable:
+        table = self.opened(name) if self._makes_copies() else None
+        if isinstance(table, CopiedTable):
+            return OpenTable(table, table.version(), table.copy.check_point)
+        return super()._opened_anew(name)
 
     @override
     def copied(self, name: str, named: str) -> bytes | None:

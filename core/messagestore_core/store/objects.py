@@ -106,10 +106,12 @@ def path_of(uri: str) -> str:
 
 
 class Content(NamedTuple):
-    """An object that is read in pieces: its size in bytes, and its ETag, empty for a local file."""
+    """An object that is read in pieces: its size in bytes; for a local file ETag and mark are empty."""
 
     size: int
     etag: str
+    mark: bytes
+    """What changes with the object."""
     pieces: Iterator[bytes]
 
 
@@ -208,6 +210,15 @@ class Objects:
     def mark(self, name: str) -> bytes | None:
         """What changes with an object, by one request; None where there is no object."""
         return self.read_first(name, _MARKED_BYTES) if self._local else self._bucket.mark(self._key(name))
+
+    def read_and_mark(self, name: str, at_most: int) -> tuple[bytes, bytes] | None:
+        """An object's bytes and its ``mark``, by one request, on object storage only; None where there is no object.
+
+        Raises:
+            TableRefusedError: it has more than ``at_most`` bytes.
+        """
+        content = self._opened(name)
+        return None if content is None else (self._whole(name, content, at_most), content.mark)
 
     def exists(self, name: str) -> bool:
         """Whether the object exists."""
@@ -333,7 +344,7 @@ def _local_content(path: str, piece: int) -> Content | None:
         with file:
             yield from iter(partial(file.read, piece), b"")
 
-    return Content(file.size(), "", pieces())
+    return Content(file.size(), "", b"", pieces())
 
 
 def read_document(objects: Objects, name: str, model: type[_Document]) -> _Document | None:

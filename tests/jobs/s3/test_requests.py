@@ -22,7 +22,7 @@ from support.stores import make_store, message
 BUCKET, RUNS, FILES, SMALL_RUNS = "requests", 25, 100, 15
 MOST, MEAN = 145, 112
 """The most requests of a small run, beside Spark's, and of ten on average: some write a checkpoint or merge files."""
-MOST_WITH_SPARK, MEAN_WITH_SPARK = 100, 85
+MOST_WITH_SPARK, MEAN_WITH_SPARK = 90, 80
 """The same of whole runs."""
 
 

@@ -5,10 +5,10 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.io.BufferedOutputStream;
 import java.io.ByteArrayOutputStream;
+import java.io.EOFException;
 import java.io.FileNotFoundException;
 import java.io.FileOutputStream;
 import java.io.IOException;
-import java.io.InputStream;
 import java.io.OutputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -88,9 +88,10 @@ public final class FileListing {
     ObjectMapper mapper = new ObjectMapper();
     ArrayNode unreadable = mapper.createArrayNode();
     for (String uri : mapper.readValue(uris, String[].class)) {
-      Path path = new Path(uri);
-      try (InputStream file = path.getFileSystem(conf).open(path)) {
-        file.read();
+      try {
+        start(conf, new Path(uri), 1);
+      } catch (EOFException e) {
+        // It is empty.
       } catch (FileNotFoundException | NoSuchFileException e) {
         unreadable.addArray().add(uri).add(String.valueOf(e.getMessage())).add(false);
       } catch (AccessDeniedException | AccessControlException e) {
@@ -119,18 +120,22 @@ public final class FileListing {
   }
 
   private static byte[] start(Configuration conf, Path path, int length) throws IOException {
-    // By default S3A first asks for the size, then for all of the object.
-    var opened =
-        path.getFileSystem(conf)
-            .openFile(path)
-            .opt(Options.OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY, "random")
-            .optLong(Options.OpenFileOptions.FS_OPTION_OPENFILE_LENGTH, length)
-            .build();
-    try (FSDataInputStream file = FutureIO.awaitFuture(opened)) {
+    // By default S3A asks for all of the object.
+    try (FSDataInputStream file = open(conf, path, length, "random")) {
       byte[] start = new byte[length];
       file.readFully(0, start);
       return start;
     }
+  }
+
+  /** Opens a file of which {@code length} bytes are to be read, without a request for its size. */
+  static FSDataInputStream open(Configuration conf, Path path, long length, String policy) throws IOException {
+    return FutureIO.awaitFuture(
+        path.getFileSystem(conf)
+            .openFile(path)
+            .opt(Options.OpenFileOptions.FS_OPTION_OPENFILE_READ_POLICY, policy)
+            .optLong(Options.OpenFileOptions.FS_OPTION_OPENFILE_LENGTH, length)
+            .build());
   }
 
   private static boolean hidden(String path, String root) {

@@ -262,8 +262,7 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
 
     /** The bytes of a range's file from {@code at} on, unpacked if it is read from its start; {@code again}: beside them. */
     private InputStream content(FileRange range, long at, boolean fromStart, boolean again) throws IOException {
-      Path path = new Path(range.uri());
-      FSDataInputStream file = path.getFileSystem(conf).open(path);
+      FSDataInputStream file = FileListing.open(conf, new Path(range.uri()), range.size(), "sequential");
       // Lines of a range may end after it, but never after the file's planned size.
       InputStream bounded = new BoundedInput(from(file, at), range.size() - at);
       return fromStart ? UnpackingInput.of(bounded, range.size(), again) : bounded;
