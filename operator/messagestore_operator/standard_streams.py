@@ -17,7 +17,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 def standard_streams() -> Iterator[None]:
     """Let closed streams be empty ones, and end with one line where output can't be written, as on a full disk.
 
-    Ctrl-C ends it without a traceback, also while modules load and nobody else tells errors.
+    Ctrl-C ends it with one line, too, while modules load and nobody else tells of it.
     """
     sys.stdin = sys.stdin or _nowhere()
     sys.stdout = sys.stdout or _nowhere()
@@ -25,6 +25,7 @@ def standard_streams() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
+        sys.stderr.write("stopped by SIGINT\n")
         raise SystemExit(_INTERRUPTED) from None
     except OSError as error:
         if error.errno not in _UNWRITABLE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,18 @@ FAILED = 1
 """Exit code if a resource did not succeed."""
 
 
+@contextmanager
+def _stoppable(stop: Callable[[], None] = lambda: None, advice: str = "") -> Iterator[None]:
+    """Exit with words if a signal ends the block."""
+    try:
+        with interruptible(stop):
+            yield
+    except InterruptedRunError as interruption:
+        typer.echo(f"stopped by {interruption}{advice}", err=True)
+        raise typer.Exit(interruption.exit_code) from None
+
+
+@_stoppable()
 def run(
     filename: Filenames,
     at: Annotated[
@@ -159,11 +171,8 @@ def _closing(spark: LocalSpark, advice: str) -> Iterator[None]:
     from messagestore_operator.local import SparkStartError
 
     try:
-        with interruptible(spark.abandon):
+        with _stoppable(spark.abandon, advice):
             yield
-    except InterruptedRunError as interruption:
-        typer.echo(f"stopped by {interruption}{advice}", err=True)
-        raise typer.Exit(interruption.exit_code) from None
     except SparkStartError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(FAILED) from None

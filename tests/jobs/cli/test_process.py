@@ -101,6 +101,17 @@ def test_a_signal_while_spark_starts_leaves_no_process_behind(tmp_path: Path) ->
     wait_until(lambda: not jvm.exists(), 30, lambda: "the JVM has ended")
 
 
+def test_a_signal_before_spark_starts_is_told(tmp_path: Path) -> None:
+    manifests = tmp_path / "manifests.yaml"
+    os.mkfifo(manifests)
+    process = start(manifests)
+    # It opens once the command does, too.
+    with manifests.open("w"):
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=scaled(60))
+    assert (process.returncode, out, err) == (130, "", "stopped by SIGINT\n")
+
+
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 
 
