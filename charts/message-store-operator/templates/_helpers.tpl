@@ -55,9 +55,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- printf "%s-driver" (include "message-store-operator.fullname" .) }}
 {{- end }}
 
-{{/* An image by digest, by tag, or by the chart's own version. Takes a dict with "image" and "root". */}}
+{{/* The registry and repository of an image. Takes a dict with "image" and "root". */}}
+{{- define "message-store-operator.repository" -}}
+{{- list .root.Values.global.imageRegistry .image.repository | compact | join "/" }}
+{{- end }}
+
+{{/* An image by digest, by tag, or by the chart's own version. Takes the same. */}}
 {{- define "message-store-operator.image" -}}
-{{- $repository := list .root.Values.global.imageRegistry .image.repository | compact | join "/" }}
+{{- $repository := include "message-store-operator.repository" . }}
 {{- if .image.digest -}}
 {{- printf "%s@%s" $repository .image.digest }}
 {{- else -}}

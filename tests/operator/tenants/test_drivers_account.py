@@ -72,6 +72,15 @@ def test_a_driver_makes_the_executors_that_spark_makes(tenants: Tenants) -> None
 
 
 @pytest.mark.usefixtures("_prepared")
+@pytest.mark.parametrize("ending", [":0.0.1", f"@sha256:{'a' * 64}"])
+def test_a_run_from_before_an_upgrade_gets_executors_of_its_own_release(tenants: Tenants, ending: str) -> None:
+    pod = plain()
+    of_container(image=SPARK_IMAGE.rpartition(":")[0] + ending)(pod)
+    answer = create(tenants, pod)
+    assert answer.accepted, answer.body
+
+
+@pytest.mark.usefixtures("_prepared")
 @pytest.mark.parametrize("audience", ["sts.amazonaws.com", "pods.eks.amazonaws.com", "api://AzureADTokenExchange"])
 def test_an_executor_may_have_a_token_for_a_cloud(tenants: Tenants, audience: str) -> None:
     """Clouds mount it with a webhook, for the identity of the account."""
@@ -231,6 +240,7 @@ SYSTEM = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", 
         (with_token(audience="https://kubernetes.default.svc"), TOKEN),
         (with_token(audience="vault"), TOKEN),
         (of_container(image="registry.example.org/theirs:1"), ONE),
+        (of_container(image=SPARK_IMAGE.replace(":", "-theirs:")), ONE),
         (lambda pod: pod["spec"]["containers"].append(MORE), ONE),
         (of_spec(initContainers=[MORE]), ONE),
         (of_spec(hostNetwork=True), NODE),
