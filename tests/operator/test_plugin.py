@@ -28,7 +28,7 @@ def ready(status: str, reason: str, message: str) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def plugin(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plugin]:
-    """A namespace with a stream, a failing one, a policy that waits for approval and a replay, and one more."""
+    """A namespace with a stream, a failing one, a policy that waits, one at work, a replay; another namespace."""
     with pytest.MonkeyPatch.context() as patch:
         made = plugin_for(apiserver, "payments", tmp_path_factory.mktemp("plugin"), patch)
         run = {"name": "orders-ingest-1", "kind": "ingest", "state": "Succeeded", "startedAt": AT, "finishedAt": AT}
@@ -47,6 +47,8 @@ def plugin(apiserver: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> It
             "preview": {"id": "8c1f", "messages": 4, "byRule": {"old": 4}},
         }
         made.make("RetentionPolicy", "ninety-days", {"phase": "AwaitingApproval", "streams": [waits]})
+        selects = [{**ready("True", "Running", "run thirty-days-1 evaluates the rules")[0], "type": "Reconciling"}]
+        made.make("RetentionPolicy", "thirty-days", {"phase": "Previewing", "conditions": selects})
         made.make("ReplayJob", "again", {"phase": "Running", "conditions": ready("False", "Running", "being sent")})
         made.server.request("POST", "/api/v1/namespaces", {"metadata": {"name": "payments-eu"}})
         made.make("MessageStream", "orders", namespace="payments-eu")
@@ -103,6 +105,17 @@ def test_previews_holds_and_dead_letters_are_told(plugin: Plugin) -> None:
             1,
             'no such policy "ninety-day" in namespace payments; did you mean "ninety-days"?',
         ),
+        (
+            ("preview", "ninety-days", "ordres"),
+            1,
+            'no such stream "ordres" in namespace payments; did you mean "orders"?',
+        ),
+        (
+            ("preview", "ninety-days", "refunds"),
+            1,
+            "policy ninety-days has made no preview of stream refunds yet; trigger",
+        ),
+        (("preview", "thirty-days"), 1, "policy thirty-days has made no preview yet: run thirty-days-1 evaluates the"),
         (("status", "streem", "orders"), 2, 'no such kind: streem; did you mean "stream"?'),
         (("logs", "stream", "refunds"), 1, "refunds has had no run yet"),
         (("logs", "stream", "orders"), 1, "the driver's pod orders-ingest-1-driver is gone, or not made yet"),

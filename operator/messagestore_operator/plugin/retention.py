@@ -12,6 +12,7 @@ from messagestore_operator.cli.tables import Column, print_rows, print_table
 from messagestore_operator.kube.objects import at, name_of, namespace_of, time_of
 from messagestore_operator.names import approved_previews
 from messagestore_operator.plugin.arguments import MaybeStream, PolicyName
+from messagestore_operator.plugin.facts import conditions
 from messagestore_operator.plugin.find import POLICY, STREAM, all_of, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import BAD_INPUT, Everywhere, OutputOption, UserError, reaching
@@ -64,12 +65,19 @@ def preview(
     if printed(output, listed, "previews"):
         return
     if not listed:
-        raise UserError(
-            f"policy {policy} has made no preview{f' of stream {stream}' if stream else ''} yet; trigger it: "
-            f"kubectl messagestore trigger policy {policy}"
-        )
+        if stream:
+            find(kubectl, STREAM, stream)
+        which = f" of stream {stream}" if stream else ""
+        raise UserError(f"policy {policy} has made no preview{which} yet{_why_none(document)}")
     columns = ("STREAM", "PREVIEW", "RULE", "MESSAGES", "BYTES", "OLDEST", "NEWEST", "HELD", "UNDECIDED", "APPROVAL")
     print_table([Column(one) for one in columns], [row for one in listed for row in _rows(one)])
+
+
+def _why_none(policy: Document) -> str:
+    """What a run waits for or does that will make a preview, or how to ask for one."""
+    if work := next((one for one in conditions(policy) if (one.type, one.status) == ("Reconciling", "True")), None):
+        return f": {work.message}"
+    return f"; trigger it: kubectl messagestore trigger policy {name_of(policy)}"
 
 
 def _only_waiting(policy: Document) -> str:
