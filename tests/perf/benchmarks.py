@@ -141,8 +141,15 @@ BENCHMARKS: dict[str, Benchmark] = {
     ),
     "topic-restore": Benchmark(
         run=topic_sides.put_back,
-        sides={"restore": ("restore", {}), "plain": ("plain", {})},
-        ratios=(Ratio("speed against Spark's Kafka sink", "plain", "restore", "at least 0.8"),),
+        sides={
+            f"{side}, {millions} M": (side, {"records": millions * 1_000_000})
+            for millions in (1, 4)
+            for side in ("restore", "plain")
+        },
+        ratios=tuple(
+            Ratio(f"{millions} M against Spark's Kafka sink", f"plain, {millions} M", f"restore, {millions} M", asked)
+            for millions, asked in ((1, ""), (4, "at least 0.8"))
+        ),
         check=topic_sides.same_records,
     ),
 }

@@ -197,18 +197,15 @@ public final class KafkaSender implements AutoCloseable {
   private boolean passOver() throws IOException, InterruptedException {
     last = -1;
     StagedRecords.Staged staged;
-    do {
-      staged = records.next();
-    } while (staged != null && staged.position() < sent);
-    records.giveBack(staged);
+    while ((staged = records.peek()) != null && staged.position() < sent) {
+      records.next();
+    }
     return staged != null;
   }
 
   /** Whether a record is left. */
   public boolean more() throws IOException, InterruptedException {
-    StagedRecords.Staged staged = records.next();
-    records.giveBack(staged);
-    return staged != null;
+    return records.peek() != null;
   }
 
   private void open(Configuration conf, String uri) throws IOException {

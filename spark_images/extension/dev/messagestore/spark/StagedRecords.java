@@ -7,11 +7,11 @@ import java.io.Closeable;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Base64;
-import java.util.Collections;
-import java.util.Iterator;
 import java.util.List;
+import java.util.Queue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -49,10 +49,9 @@ final class StagedRecords implements Closeable {
   private final String topic;
   private final String key;
   private final ExecutorService reader;
-  private Iterator<Staged> part = Collections.emptyIterator();
-  private Future<List<Staged>> following;
+  private Queue<Staged> part = new ArrayDeque<>();
+  private Future<Queue<Staged>> following;
   private boolean ended;
-  private Staged given;
 
   /** What reads the parts of one object after another. */
   static ExecutorService reader() {
@@ -79,24 +78,21 @@ final class StagedRecords implements Closeable {
 
   /** The next record; null at the end. */
   Staged next() throws IOException, InterruptedException {
-    if (given != null) {
-      Staged first = given;
-      given = null;
-      return first;
-    }
-    if (!part.hasNext() && following != null) {
-      part = result(following).iterator();
+    Staged first = peek();
+    part.poll();
+    return first;
+  }
+
+  /** The record that {@link #next} will return. */
+  Staged peek() throws IOException, InterruptedException {
+    if (part.isEmpty() && following != null) {
+      part = result(following);
       following = ended ? null : reader.submit(this::readPart);
     }
-    return part.hasNext() ? part.next() : null;
+    return part.peek();
   }
 
-  /** Has {@link #next} return a record once more. */
-  void giveBack(Staged staged) {
-    given = staged;
-  }
-
-  private static List<Staged> result(Future<List<Staged>> read) throws IOException, InterruptedException {
+  private static Queue<Staged> result(Future<Queue<Staged>> read) throws IOException, InterruptedException {
     try {
       return read.get();
     } catch (ExecutionException e) {
@@ -104,8 +100,8 @@ final class StagedRecords implements Closeable {
     }
   }
 
-  private List<Staged> readPart() throws IOException {
-    List<Staged> records = new ArrayList<>();
+  private Queue<Staged> readPart() throws IOException {
+    Queue<Staged> records = new ArrayDeque<>();
     for (int bytes = 0; bytes < PART_BYTES && !ended; ) {
       byte[] line = lines.next();
       if (line == null) {
