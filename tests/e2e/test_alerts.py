@@ -1,29 +1,25 @@
 """Faults in the cluster raise the chart's alerts in a real Prometheus and Alertmanager; runbooks say what ends them."""
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hack import install, kind
+from hack import install
 from hack.programs import program
 
 from support.alerts import quick_rules, wait_for_alerts
 from support.documents import commands, run_script
 from support.kind import WAIT_SECONDS, remove_bucket, upgraded
-from support.prometheus import Alertmanager, running_alertmanager, running_prometheus
+from support.prometheus import Alertmanager, running_alertmanager
 from support.records import records
-from support.servers import free_ports, wait_until_it_listens
-from support.site import OPERATOR, POLICY, REPLAY, STREAM, Site
+from support.scraping import scraping_operator
+from support.site import POLICY, REPLAY, STREAM, Site
 
-SERVICE = f"{install.OPERATOR_RELEASE}-message-store-operator-metrics"
 LEASE = f"{install.OPERATOR_RELEASE}-message-store-operator-leader"
 OWN = f"--namespace={install.OPERATOR_NAMESPACE}"
-LABELS = {"namespace": install.OPERATOR_NAMESPACE, "service": SERVICE}
-"""What a ServiceMonitor gives the operator's own series, and the rules ask for."""
 STORED, AT_MOST = 20, 63
 """How many messages of invoices can be stored at first, and the bytes of a payload at most."""
 OF_RESOURCES = {"StreamStalled", "DeadLetterSpike", "DeadLettersAgeing", "ApprovalWaiting", "ReplayFailing"}
@@ -32,21 +28,9 @@ OF_RESOURCES = {"StreamStalled", "DeadLetterSpike", "DeadLettersAgeing", "Approv
 @pytest.fixture
 def alerts(site: Site, tmp_path: Path) -> Iterator[Alertmanager]:
     """An Alertmanager that gets the alerts of the operator in the cluster, each of whose pods is scraped."""
-    pods = [
-        pod["metadata"]["name"] for pod in site.items("pod", *OPERATOR) if "deletionTimestamp" not in pod["metadata"]
-    ]
-    paths = [f"/api/v1/namespaces/{install.OPERATOR_NAMESPACE}/pods/{pod}:8080/proxy/metrics" for pod in pods]
     with (
-        _proxy(tmp_path) as port,
         running_alertmanager(tmp_path / "alertmanager") as server,
-        running_prometheus(
-            tmp_path / "prometheus",
-            port,
-            paths=paths,
-            labels=LABELS,
-            rules=quick_rules("90s"),
-            alertmanager=server.port,
-        ),
+        scraping_operator(site, tmp_path, rules=quick_rules("90s"), alertmanager=server.port),
     ):
         yield server
 
@@ -157,18 +141,3 @@ def _no_leader(site: Site) -> Iterator[None]:
 def _too_large() -> bytes:
     """As many records again as were stored, with payloads that the stream doesn't take at first."""
     return records(range(STORED, 2 * STORED)).replace(b'"payload":{', b'"payload":{"more":"' + b"x" * AT_MOST + b'",')
-
-
-@contextmanager
-def _proxy(folder: Path) -> Iterator[int]:
-    """A port of this machine that leads to the API server, as its administrator."""
-    (port,), log = free_ports(1), folder / "proxy.log"
-    command = [program("kubectl"), "--kubeconfig", kind.kubeconfig(), "proxy", f"--port={port}"]
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        wait_until_it_listens("kubectl proxy", process, port, log, 20)
-        yield port
-    finally:
-        process.terminate()
-        process.wait()
