@@ -2,12 +2,16 @@ package dev.messagestore.spark;
 
 import java.io.IOException;
 import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.attribute.PosixFilePermissions;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.LocalFileSystem;
 import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.util.functional.RemoteIterators;
 
 /**
@@ -15,6 +19,10 @@ import org.apache.hadoop.util.functional.RemoteIterators;
  * needs for uploads.
  */
 public final class PlainLocalFileSystem extends LocalFileSystem {
+  public PlainLocalFileSystem() {
+    super(new InProcess());
+  }
+
   @Override
   public void initialize(URI name, Configuration conf) throws IOException {
     super.initialize(name, conf);
@@ -45,5 +53,18 @@ public final class PlainLocalFileSystem extends LocalFileSystem {
         false,
         false,
         null);
+  }
+
+  /** Sets permissions by itself: Hadoop would start a process for each folder and file that it makes. */
+  private static final class InProcess extends RawLocalFileSystem {
+    @Override
+    public void setPermission(Path path, FsPermission permission) throws IOException {
+      String bits =
+          permission.getUserAction().SYMBOL
+              + permission.getGroupAction().SYMBOL
+              + permission.getOtherAction().SYMBOL;
+      Files.setPosixFilePermissions(
+          pathToFile(path).toPath(), PosixFilePermissions.fromString(bits));
+    }
   }
 }
