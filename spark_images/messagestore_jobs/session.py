@@ -2,16 +2,15 @@
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pyspark
-from py4j.java_gateway import java_import
+from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import builtin
 from typing_extensions import override
 
 from messagestore_core.contract.stores import StorageEntry
@@ -47,8 +46,8 @@ FEW_TASKS = dict.fromkeys(("spark.sql.shuffle.partitions", "spark.default.parall
 """A driver without executors works on so many tasks at once."""
 _LOOPBACK = "--conf spark.driver.host=127.0.0.1 --conf spark.driver.bindAddress=127.0.0.1"
 
-_IMPORTED_BY_PACKAGE = ("org.apache.spark.api.python.PythonUtils", "org.apache.spark.sql.api.python.PythonSQLUtils")
-_function = cache(builtin._get_jvm_function)
+_NAMED = (JVMView, JavaPackage, JavaClass)
+"""What py4j finds other things of the JVM in, by their names."""
 
 PARSING = {
     # By default ${name} in a text, also within quotes, becomes a setting or an environment variable.
@@ -231,16 +230,27 @@ def cluster_session(*, executors: bool = True, little: bool = False) -> SparkSes
 def _ready(session: SparkSession) -> SparkSession:
     """The session, which logs errors alone and looks up each name in the JVM once.
 
-    PySpark looks up a function for each expression, and finds classes of imported packages by trying all packages: of
-    4,000 calls into the JVM for a small batch these were 1,100, and a seventh of their time.
+    py4j asks for each part of ``org.apache.spark``, and for each function of an expression, again each time. The JVM
+    then searches all jars for a class of that name.
     """
     session.sparkContext.setLogLevel("ERROR")
-    gateway = session.sparkContext._gateway
-    assert gateway is not None
-    for name in _IMPORTED_BY_PACKAGE:
-        java_import(gateway.jvm, name)
-    builtin._get_jvm_function = _function
+    for kind in _NAMED:
+        if not hasattr(kind.__getattr__, "asks"):
+            kind.__getattr__ = _remembering(kind.__getattr__)
     return session
+
+
+def _remembering(ask: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """A look-up that makes packages, classes and static methods it has found attributes: Python finds these itself."""
+
+    def look_up(owner: Any, name: str) -> Any:
+        found = ask(owner, name)
+        if isinstance(found, JavaPackage | JavaClass | JavaMember):
+            owner.__dict__[name] = found
+        return found
+
+    look_up.asks = ask  # type: ignore[attr-defined]
+    return look_up
 
 
 def _in_driver(arguments: str) -> str:
