@@ -23,7 +23,7 @@ ON = (
 OPERATOR = 'namespace="messagestore", service="store-message-store-operator-metrics"'
 NAMES = tuple(YAML(typ="safe").load(CHART / "values.yaml")["metrics"]["prometheusRule"]["alerts"])
 
-DAYS, DAY, STEP = 8, 24 * 3600, 600
+DAYS, DAY, STEP = 8, 24 * 3600, 900
 """How long it takes, and the seconds of a day and of a step. Alerts are looked at in the end."""
 EVERY = 'namespace="a", name="x"'
 FIRING: dict[str, dict[str, str]] = {

