@@ -1,8 +1,8 @@
 """Topics of a broker, written and read by Kafka's own client in the tests' JVM."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -55,32 +55,27 @@ class Topics:
             for setting, value in settings.items():
                 configured.put(setting.replace("_", "."), value)
             topic = topic.configs(configured)
-        with self._admin() as admin:
-            admin.createTopics(self._list([topic])).all().get()
+        self._admin.createTopics(self._list([topic])).all().get()
         return name
 
     def grow(self, name: str, partitions: int) -> None:
         """Add partitions."""
         more = self._jvm.java.util.HashMap()
         more.put(name, self._kafka.clients.admin.NewPartitions.increaseTo(partitions))
-        with self._admin() as admin:
-            admin.createPartitions(more).all().get()
+        self._admin.createPartitions(more).all().get()
 
     def delete(self, name: str) -> None:
         """Delete a topic, and wait until the broker knows of it no more."""
-        with self._admin() as admin:
-            admin.deleteTopics(self._list([name])).all().get()
-            wait_until(lambda: not admin.listTopics().names().get().contains(name), 30, lambda: f"{name} is deleted")
+        self._admin.deleteTopics(self._list([name])).all().get()
+        wait_until(lambda: not self._admin.listTopics().names().get().contains(name), 30, lambda: f"{name} is deleted")
 
     def exists(self, name: str) -> bool:
         """Whether there is a topic of this name."""
-        with self._admin() as admin:
-            return bool(admin.listTopics().names().get().contains(name))
+        return bool(self._admin.listTopics().names().get().contains(name))
 
     def forget_group(self, name: str) -> None:
         """Delete a consumer group, as the broker does once it is too old."""
-        with self._admin() as admin:
-            admin.deleteConsumerGroups(self._list([name])).all().get()
+        self._admin.deleteConsumerGroups(self._list([name])).all().get()
 
     def commit(self, group: str, name: str, offsets: Mapping[int, int]) -> None:
         """Commit a group's offsets of a topic, by partition."""
@@ -88,15 +83,13 @@ class Topics:
         for partition, offset in offsets.items():
             place = self._kafka.common.TopicPartition(name, partition)
             places.put(place, self._kafka.clients.consumer.OffsetAndMetadata(offset))
-        with self._admin() as admin:
-            admin.alterConsumerGroupOffsets(group, places).all().get()
+        self._admin.alterConsumerGroupOffsets(group, places).all().get()
 
     def remove_before(self, name: str, offset: int, partition: int = 0) -> None:
         """Delete the records before an offset, as retention does."""
         records = self._jvm.java.util.HashMap()
         records.put(self._kafka.common.TopicPartition(name, partition), self._before(offset))
-        with self._admin() as admin:
-            admin.deleteRecords(records).all().get()
+        self._admin.deleteRecords(records).all().get()
 
     def change(self, name: str, setting: str, value: str) -> None:
         """Change a topic's setting."""
@@ -104,21 +97,18 @@ class Topics:
         change = admin_of.AlterConfigOp(admin_of.ConfigEntry(setting, value), admin_of.AlterConfigOp.OpType.SET)
         changes = self._jvm.java.util.HashMap()
         changes.put(resource_of(resource_of.Type.TOPIC, name), self._list([change]))
-        with self._admin() as admin:
-            admin.incrementalAlterConfigs(changes).all().get()
+        self._admin.incrementalAlterConfigs(changes).all().get()
 
     def let_in(self, user: str, password: str) -> None:
         """Create a user with a password for SCRAM-SHA-512."""
         admin_of = self._kafka.clients.admin
         how = admin_of.ScramCredentialInfo(admin_of.ScramMechanism.SCRAM_SHA_512, 4096)
-        with self._admin() as admin:
-            change = admin_of.UserScramCredentialUpsertion(user, how, password)
-            admin.alterUserScramCredentials(self._list([change])).all().get()
+        change = admin_of.UserScramCredentialUpsertion(user, how, password)
+        self._admin.alterUserScramCredentials(self._list([change])).all().get()
 
     def allow(self, user: str, *acls: tuple[str, str, str]) -> None:
         """Let a user do what the ACLs say: kind of resource, its name or ``beginning*``, operation."""
-        with self._admin() as admin:
-            admin.createAcls(self._list([self._acl(user, *acl) for acl in acls])).all().get()
+        self._admin.createAcls(self._list([self._acl(user, *acl) for acl in acls])).all().get()
 
     def _acl(self, user: str, kind: str, name: str, operation: str) -> JavaObject:
         acl_of, resource_of = self._kafka.common.acl, self._kafka.common.resource
@@ -201,13 +191,10 @@ class Topics:
             properties.put(f"{part}.serializer", _SERIALIZER)
         return properties
 
-    @contextmanager
-    def _admin(self) -> Iterator[JavaObject]:
-        admin = self._kafka.clients.admin.Admin.create(self._properties())
-        try:
-            yield admin
-        finally:
-            admin.close()
+    @cached_property
+    def _admin(self) -> JavaObject:
+        """One client for all tests, as starting one takes longer than most of what it is asked."""
+        return self._kafka.clients.admin.Admin.create(self._properties())
 
     def _list(self, items: Iterable[Any]) -> JavaObject:
         found = self._jvm.java.util.ArrayList()
