@@ -1,5 +1,6 @@
 """The two checks of a resource, by the models and by the API server."""
 
+from functools import cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -12,6 +13,7 @@ from support.apiserver import Answer, ApiServer
 Document = dict[str, Any]
 
 
+@cache
 def schema_of(kind: str) -> Document:
     """The schema with which the API server checks resources of a kind."""
     schema: Document = custom_resource_definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
