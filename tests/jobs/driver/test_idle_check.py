@@ -29,19 +29,26 @@ from messagestore_jobs.lock import writing
 from messagestore_jobs.session import using
 from support.ended import end_run
 from support.ingests import START, Heard, Stream, lines, record
+from support.kept import Kept
 from support.lifecycles import Updated, update
 
 SOON = START + timedelta(hours=1)
 
 
-@pytest.fixture
-def stream(spark: SparkSession, tmp_path: Path) -> Stream:
-    stream = Stream(spark, tmp_path)
+@pytest.fixture(scope="module")
+def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept[Stream]:
+    folder = tmp_path_factory.mktemp("idle")
+    stream = Stream(spark, folder / "now")
     stream.arrive("a.jsonl", lines(record("m1"), record("m2", streamName="order-2")))
     stream.arrive("below/b c%20.jsonl", lines(record("m1"), b"{"))
     stream.arrive("empty.jsonl", b"")
     stream.run()
-    return stream
+    return Kept.of(stream, folder / "kept")
+
+
+@pytest.fixture
+def stream(kept: Kept[Stream]) -> Stream:
+    return kept.again()
 
 
 def clock() -> datetime:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +25,7 @@ from messagestore_core.store.storage import Storage
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.job import run_replay
 from support.ingests import START, Stream, lines, record
+from support.kept import Kept
 from support.keys import KEY, VARIABLE
 from support.purges import purge
 from support.replays import files_replay, records
@@ -36,9 +36,10 @@ pytestmark = pytest.mark.usefixtures("compiled")
 SEALED = Integrity(key_environment=VARIABLE)
 
 
-@pytest.fixture
-def stream(spark: SparkSession, tmp_path: Path) -> Stream:
-    stream = Stream(spark, tmp_path, {"integrity": SEALED, "claim_check_bytes": 100})
+@pytest.fixture(scope="module")
+def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept[Stream]:
+    folder = tmp_path_factory.mktemp("sealed")
+    stream = Stream(spark, folder / "now", {"integrity": SEALED, "claim_check_bytes": 100})
     stream.arrive(
         "a.jsonl",
         lines(
@@ -55,7 +56,12 @@ def stream(spark: SparkSession, tmp_path: Path) -> Stream:
         ),
     )
     stream.run()
-    return stream
+    return Kept.of(stream, folder / "kept")
+
+
+@pytest.fixture
+def stream(kept: Kept[Stream]) -> Stream:
+    return kept.again()
 
 
 def replay(stream: Stream, folder: str, integrity: Integrity = SEALED, on_failed: str = "Fail") -> ReplayOutcome:

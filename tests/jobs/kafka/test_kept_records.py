@@ -22,6 +22,7 @@ from support.ingests import START
 from support.kafkabroker import Broker
 from support.kafkastreams import KafkaStream
 from support.kafkatopics import Record, Topics
+from support.kept import Kept
 from support.keptrecords import AS_IT_IS, FOR_EVER, as_they_came
 from support.keys import KEY, VARIABLE
 from support.long import few
@@ -45,15 +46,23 @@ RECORDS = [
 ]
 
 
-@pytest.fixture
-def kept(topics: Topics, stream_of: Callable[..., KafkaStream]) -> KafkaStream:
-    """A stream of a topic of three partitions that keeps records."""
-    topic = topics.make(partitions=3, **FOR_EVER)
+@pytest.fixture(scope="module")
+def once(
+    spark: SparkSession, topics: Topics, broker: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Kept[KafkaStream]:
+    folder, topic = tmp_path_factory.mktemp("kept"), topics.make(partitions=3, **FOR_EVER)
     topics.send(topic, *RECORDS)
-    stream = stream_of(topic, keep_record=True)
+    source = {"cluster": broker.cluster(), "topics": (topic,), "keep_record": True}
+    stream = KafkaStream(spark, folder / "now", source=source)
     stream.run(envelope=AS_IT_IS, claim_check_bytes=1000, integrity=Integrity(key_environment=VARIABLE))
     assert (len(stream.messages()), stream.dead_letters()) == (len(RECORDS), [])
-    return stream
+    return Kept.of(stream, folder / "kept")
+
+
+@pytest.fixture
+def kept(once: Kept[KafkaStream]) -> KafkaStream:
+    """A stream of a topic of three partitions that keeps records."""
+    return once.again()
 
 
 @pytest.mark.usefixtures("compiled")

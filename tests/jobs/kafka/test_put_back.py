@@ -1,7 +1,7 @@
 """Topics that were lost, and are put back by a replay of the records that a stream kept."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
 from typing import Any
@@ -25,6 +25,7 @@ from support.ingests import START
 from support.kafkabroker import Broker
 from support.kafkastreams import KafkaStream
 from support.kafkatopics import Record, Topics
+from support.kept import Kept
 from support.keptrecords import AS_IT_IS, FOR_EVER, as_they_came
 from support.long import few
 from support.purges import CrashError, erase, files_with, purge
@@ -144,16 +145,20 @@ def is_kept(record: Record) -> bool:
     return b"secret" not in (record.value or b"") and b"secret" not in record.headers.get("b", b"")
 
 
-@pytest.fixture
-def lost(spark: SparkSession, topics: Topics, stream_of: StreamOf) -> Lost:
-    topic = topics.make(partitions=5, **FOR_EVER)
+@pytest.fixture(scope="module")
+def once(
+    spark: SparkSession, topics: Topics, broker: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Lost, Kept[KafkaStream]]:
+    """A topic that was lost, and its stream as it was then."""
+    folder, topic = tmp_path_factory.mktemp("lost"), topics.make(partitions=5, **FOR_EVER)
     topics.send(topic, *LOST[:9], commit=True)
     topics.send(topic, *LOST[9:])
     records, groups = topics.read(topic), {}
     for name in ("first", "second", "third"):
         groups[f"{topic}-{name}"] = {0: 2 * len(groups), 1: 5 * len(groups), 3: 1}
     groups[f"{topic}-end"] = {one.partition or 0: (one.offset or 0) + 1 for one in records}
-    stream = stream_of(topic, keep_record=True, keep_groups=(f"{topic}-*",))
+    source = {"cluster": broker.cluster(), "topics": (topic,), "keep_record": True, "keep_groups": (f"{topic}-*",)}
+    stream = KafkaStream(spark, folder / "now", source=source)
     stream.settings = {"envelope": AS_IT_IS, "claim_check_bytes": 1000}
     stream.run()
     for group, offsets in {**groups, "another": {0: 1}}.items():
@@ -171,7 +176,15 @@ def lost(spark: SparkSession, topics: Topics, stream_of: StreamOf) -> Lost:
     erase(spark, stream.table, AT)
     assert files_with(stream.table, b"secret") == []
     topics.delete(topic)
-    return Lost(topic, stream, records, groups)
+    return Lost(topic, stream, records, groups), Kept.of(stream, folder / "kept")
+
+
+@pytest.fixture
+def lost(topics: Topics, once: tuple[Lost, Kept[KafkaStream]]) -> Lost:
+    found, kept = once
+    if topics.exists(found.topic):
+        topics.delete(found.topic)
+    return replace(found, stream=kept.again())
 
 
 @pytest.mark.usefixtures("compiled")

@@ -13,6 +13,7 @@ from messagestore_core.store.layout import INDEX
 from messagestore_core.store.schemas import TABLES
 from messagestore_jobs.session import settings
 from support.ingests import START, Stream, lines, positions_have_no_gap, record
+from support.kept import Kept
 from support.long import few
 from support.maintenance import WITHOUT_STATISTICS, maintain, optimize
 from support.purges import purge
@@ -30,10 +31,10 @@ def test_tables_that_spark_has_rewritten_read_as_before(spark: SparkSession, tmp
     assert readings(Store(store.uri)) == before
 
 
-@pytest.fixture
-def optimized(spark: SparkSession, tmp_path: Path) -> Stream:
-    """Three messages of two batches, in a file without statistics; m2 expires after an hour."""
-    stream = Stream(spark, tmp_path, {"max_files_per_batch": 1})
+@pytest.fixture(scope="module")
+def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept[Stream]:
+    folder = tmp_path_factory.mktemp("optimized")
+    stream = Stream(spark, folder / "now", {"max_files_per_batch": 1})
     stream.arrive("a.jsonl", lines(record("m1"), record("m2", expiresAt=(START + timedelta(hours=1)).isoformat())))
     stream.arrive("b.jsonl", lines(record("m3")))
     stream.run()
@@ -42,7 +43,13 @@ def optimized(spark: SparkSession, tmp_path: Path) -> Stream:
         optimize(spark, store, "messages", "dead_letters")
     [file] = files_of(store.table("messages")).to_pylist()
     assert (file["num_records"], file["max.global_position"]) == (None, None)
-    return stream
+    return Kept.of(stream, folder / "kept")
+
+
+@pytest.fixture
+def optimized(kept: Kept[Stream]) -> Stream:
+    """Three messages of two batches, in a file without statistics; m2 expires after an hour."""
+    return kept.again()
 
 
 def forget_next_position(log: Path) -> None:

@@ -26,6 +26,7 @@ from messagestore_jobs.replay.job import run_replay
 from support.external_writes import observing
 from support.indexes import OFTEN
 from support.ingests import START, lines, record
+from support.kept import Kept
 from support.lifecycles import Updated, update
 from support.long import few
 from support.maintenance import maintain
@@ -61,11 +62,17 @@ class Remembering(Updated):
         return int(Store(self.table.uri).table(REMEMBERED).count())
 
 
-@pytest.fixture
-def stream(spark: SparkSession, tmp_path: Path) -> Remembering:
-    stream = Remembering(spark, tmp_path)
+@pytest.fixture(scope="module")
+def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept[Remembering]:
+    folder = tmp_path_factory.mktemp("remembering")
+    stream = Remembering(spark, folder / "now")
     stream.again("m1", "m2", "m3", at=START)
-    return stream
+    return Kept.of(stream, folder / "kept")
+
+
+@pytest.fixture
+def stream(kept: Kept[Remembering]) -> Remembering:
+    return kept.again()
 
 
 @pytest.mark.parametrize("name", few(TASKS, "rows"))
