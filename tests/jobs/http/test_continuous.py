@@ -159,7 +159,6 @@ def test_members_of_sequences_go_together_and_wait_where_the_endpoint_does(
             for moment in ("before", "after")
             for nth in (1, 2)
         ],
-        ("cursor", "before", 2),
         ("replay-sent", "before", 2),
     ),
 )

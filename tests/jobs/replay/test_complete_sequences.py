@@ -165,6 +165,7 @@ def test_a_waiting_member_that_is_removed_counts_as_missed_or_erased(
     assert (outcome.cursor.missed, outcome.cursor.erased) == (3, 1)
 
 
+@pytest.mark.long
 def test_a_changed_spec_counts_behind_a_round_that_was_paused(
     spark: SparkSession, tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
