@@ -78,6 +78,9 @@ def test_runs_under_way_go_on_through_an_upgrade_and_a_rollback(site: Site, earl
         before = freeze(site, "before", "m-1", "m-2")
         slow = site.wait(REPLAY, "slow", lambda it: it.get("progress", {}).get("replayed", 0) > 0, "it sends")
         with released(REPOSITORY):
+            # Spark makes another one, of the earlier image.
+            executors = f"spark-role=executor,messagestore.dev/run={runs['orders']}"
+            site.kubectl("delete", "pod", "--selector", executors, "--wait=false")
             site.land("orders/1.jsonl", parts[1])
             site.land("later/0.jsonl", parts[0])
             site.apply(site.stream("later", trigger=CONTINUOUS))
