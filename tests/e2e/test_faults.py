@@ -101,6 +101,21 @@ def test_an_executor_that_is_lost_is_replaced_in_the_same_run(running: Running) 
     assert running.run() == run
 
 
+@pytest.mark.long
+def test_a_quota_that_refuses_executors_is_told_and_the_same_run_goes_on_without_it(running: Running) -> None:
+    run, site = running.run(), running.site
+    (executor,) = site.until(lambda: site.items("pod", "--selector", "spark-role=executor"), "it has an executor")
+    metadata = {"name": "small", "namespace": site.namespace}
+    site.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"pods": "1"}}})
+    site.until(lambda: site.status("resourcequota", "small").get("used"), "the quota is enforced")
+    site.delete("pod", executor["metadata"]["name"], *NOW)
+    assert "exceeded quota: small" in site.condition(STREAM, "orders", "Ready", "False", "ExecutorsRefused")
+    site.delete("resourcequota", "small")
+    running.land()
+    running.catch_up()
+    assert running.run() == run
+
+
 def test_a_run_stops_in_order_when_its_drivers_pod_is_deleted_and_so_does_the_next_when_it_is_suspended(
     running: Running,
 ) -> None:

@@ -77,6 +77,14 @@ class RunProgress(ContractModel):
     text: str | None = None
 
 
+class ExecutorsRefused(ContractModel):
+    """A run has no executor, as the API server refuses to create any."""
+
+    since: datetime
+    message: str
+    """The API server's, about the last one."""
+
+
 class RunReport(ContractModel):
     """One state of one run; of several reports the one with the highest ``sequence`` counts."""
 
@@ -87,6 +95,8 @@ class RunReport(ContractModel):
     finished_at: datetime | None = None
     progress: RunProgress | None = None
     """While the run lasts."""
+    executors_refused: ExecutorsRefused | None = None
+    """While that is so."""
     outcome: Outcome | None = None
     error: RunError | None = None
     usage: Usage | None = None

@@ -4,10 +4,19 @@ import json
 from typing import Any, Literal, cast
 
 from messagestore_core.contract.ingest import Upkeep
+from messagestore_core.contract.run_report import RunReport
 from messagestore_operator.cluster.backend import RunParts
 from messagestore_operator.cluster.labels import run_ref
 from messagestore_operator.cluster.reports import CONTROL, newest, read_report
-from messagestore_operator.decide.snapshot import CREATING, AppState, DriverControl, DriverPod, ObservedRun, Waiting
+from messagestore_operator.decide.snapshot import (
+    CREATING,
+    REFUSED,
+    AppState,
+    DriverControl,
+    DriverPod,
+    ObservedRun,
+    Waiting,
+)
 from messagestore_operator.kube.objects import ApiObject, at, created_at, name_of, time_of
 from messagestore_operator.names import DRIVER, DRIVER_ENDING
 
@@ -30,14 +39,15 @@ def observed_run(parts: RunParts) -> ObservedRun | None:
         return None
     driver = driver_of(parts.driver) if parts.driver is not None else None
     last_words = read_report(driver.termination_message, ref.name).report if driver else None
+    report = newest(parts.reading.report, last_words)
     return ObservedRun(
         ref=ref,
         state=app_state(parts.application),
         created_at=created_at(main),
         message=_message(parts),
         driver=driver,
-        executors_waiting=_executors_waiting(parts.executors),
-        report=newest(parts.reading.report, last_words),
+        executors_waiting=_executors_waiting(parts.executors) or _refused(report),
+        report=report,
         report_problem=parts.reading.problem,
         config_map=parts.config_map is not None,
         control=_control(parts.config_map),
@@ -123,6 +133,12 @@ def _executors_waiting(executors: tuple[ApiObject, ...]) -> Waiting | None:
     problem = next((waiting for pod in oldest if (waiting := waiting_of(pod))), None)
     made = (Waiting(CREATING, since=created_at(pod)) for pod in oldest if _is_made(pod))
     return problem or next(made, None)
+
+
+def _refused(report: RunReport | None) -> Waiting | None:
+    """Why there are no executors, of which only the driver knows."""
+    refused = report.executors_refused if report else None
+    return Waiting(REFUSED, refused.message, refused.since) if refused else None
 
 
 def _is_made(pod: ApiObject) -> bool:

@@ -5,7 +5,7 @@ import re
 from messagestore_core.contract.base import RunError
 from messagestore_core.contract.run_report import RunReport
 from messagestore_core.text import clipped
-from messagestore_operator.decide.snapshot import AppState, ObservedRun, Waiting
+from messagestore_operator.decide.snapshot import REFUSED, AppState, ObservedRun, Waiting
 from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 
@@ -33,6 +33,9 @@ def waiting_error(run: ObservedRun) -> RunError | None:
     who = "driver" if run.driver is not None and run.driver.waiting is waiting else "executors"
     if waiting.reason == "Unschedulable":
         return RunError(reason=Reason.UNSCHEDULABLE, message=_line(f"no node for the {who}: {waiting.message}"))
+    if waiting.reason == REFUSED:
+        message = _line(f"the API server refuses executors: {waiting.message}")
+        return RunError(reason=Reason.EXECUTORS_REFUSED, message=message)
     if waiting.reason in _IMAGE:
         return RunError(reason=Reason.IMAGE_PULL_FAILED, message=_line(f"image of the {who}: {_said(waiting)}"))
     if waiting.reason in _CONFIG:

@@ -17,6 +17,7 @@ from messagestore_operator.status.reasons import Reason
 _EVENT_REASONS: dict[str, bool] = {
     Reason.CONFIG_MISSING: True,
     Reason.DELETION_BLOCKED: True,
+    Reason.EXECUTORS_REFUSED: True,
     Reason.FOLDERS_OVERLAP: True,
     Reason.IMAGE_PULL_FAILED: True,
     Failure.INVALID_SPEC: True,

@@ -44,20 +44,21 @@ class AppState(StrEnum):
 
 
 CREATING = "ContainerCreating"
+REFUSED = "FailedCreate"
 
 
 @dataclass(frozen=True)
 class Waiting:
     """Why a pod does not run yet.
 
-    ``reason`` is the container's waiting reason (ImagePullBackOff, CreateContainerConfigError, …) or ``Unschedulable``;
-    ``CREATING`` is a problem only if it lasts.
+    ``reason`` is the container's waiting reason (ImagePullBackOff, CreateContainerConfigError, …), ``Unschedulable``,
+    or ``REFUSED`` if the API server doesn't let it be created; ``CREATING`` is a problem only if it lasts.
     """
 
     reason: str
     message: str = ""
     since: datetime | None = None
-    """When the pod was created."""
+    """When the pod was created, or first refused."""
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,11 @@ class Reason(ExplainedReason):
         "The node evicted the driver because it lacked memory or disk.",
         "Give the nodes more, or set `spec.spark.driver` to what the driver needs. The run is retried.",
     )
+    EXECUTORS_REFUSED = (
+        "ExecutorsRefused",
+        "The API server refuses to create executors of a run that needs some.",
+        "Read the message, which quotes the server; usually a quota or an admission rule.",
+    )
     IMAGE_PULL_FAILED = (
         "ImagePullFailed",
         "A node can't pull the image of driver or executors.",

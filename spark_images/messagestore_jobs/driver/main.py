@@ -23,6 +23,7 @@ from messagestore_core.logs import LineFormatter, LogFormat, tell
 from messagestore_core.store.errors import RUN_STOPPED
 from messagestore_jobs.driver.control import Commands, RunControl
 from messagestore_jobs.driver.execute import check_for_work, execute
+from messagestore_jobs.driver.executors import Executors
 from messagestore_jobs.driver.failures import AS_OF_ENDING_PODS
 from messagestore_jobs.driver.reporting import TERMINATION_BYTES, ConfigMap, Reporting, Tracker, report_text, units_of
 from messagestore_jobs.driver.secrets import scrubbed, secrets_of
@@ -109,6 +110,7 @@ class Driver:
         task = document.task
         self._tracker = Tracker(units_of(document))
         self._control = RunControl(task.messages_per_second if isinstance(task, ReplayTask) else None)
+        self._executors = Executors(_now)
         self._started_at = datetime.now(UTC)
         self._ending, self._over = threading.Lock(), threading.Event()
         self._stopping = False
@@ -134,8 +136,16 @@ class Driver:
         if idle.report is not None:
             return idle.report
         alone = idle.bytes is not None and idle.bytes < self._settings.executors_from_bytes
-        session = partial(_cluster_session, executors=not alone, little=idle.little)
+        session = partial(self._session, executors=not alone, little=idle.little)
         return execute(self._document, session, self._tracker, 0, _now, self._control, idle=idle)
+
+    def _session(self, *, executors: bool, little: bool) -> "SparkSession":
+        from messagestore_jobs.session import cluster_session
+
+        spark = cluster_session(executors=executors, little=little)
+        if executors:
+            self._executors.watch(spark)
+        return spark
 
     def _state(self) -> RunReport:
         return RunReport(
@@ -144,6 +154,7 @@ class Driver:
             state="Running",
             started_at=self._started_at,
             progress=self._tracker.progress,
+            executors_refused=self._executors.refused(),
             outcome=self._control.outcome,
         )
 
@@ -237,12 +248,6 @@ def _at_sigterm(note: Callable[[], None], stop: Callable[[], None]) -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: note())
     signal.set_wakeup_fd(sender.detach(), warn_on_full_buffer=False)
     threading.Thread(target=wait, name="sigterm", daemon=True).start()
-
-
-def _cluster_session(*, executors: bool, little: bool) -> "SparkSession":
-    from messagestore_jobs.session import cluster_session
-
-    return cluster_session(executors=executors, little=little)
 
 
 def _now() -> datetime:

@@ -129,6 +129,9 @@ def _clean(report: RunReport, secrets: Collection[str]) -> RunReport:
     if report.progress is not None and report.progress.text is not None:
         text = clipped(printable(scrubbed(report.progress.text, secrets)), _TEXT)
         changes["progress"] = report.progress.model_copy(update={"text": text})
+    if report.executors_refused is not None:
+        message = clipped(printable(scrubbed(report.executors_refused.message, secrets)))
+        changes["executors_refused"] = report.executors_refused.model_copy(update={"message": message})
     if isinstance(report.outcome, ReplayOutcome):
         changes["outcome"] = _saying(report.outcome, lambda said: clipped(printable(scrubbed(said, secrets))))
     return report.model_copy(update=changes)

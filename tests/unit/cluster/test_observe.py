@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from messagestore_core.contract.run_report import ExecutorsRefused, RunReport
 from messagestore_operator.cluster.backend import RunParts
 from messagestore_operator.cluster.kubeflow import application
 from messagestore_operator.cluster.observe import app_state, driver_of, loss_of, observed_run, waiting_of
-from messagestore_operator.decide.snapshot import CREATING, AppState, Waiting
+from messagestore_operator.cluster.reports import Reading
+from messagestore_operator.decide.snapshot import CREATING, REFUSED, AppState, Waiting
 from support.launches import launch
 
 CONTAINER = "spark-kubernetes-driver"
@@ -142,6 +144,17 @@ def test_executors_wait_only_as_long_as_none_runs() -> None:
     alone = observed_run(RunParts(application=_application("RUNNING"), executors=(waiting,)))
     beside = observed_run(RunParts(application=_application("RUNNING"), executors=(waiting, _pod("Running"))))
     assert (alone.executors_waiting, beside.executors_waiting) == (Waiting("ImagePullBackOff", "not found"), None)
+
+
+def test_executors_are_refused_if_the_driver_says_so_and_no_pod_says_more() -> None:
+    since = datetime(2026, 3, 1, 6, 31, tzinfo=UTC)
+    refused = ExecutorsRefused(since=since, message="exceeded quota")
+    told = RunReport(run="orders-ingest-1", sequence=1, state="Running", started_at=since, executors_refused=refused)
+    alone = observed_run(RunParts(application=_application("RUNNING"), reading=Reading(told)))
+    waiting = _pod("Pending", waiting={"reason": "ImagePullBackOff", "message": "not found"})
+    beside = observed_run(RunParts(application=_application("RUNNING"), executors=(waiting,), reading=Reading(told)))
+    assert alone.executors_waiting == Waiting(REFUSED, "exceeded quota", since)
+    assert beside.executors_waiting == Waiting("ImagePullBackOff", "not found")
 
 
 def test_executors_wait_since_the_oldest_of_their_pods_was_made() -> None:

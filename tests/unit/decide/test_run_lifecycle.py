@@ -15,6 +15,7 @@ from messagestore_operator.decide.leases import next_epoch
 from messagestore_operator.decide.run_lifecycle import DesiredRun, PlannedRun, RunStage, follow, launch
 from messagestore_operator.decide.run_queue import RunBounds, RunQueue
 from messagestore_operator.decide.snapshot import (
+    REFUSED,
     AppState,
     Defaults,
     DriverControl,
@@ -75,6 +76,7 @@ STOP, START = Defaults().stop_deadline, Defaults().start_deadline
         ({"launched_at": clock_time(NOW - START + SECOND)}, seen(AppState.PENDING, DriverPod("Pending")), None),
         (RUNNING, seen(executors_waiting=Waiting("Unschedulable", since=NOW - START)), "Unschedulable"),
         (RUNNING, seen(executors_waiting=Waiting("Unschedulable", since=NOW - START + SECOND)), None),
+        (RUNNING, seen(executors_waiting=Waiting(REFUSED, since=NOW - START)), "ExecutorsRefused"),
     ],
 )
 def test_a_run_is_ended_at_its_deadline_and_no_second_before(

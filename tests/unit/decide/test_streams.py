@@ -13,7 +13,15 @@ from messagestore_core.contract.run_report import RunProgress
 from messagestore_operator.api import MessageStream
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.decision import decide
-from messagestore_operator.decide.snapshot import CREATING, AppState, DriverControl, DriverPod, StreamSnapshot, Waiting
+from messagestore_operator.decide.snapshot import (
+    CREATING,
+    REFUSED,
+    AppState,
+    DriverControl,
+    DriverPod,
+    StreamSnapshot,
+    Waiting,
+)
 from messagestore_operator.status.words import clock_time
 from messagestore_operator.tenancy.settings import KafkaBounds
 from support.world import FINALIZER, App, Conflict, Key, Stored, World, run_once
@@ -236,6 +244,24 @@ def test_executors_that_never_run_fail_the_run_with_their_cause(world: World) ->
     assert (error.reason, error.message) == (
         "Unschedulable",
         "not running after 15 min: no node for the executors: no memory",
+    )
+
+
+def test_refused_executors_are_told_at_once_and_fail_the_run_at_its_deadline(world: World) -> None:
+    stream = orders(world)
+    app = world.run_under_way()
+    app.executors_waiting = Waiting(REFUSED, "exceeded quota: pods", since=world.now)
+    world.reconcile()
+    assert world.ready(stream) == (
+        "False",
+        "ExecutorsRefused",
+        "the API server refuses executors: exceeded quota: pods",
+    )
+    world.reconcile_after(minutes=15)
+    error = world.status(stream).last_run.error
+    assert (error.reason, error.message) == (
+        "ExecutorsRefused",
+        "not running after 15 min: the API server refuses executors: exceeded quota: pods",
     )
 
 

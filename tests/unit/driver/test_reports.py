@@ -16,7 +16,7 @@ from messagestore_core.contract.purge import Preview, PurgeOutcome
 from messagestore_core.contract.records import FilesSource, KafkaCluster, KafkaSource
 from messagestore_core.contract.replay import DestinationState, FrozenSelection, ReplayOutcome, ReplayProgress
 from messagestore_core.contract.run_document import MaintainTask, Resource, RunDocument
-from messagestore_core.contract.run_report import MaintainOutcome, RunProgress, RunReport
+from messagestore_core.contract.run_report import ExecutorsRefused, MaintainOutcome, RunProgress, RunReport
 from messagestore_core.contract.stores import CredentialVariables, Owner, StorageEntry, Table, TableState
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.driver.control import Commands, Maintenance, RunControl, Steps, read_commands
@@ -201,6 +201,12 @@ def test_secrets_are_scrubbed_however_they_are_written(spelling: str) -> None:
     pieces = {written[start : start + 6] for start in range(7, len(written) - 5)}
     assert left.endswith(" refused")
     assert not [piece for piece in pieces if piece in left]
+
+
+def test_secrets_are_scrubbed_from_what_the_api_server_says_of_executors() -> None:
+    refused = ExecutorsRefused(since=NOW, message="AKIA123 exceeds a quota")
+    told = json.loads(report_text(report(executors_refused=refused), ["AKIA123"]))
+    assert told["executorsRefused"]["message"] == "… exceeds a quota"
 
 
 def test_a_short_secret_takes_nothing_else_with_it() -> None:
