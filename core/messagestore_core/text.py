@@ -1,9 +1,19 @@
 """Texts for people: shortened to the room that there is, without what a terminal would interpret."""
 
+import re
 from collections.abc import Callable
 
 LONGEST_MESSAGE = 1000
 """Characters that a report has room for."""
+
+
+_REFUSAL = re.compile(r"KubernetesClientException: .*? Message: (.+?)\.? Received status: ")
+
+
+def refusal_in(text: str) -> str | None:
+    """The API server's own message, without what Spark's Kubernetes client adds around it; None: there is none."""
+    refusal = _REFUSAL.search(text)
+    return refusal[1] if refusal else None
 
 
 def clipped(text: str, longest: int = LONGEST_MESSAGE) -> str:

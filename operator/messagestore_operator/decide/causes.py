@@ -4,7 +4,7 @@ import re
 
 from messagestore_core.contract.base import RunError
 from messagestore_core.contract.run_report import RunReport
-from messagestore_core.text import clipped
+from messagestore_core.text import clipped, refusal_in
 from messagestore_operator.decide.snapshot import REFUSED, AppState, ObservedRun, Waiting
 from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
@@ -105,9 +105,7 @@ def last_line(text: str) -> str:
     telling = [line for line in lines if not re.match(r"(at |\.\.\. \d+ more|File \"|Traceback)", line)]
     causes = [line.removeprefix("Caused by: ") for line in telling if line.startswith("Caused by: ")]
     said = (causes or telling or lines or ["the driver gave no reason"])[-1]
-    # Only the API server's own message, without the text that Spark's Kubernetes client adds around it.
-    refused = re.search(r"KubernetesClientException: .*? Message: (.+?)\.? Received status: ", said)
-    return _line(refused[1] if refused else said)
+    return _line(refusal_in(said) or said)
 
 
 def _waiting(run: ObservedRun) -> Waiting | None:

@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from messagestore_core.contract.run_report import ExecutorsRefused
+from messagestore_core.text import refusal_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TELLS = "org.apache.spark.scheduler.cluster.k8s.ExecutorPodsSnapshotsStoreImpl"
-_REFUSAL = re.compile(r"Message: (.+?)\.? Received status: ")
 _NUMBER = re.compile(r"-exec-\d+")
 _log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Executors:
         jvm: Any = spark._jvm
         log4j = jvm.org.apache.logging.log4j
         self._warnings = jvm.java.io.StringWriter()
-        layout = log4j.core.layout.PatternLayout.newBuilder().withPattern("%throwable{short.message}%n").build()
+        layout = log4j.core.layout.PatternLayout.newBuilder().withPattern("%throwable{1}%n").build()
         appender = log4j.core.appender.WriterAppender.createAppender(layout, None, self._warnings, _TELLS, False, True)
         appender.start()
         logger = log4j.LogManager.getLogger(_TELLS)
@@ -77,6 +77,5 @@ class Executors:
         said = next((line for line in reversed(lines) if line.strip()), None)
         if said is None:
             return None
-        refusal = _REFUSAL.search(said)
         # Each try is for an executor of another number.
-        return _NUMBER.sub("-exec-…", refusal[1] if refusal else said)
+        return _NUMBER.sub("-exec-…", refusal_in(said) or said)

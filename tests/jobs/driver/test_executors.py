@@ -37,7 +37,7 @@ def logger(spark: SparkSession) -> Any:
 
 def warn(spark: SparkSession, number: int) -> None:
     jvm: Any = spark._jvm
-    refused = jvm.java.lang.IllegalStateException(CLIENT.format(QUOTA.format(number)))
+    refused = jvm.io.fabric8.kubernetes.client.KubernetesClientException(CLIENT.format(QUOTA.format(number)))
     logger(spark).warn("Exception when notifying snapshot subscriber.", refused)
 
 
