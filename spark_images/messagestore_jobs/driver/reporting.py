@@ -23,7 +23,7 @@ from messagestore_core.contract.records import KafkaSource
 from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.run_report import RunProgress, RunReport
-from messagestore_core.text import clipped, printable
+from messagestore_core.text import LONGEST_MESSAGE, clipped, printable
 from messagestore_jobs.driver.control import Commands, read_commands
 from messagestore_jobs.driver.secrets import scrubbed
 
@@ -122,18 +122,19 @@ def report_text(report: RunReport, secrets: Collection[str], limit: int = REPORT
 
 
 def _clean(report: RunReport, secrets: Collection[str]) -> RunReport:
+    def words(said: str, longest: int = LONGEST_MESSAGE) -> str:
+        return clipped(printable(scrubbed(said, secrets)), longest)
+
     changes: dict[str, Any] = {}
     if report.error is not None:
-        message = clipped(printable(scrubbed(report.error.message, secrets)))
-        changes["error"] = report.error.model_copy(update={"message": message})
+        changes["error"] = report.error.model_copy(update={"message": words(report.error.message)})
     if report.progress is not None and report.progress.text is not None:
-        text = clipped(printable(scrubbed(report.progress.text, secrets)), _TEXT)
-        changes["progress"] = report.progress.model_copy(update={"text": text})
+        changes["progress"] = report.progress.model_copy(update={"text": words(report.progress.text, _TEXT)})
     if report.executors_refused is not None:
-        message = clipped(printable(scrubbed(report.executors_refused.message, secrets)))
-        changes["executors_refused"] = report.executors_refused.model_copy(update={"message": message})
+        refused = report.executors_refused
+        changes["executors_refused"] = refused.model_copy(update={"message": words(refused.message)})
     if isinstance(report.outcome, ReplayOutcome):
-        changes["outcome"] = _saying(report.outcome, lambda said: clipped(printable(scrubbed(said, secrets))))
+        changes["outcome"] = _saying(report.outcome, words)
     return report.model_copy(update=changes)
 
 
