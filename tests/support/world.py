@@ -274,6 +274,7 @@ class World:
     def reconcile_once(self, key: Key, cut_after: int | None = None) -> Decision:
         """Decide and execute; after `cut_after` actions the operator is killed."""
         decision = decide(self.snapshot(key))
+        self.line = {holder: slot for holder, slot in self.line.items() if slot.resource != key}
         try:
             for number, action in enumerate(decision.actions):
                 if cut_after is not None and number >= cut_after:

@@ -66,6 +66,14 @@ class RunAdmission:
         """Add a reserved run to the waiting ones."""
         self._line[slot.holder] = slot
 
+    def leave(self, resource: ResourceKey) -> None:
+        """Take a resource's runs out of the waiting ones, until a decision adds them again.
+
+        One that waits for its table, or can't be decided about, would else be next again and again, and keep a slot
+        from the others.
+        """
+        self._line = {holder: slot for holder, slot in self._line.items() if slot.resource != resource}
+
     def waits(self, holder: str) -> bool:
         """Whether a run waits for a slot, and so was never launched."""
         return holder in self._line

@@ -61,6 +61,8 @@ class Reconciler:
                 self._health.end(key)
                 self._metrics.reconciled.labels(key[0]).observe(perf_counter() - started)
                 self._queue.done(key, failed=failed)
+                if failed:
+                    self._admission.leave(key)
                 for other in self._admission.next():
                     # Its turn has come, however many changes of other runs wait.
                     self._queue.add(other, first=True)
@@ -92,6 +94,7 @@ class Reconciler:
             ApiError: it can't be done now.
         """
         if not self._gatherer.is_ready(key):
+            self._admission.leave(key)
             return
         snapshot = await self._gatherer.snapshot(key)
         resource = self._cache.resource(key)
@@ -100,6 +103,7 @@ class Reconciler:
             return
         # There is no await between the snapshot and this, so two decisions never take the same slot.
         decision = self._decide(snapshot)
+        self._admission.leave(key)
         self._admission.let_start(decision)
         for run in snapshot.runs:
             self._applier.finish(run)

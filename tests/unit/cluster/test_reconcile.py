@@ -1,6 +1,8 @@
 """Reconciling resources: after each failure of one, the next attempt comes later."""
 
 import asyncio
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,11 +11,13 @@ from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.cluster.reconcile import Reconciler
-from messagestore_operator.decide.run_queue import RunBounds
+from messagestore_operator.decide.actions import Decision
+from messagestore_operator.decide.run_queue import RunBounds, RunSlot
 from messagestore_operator.kube.client import ApiError, ConflictError
 from messagestore_operator.kube.health import Health
 from messagestore_operator.kube.objects import ResourceKey
 from messagestore_operator.kube.queue import WorkQueue
+from support.launches import stream
 
 ORDERS = ("MessageStream", "default", "orders")
 CONFLICT = ConflictError("PATCH", "orders", 409, "Conflict", "it has changed")
@@ -21,38 +25,66 @@ DOWN = ApiError("GET", "orders", 0, "Unreachable", "")
 
 
 class _Gatherer:
-    """Never gets a snapshot."""
+    """Gets no snapshot while there is an error, or is not ready."""
 
-    def __init__(self, error: ApiError) -> None:
-        self._error = error
+    def __init__(self, error: ApiError | None = None, *, ready: bool = True) -> None:
+        self._error, self._ready = error, ready
         self.looks = self.refreshed = 0
 
     def is_ready(self, key: ResourceKey) -> bool:
-        return True
+        self.looks += not self._ready
+        return self._ready
 
-    async def snapshot(self, key: ResourceKey) -> None:
+    async def snapshot(self, key: ResourceKey) -> SimpleNamespace:
         self.looks += 1
-        raise self._error
+        if self._error is not None:
+            raise self._error
+        return SimpleNamespace(runs=())
 
     async def refresh(self, key: ResourceKey) -> None:
         self.refreshed += 1
 
 
-@pytest.mark.parametrize(("error", "refreshes"), [(CONFLICT, True), (DOWN, False)])
-def test_a_failing_reconciliation_is_retried_ever_less_often(error: ApiError, refreshes: bool) -> None:
-    gatherer: Any = _Gatherer(error)
+class _Applier:
+    """Has nothing to do."""
+
+    async def carry_out(self, resource: object, wanted: object) -> None:
+        """Do nothing."""
+
+
+def _work_for_half_a_second(gatherer: Any) -> None:
+    """Reconcile a stream that has a run in line for a slot, and slots are free."""
     unused: Any = None
+    applier: Any = _Applier()
 
     async def half_a_second() -> None:
         queue: WorkQueue[ResourceKey] = WorkQueue(0.01)
         cluster = Cluster.of(unused, KubeflowBackend(unused), "op", RunBounds())
+        run = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": "2026-03-01T06:00:00Z"}
+        cluster.cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"currentRun": run}})
+        cluster.admission.wait(RunSlot("default/orders-ingest-1", ORDERS, frozenset(), datetime.now(UTC)))
+        assert cluster.admission.next() == [ORDERS]
         telemetry = Telemetry(Metrics(), Health(60, 60))
-        reconciler = Reconciler(cluster, gatherer, unused, unused, queue, telemetry)
+        reconciler = Reconciler(cluster, gatherer, lambda _: Decision((), unused, None), applier, queue, telemetry)
         queue.add(ORDERS)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(reconciler.work(), 0.5)
 
     asyncio.run(half_a_second())
+
+
+@pytest.mark.parametrize(("error", "refreshes"), [(CONFLICT, True), (DOWN, False)])
+def test_a_failing_reconciliation_is_retried_ever_less_often(error: ApiError, refreshes: bool) -> None:
+    gatherer = _Gatherer(error)
+    _work_for_half_a_second(gatherer)
     # After 0.01, 0.03, 0.07, 0.15 and 0.31 seconds; a busy machine has fewer.
     assert 2 <= gatherer.looks <= 6
     assert gatherer.refreshed == (gatherer.looks if refreshes else 0)
+
+
+@pytest.mark.parametrize("gatherer", [_Gatherer(), _Gatherer(ready=False)], ids=["waits for its table", "is read"])
+def test_a_run_in_line_that_waits_for_something_else_than_a_slot_is_not_looked_at_again_and_again(
+    gatherer: _Gatherer,
+) -> None:
+    _work_for_half_a_second(gatherer)
+    assert gatherer.looks == 1
