@@ -13,7 +13,7 @@ from messagestore_operator.cluster.metrics import Telemetry
 from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.leases import is_abandoned, is_left_over
 from messagestore_operator.decide.snapshot import Defaults, Snapshot, TableKey
-from messagestore_operator.kube.client import ApiError, ConflictError
+from messagestore_operator.kube.client import ApiError, ConflictError, NotFoundError
 from messagestore_operator.kube.objects import LEASES, ApiObject, ResourceKey, metadata
 from messagestore_operator.kube.queue import WorkQueue
 from messagestore_operator.names import TABLE
@@ -71,7 +71,7 @@ class Reconciler:
         """Reconcile a resource, log an error, and return whether it succeeded."""
         try:
             await self.reconcile(key)
-        except ConflictError as error:
+        except (ConflictError, NotFoundError) as error:
             _log.info("%s: looking again: %s", "/".join(key), error)
             await self._refresh(key)
         except (ApiError, ValueError) as error:
@@ -112,7 +112,7 @@ class Reconciler:
             self._queue.add(key, (decision.requeue_at - datetime.now(UTC)).total_seconds())
 
     async def _refresh(self, key: ResourceKey) -> None:
-        """After a conflict, read again what the decision depended on."""
+        """After a conflict, or where something is gone, read again what the decision depended on."""
         try:
             await self._gatherer.refresh(key)
         except ApiError as error:

@@ -13,7 +13,7 @@ from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.cluster.reconcile import Reconciler
 from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.run_queue import RunBounds, RunSlot
-from messagestore_operator.kube.client import ApiError, ConflictError
+from messagestore_operator.kube.client import ApiError, ConflictError, NotFoundError
 from messagestore_operator.kube.health import Health
 from messagestore_operator.kube.objects import ResourceKey
 from messagestore_operator.kube.queue import WorkQueue
@@ -21,6 +21,7 @@ from support.launches import stream
 
 ORDERS = ("MessageStream", "default", "orders")
 CONFLICT = ConflictError("PATCH", "orders", 409, "Conflict", "it has changed")
+GONE = NotFoundError("PATCH", "orders", 404, "NotFound", "there is none")
 DOWN = ApiError("GET", "orders", 0, "Unreachable", "")
 
 
@@ -73,7 +74,7 @@ def _work_for_half_a_second(gatherer: Any) -> None:
     asyncio.run(half_a_second())
 
 
-@pytest.mark.parametrize(("error", "refreshes"), [(CONFLICT, True), (DOWN, False)])
+@pytest.mark.parametrize(("error", "refreshes"), [(CONFLICT, True), (GONE, True), (DOWN, False)])
 def test_a_failing_reconciliation_is_retried_ever_less_often(error: ApiError, refreshes: bool) -> None:
     gatherer = _Gatherer(error)
     _work_for_half_a_second(gatherer)
