@@ -103,7 +103,9 @@ def _stage(
         return ReplayStage(complete=True)
     if watched.current is not None and not watched.unlaunched:
         deadline = _deadline(snapshot, status)
-        return ReplayStage(RunStage(watched.current, trouble=watched.trouble, live=watched.live), wait=deadline)
+        # A run that is past it is being ended, and looked at like any other.
+        wait = deadline if deadline is not None and deadline > snapshot.now else None
+        return ReplayStage(RunStage(watched.current, trouble=watched.trouble, live=watched.live), wait=wait)
     if (given_up := _given_up(snapshot, status)) is not None:
         return ReplayStage(given_up=given_up)
     if job.spec.suspend or job.metadata.deletion_timestamp is not None or not snapshot.can_run or ended is not None:

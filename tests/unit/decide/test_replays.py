@@ -451,3 +451,13 @@ def test_a_report_of_an_epoch_that_was_not_granted_changes_no_figure(world: Worl
     world.finish(app, outcome=reported.model_copy(update={"target_table": forged}))
     world.reconcile()
     assert contents(world, copy) == (10, 10)
+
+
+def test_a_run_past_its_deadline_whose_pod_lingers_is_looked_at_as_seldom_as_others(world: World) -> None:
+    stream(world)
+    key = job(world, activeDeadline="PT1H")
+    world.run_under_way()
+    world.lingers = True
+    world.reconcile_after(hours=2)
+    assert world.ready(key)[1] == "DeadlineExceeded"
+    assert world.requeue_at[key] == world.now + world.defaults.poll_interval
