@@ -7,6 +7,7 @@ says. docs/operator.md#phases shows which phase follows.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from messagestore_core.contract.base import RunError
@@ -35,6 +36,7 @@ from messagestore_operator.translate import (
 )
 from messagestore_operator.translate.folders import TABLE_URI, beyond_pods, overlaps
 from messagestore_operator.translate.secrets import Use
+from messagestore_operator.translate.storage import table_access
 
 MOST_STREAMS = 100
 
@@ -59,17 +61,22 @@ def secrets_of(resource: Resource, streams: Iterable[MessageStream]) -> frozense
         streams: those of its namespace that it refers to and that exist.
     """
     existing = list(streams)
+    if isinstance(resource, MessageStream):
+        # A run that deletes the store needs no source.
+        return _needs(partial(table_access, resource)) | _needs(partial(ingest_access, resource))
+    if isinstance(resource, RetentionPolicy):
+        keys = tuple(scrub_keys(resource))
+        return frozenset[Need]().union(*(_needs(partial(purge_access, resource, one), keys) for one in existing))
+    assert isinstance(resource, ReplayJob)
+    named, to = {stream.metadata.name: stream for stream in existing}, resource.spec.target
+    source, target = named.get(resource.spec.stream_ref.name), named.get(to.name) if to else None
+    return _needs(partial(replay_access, resource, source, target)) if source else frozenset()
+
+
+def _needs(access: Callable[[], StorageAccess], variables: Iterable[SecretVariable] = ()) -> frozenset[Need]:
+    """The Secrets of one kind of run; none if it can't reach its folders, which says nothing about other runs."""
     try:
-        if isinstance(resource, MessageStream):
-            return needed(ingest_access(resource))
-        if isinstance(resource, RetentionPolicy):
-            accesses = [needed(purge_access(resource, stream), scrub_keys(resource)) for stream in existing]
-            return frozenset[Need]().union(*accesses)
-        assert isinstance(resource, ReplayJob)
-        named = {stream.metadata.name: stream for stream in existing}
-        source = named.get(resource.spec.stream_ref.name)
-        to = resource.spec.target
-        return needed(replay_access(resource, source, named.get(to.name) if to else None)) if source else frozenset()
+        return needed(access(), variables)
     except NotSupportedError:
         return frozenset()
 

@@ -1,10 +1,10 @@
-"""The Secrets that the runs of a replay need."""
+"""The Secrets that the runs of a resource need."""
 
 from typing import Any
 
 import pytest
 
-from messagestore_operator.api import MessageStream, ReplayJob
+from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.decide.blockers import Need, secrets_of
 from messagestore_operator.translate.secrets import Use
 from support.launches import stream
@@ -40,3 +40,17 @@ def test_a_replay_needs_the_secrets_of_its_store_and_of_its_destinations(
     destination: dict[str, Any], streams: list[MessageStream], secrets: set[str]
 ) -> None:
     assert secrets_of(replay(**destination), streams) == {Need(name, Use.STORAGE) for name in secrets}
+
+
+def test_a_policy_needs_the_secrets_of_its_streams_but_for_those_that_no_run_reaches() -> None:
+    far = stream("far", table={"uri": "gs://far/store"})
+    spec = {"streamSelector": {"matchLabels": {"team": "a"}}, "trigger": {"manual": {}}}
+    rules = [{"name": "old", "maxAge": "P1D"}]
+    policy = RetentionPolicy.model_validate({"metadata": {"name": "tidy"}, "spec": {**spec, "rules": rules}})
+    assert secrets_of(policy, [far, ORDERS]) == {Need("of-orders", Use.STORAGE)}
+
+
+def test_the_deletion_of_a_store_needs_its_secret_though_no_run_reaches_the_source() -> None:
+    table, source = {"uri": "s3a://orders/store"}, {"files": {"uri": "gs://landing/"}}
+    far = stream(table=table, source=source, **storage("of-orders"))
+    assert secrets_of(far, [far]) == {Need("of-orders", Use.STORAGE)}
