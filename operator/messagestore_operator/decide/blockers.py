@@ -15,7 +15,7 @@ from messagestore_operator.api import MessageStream, ReplayJob, Resource, Retent
 from messagestore_operator.api.status import BaseStatus
 from messagestore_operator.decide.schedule import opens_at
 from messagestore_operator.decide.snapshot import PolicySnapshot, ReplaySnapshot, Snapshot, StreamSnapshot, Uses
-from messagestore_operator.status.conditions import condition_of, generation
+from messagestore_operator.status.conditions import TERMINAL, condition_of, generation
 from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.replay import has_ended
@@ -176,13 +176,13 @@ def _uses_folders(resource: Resource, tenancy: Tenancy) -> bool:
 def _seniority(resource: Resource) -> tuple[int, str, tuple[str, str, str]]:
     """Of two resources the lesser one keeps its folders.
 
-    One that the operator has accepted as it is comes before one that is new or has changed, that before one that was
-    refused for its folders, and otherwise the older one.
+    One that the operator has accepted as it is comes before one that is new, has changed or is refused, that before one
+    that was refused for its folders, and otherwise the older one.
     """
     status: BaseStatus | None = getattr(resource, "status", None)
     ready, rank = condition_of(status, "Ready"), 1
-    if ready is not None and ready.reason == Reason.FOLDERS_OVERLAP:
-        rank = 2
+    if ready is not None and ready.reason in TERMINAL:
+        rank = 2 if ready.reason == Reason.FOLDERS_OVERLAP else 1
     elif status is not None and status.observed_generation == generation(resource):
         rank = 0
     return rank, resource.metadata.creation_timestamp or "", resource.identity

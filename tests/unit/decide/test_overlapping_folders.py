@@ -108,3 +108,19 @@ def test_a_folder_of_another_namespace_blocks_no_stream(world: World) -> None:
     key = stream(world, "orders", "s3a://in/orders")
     world.reconcile()
     assert len(runs_of(world, key)) == 1
+
+
+def test_a_stream_that_is_refused_for_something_else_takes_no_folder_from_one_that_runs(world: World) -> None:
+    older = stream(world, "bills", "s3a://in/bills", afterIngest="Delete")
+    world.wait(seconds=1)
+    younger = stream(world, "orders", "s3a://in/orders")
+    world.reconcile()
+    stream(world, "bills", "s3a://in", afterIngest="Delete")
+    world.invalid[older] = "spec.trigger.schedule.cron: never fires"
+    world.reconcile()
+    assert world.ready(older)[1] == "InvalidSpec"
+    assert not is_refused(world, younger)
+    del world.invalid[older]
+    world.reconcile(older, younger)
+    assert is_refused(world, older)
+    assert not is_refused(world, younger)
