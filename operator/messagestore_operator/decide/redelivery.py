@@ -23,6 +23,7 @@ from messagestore_operator.decide.trigger import (
     next_start,
     next_time_of,
     retry_at,
+    unanswered,
     without_missed,
 )
 from messagestore_operator.status.conditions import generation
@@ -52,6 +53,8 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     if _is_requested(job, status):
         status = with_retries(status)
     stage, wait = _next(snapshot, status, watched, blocker, erasure)
+    if watched.dropped_by(stage):
+        status = unanswered(status).model_copy(update={"last_handled_reset": None})
     status = _reserved(snapshot, status, stage)
     # A run that sends messages ends a failure, and so does a pause, and a run that goes on and has its destination.
     goes_on = job.spec.goes_on and (report := replay_outcome(stage.live)) is not None and report.takes

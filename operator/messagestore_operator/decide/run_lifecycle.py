@@ -117,6 +117,10 @@ class RunStage:
         """Whether the run has a number and nothing else yet."""
         return self.current is not None and self.current.launched_at is None
 
+    def dropped_by(self, after: RunStage) -> bool:
+        """Whether its run has only a number, and is no more in the next stage."""
+        return self.unlaunched and after.current is None
+
     def acted(self) -> RunStage:
         """The same stage, without actions."""
         return RunStage(self.current, self.ended, self.trouble, self.live)

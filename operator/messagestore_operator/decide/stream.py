@@ -38,6 +38,7 @@ from messagestore_operator.decide.trigger import (
     next_start,
     next_time_of,
     retry_at,
+    unanswered,
     without_missed,
 )
 from messagestore_operator.status.conditions import generation
@@ -69,6 +70,8 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
         suspended=stream.spec.suspend,
     )
     stage, wait = _next(snapshot, status, watched, blocker)
+    if watched.current is not None and watched.current.kind == "ingest" and watched.dropped_by(stage):
+        status = unanswered(status)
     status = _reserved(snapshot, status, stage)
     lasts = _lasting(snapshot, before, status, stage, blocker)
     status = status.model_copy(update={"lasting_failure": lasts.failure})

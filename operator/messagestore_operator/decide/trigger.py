@@ -19,6 +19,7 @@ from messagestore_operator.status.runs import broke_off_as_it_is, is_final
 from messagestore_operator.status.words import clock_time
 from messagestore_operator.translate.annotations import run_requested
 
+Status = TypeVar("Status", bound=TriggeredStatus)
 _MOST_DOUBLINGS = 32
 _SPREAD = 0.2
 
@@ -87,6 +88,11 @@ def answered(
     }
 
 
+def unanswered(status: Status) -> Status:
+    """The status after a reserved run was dropped before it was created: what it was to answer is due again."""
+    return status.model_copy(update={"last_schedule_time": None, "last_handled_request": None})
+
+
 def new_request(resource: Resource, status: TriggeredStatus) -> str | None:
     """The value of the annotation for a request that has not been handled; else None."""
     request = run_requested(resource)
@@ -137,9 +143,6 @@ def _lasted(run: FinishedRun) -> timedelta:
     if run.started_at is None or run.finished_at is None:
         return timedelta(0)
     return run.finished_at.datetime - run.started_at.datetime
-
-
-Status = TypeVar("Status", bound=TriggeredStatus)
 
 
 def without_missed(

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -147,3 +148,45 @@ def test_a_stream_is_maintained_in_the_window(world: World) -> None:
 )
 def test_a_window_is_open_by_the_clock_of_its_time_zone(now: str, opens: str | None) -> None:
     assert opens_at([NIGHT], datetime.fromisoformat(now)) == (datetime.fromisoformat(opens) if opens else None)
+
+
+@pytest.mark.parametrize("trigger", [{"manual": {}}, {"schedule": {"cron": "0 9 * * *"}}], ids=["asked for", "due"])
+def test_what_a_run_was_for_that_was_reserved_before_a_pause_is_made_up_for_after_it(
+    world: World, trigger: dict[str, Any]
+) -> None:
+    key = stream(world, trigger=trigger)
+    world.reconcile()
+    purge(world)
+    app = world.start_due("purge")
+    world.wait(hours=1)
+    if "manual" in trigger:
+        world.annotate(key, run_requested="now")
+    world.reconcile()
+    assert world.ready(key)[1] == "TableBusy"
+    world.paused = PAUSED
+    world.reconcile()
+    assert (world.status(key).current_run, world.ready(key)[1]) == (None, "Paused")
+    world.finish(app)
+    world.paused = None
+    world.reconcile_after(minutes=1)
+    run_once(world)
+    world.reconcile_after(hours=12)
+    assert [one.owner for one in world.runs("ingest")] == [key]
+
+
+def test_a_redelivery_that_was_asked_for_before_a_pause_comes_after_it(world: World) -> None:
+    stream(world)
+    purge(world)
+    app = world.start_due("purge")
+    spec = {"streamRef": {"name": "orders"}, "destination": {"files": {"uri": "s3a://replay/orders/"}}}
+    again = {**spec, "trigger": {"manual": {}}, "select": {"dueForRetry": True}}
+    key = world.apply("ReplayJob", "again", again, annotations=NOW)
+    world.reconcile()
+    assert world.ready(key)[1] == "TableBusy"
+    world.paused = PAUSED
+    world.reconcile()
+    assert world.status(key).current_run is None
+    world.finish(app)
+    world.paused = None
+    world.reconcile()
+    assert world.only_run().owner == key
