@@ -25,8 +25,8 @@ def adopts_from(stream: MessageStream) -> tuple[FormerOwner, ...]:
 
 
 def run_requested(resource: Resource) -> str | None:
-    """The value that requests a run; each new value requests one."""
-    return resource.metadata.annotations.get(RUN_REQUESTED) or None
+    """The value that requests a run, or as much of it as a status holds; each new value requests one."""
+    return resource.metadata.annotations.get(RUN_REQUESTED, "")[:_LONGEST] or None
 
 
 def reset_requested(job: ReplayJob) -> str | None:

@@ -10,7 +10,7 @@ import pytest
 from messagestore_core.contract.base import RunError
 from messagestore_core.contract.ingest import Upkeep, UpkeepDone
 from messagestore_core.contract.run_report import RunProgress
-from messagestore_operator.api import MessageStream
+from messagestore_operator.api import MessageStream, MessageStreamStatus
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.decision import decide
 from messagestore_operator.decide.snapshot import (
@@ -1268,3 +1268,13 @@ def test_a_failed_deletion_says_how_to_keep_the_data_and_ends_when_that_is_done(
     world.apply("MessageStream", "orders", spec(), deletionTimestamp=metadata.deletion_timestamp)
     world.reconcile()
     assert stream not in world.resources
+
+
+def test_a_request_that_is_longer_than_a_status_holds_is_answered_once(world: World) -> None:
+    stream = orders(world, {"manual": {}})
+    world.annotate(stream, run_requested="now " * 1000)
+    run_once(world)
+    status = world.status(stream)
+    assert MessageStreamStatus.model_validate(status.to_dict()) == status
+    world.reconcile_after(hours=9)
+    assert len(world.launched) == 1
