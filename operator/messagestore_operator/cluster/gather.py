@@ -318,7 +318,8 @@ class Gatherer:
         return self._cache.is_unread(key) and (since is None or self._has_passed(since))
 
     def _has_passed(self, read: datetime) -> bool:
-        return self._cluster.now() - read >= self._defaults.status_interval
+        # A clock that has gone back delays nothing.
+        return not timedelta(0) <= self._cluster.now() - read < self._defaults.status_interval
 
     async def _read_report(self, key: RunKey) -> None:
         """Read a run's ConfigMap, of which watches show only metadata, and may be behind."""

@@ -35,7 +35,7 @@ def sparing(snapshot: Snapshot, before: Status | None, wanted: Decision) -> Deci
     if due is None:
         if _essence(before) != _essence(wanted.status):
             return wanted
-        due = snapshot.status_written + snapshot.defaults.status_interval
+        due = later(snapshot.status_written, snapshot.defaults.status_interval, snapshot.now)
     writes = any(isinstance(action, WriteStatus) for action in wanted.actions)
     if need_newest_status(wanted.actions) or not writes or due <= snapshot.now:
         return wanted

@@ -307,7 +307,8 @@ def test_a_changed_report_is_read_once_in_the_statuss_interval_and_at_once_when_
     assert report(2, 5) == (1, 1)
     assert report(3, 50) == (1, 1)
     assert report(4, 5) == (2, 4)
-    assert report(5, 5, "COMPLETED") == (3, 5)
+    assert report(5, -3600) == (3, 5), "the clock has gone back"
+    assert report(6, 5, "COMPLETED") == (4, 6)
 
 
 def test_of_a_run_that_is_over_the_report_is_kept_until_no_resource_has_it_as_its_current_one() -> None:

@@ -623,6 +623,15 @@ def test_the_figures_of_a_continuous_stream_are_written_once_a_minute_at_most(wo
     assert world.status(stream).totals.stored == 1800
 
 
+def test_a_clock_that_goes_back_delays_no_figures(world: World) -> None:
+    stream, app = written_each_minute(world)
+    for minutes in (1, -30):
+        world.wait(minutes=minutes)
+        app.report = world.report(app, "Running", world.outcome(app))
+        world.reconcile_once(stream)
+    assert world.status(stream).totals.stored == 20
+
+
 def begun(world: World, **trigger: Any) -> tuple[Key, App]:
     """A stream whose second run was just launched, in an operator that writes each minute."""
     world.defaults = replace(world.defaults, status_interval=timedelta(minutes=1))
