@@ -73,6 +73,8 @@ def _deletion_of(snapshot: StreamSnapshot, status: MessageStreamStatus, watched:
     # Replays into the stream are runs of other resources: its table was granted to them.
     if not status.run_number and not snapshot.lease(table_key(snapshot.stream)).epoch:
         return _Deletion(over=EmitEvent("Normal", Reason.DATA_KEPT, f"no run was ever granted the store at {uri}"))
+    if not snapshot.can_run:
+        return _kept(snapshot.stream, "the namespace is being deleted, and nothing can run in it")
     if (blocked := _blocked(snapshot)) is not None:
         return blocked
     if (impossible := _impossible(snapshot)) is not None:
@@ -119,12 +121,7 @@ def _keeps(other: MessageStream, now: datetime) -> bool:
 
 
 def _impossible(snapshot: StreamSnapshot) -> _Deletion | None:
-    """The deletion if no run can be created: the resource goes, and its data stays.
-
-    It waits a while for somebody to change that, but not in a namespace that is being deleted: nobody can stop that.
-    """
-    if not snapshot.can_run:
-        return _kept(snapshot.stream, "the namespace is being deleted, and nothing can run in it")
+    """The deletion if no run can be created: after a while the resource goes, and its data stays."""
     why = barred(snapshot.stream, snapshot) or unreachable(snapshot, lambda: table_access(snapshot.stream))
     deleted_at = snapshot.stream.metadata.deletion_timestamp
     if why is None or deleted_at is None:

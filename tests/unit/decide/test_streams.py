@@ -1216,8 +1216,9 @@ def test_a_deletion_ends_the_run_under_way(world: World) -> None:
     assert world.only_run().create.run.kind == "delete"
 
 
-def test_a_stream_goes_at_once_with_its_namespace_and_its_data_stays(world: World) -> None:
-    stream = deletable(world)
+@pytest.mark.parametrize("holds", [[], [{"name": "court"}]], ids=["free", "held"])
+def test_a_stream_goes_at_once_with_its_namespace_and_its_data_stays(world: World, holds: list[dict[str, str]]) -> None:
+    stream = deletable(world, holds=holds)
     world.delete(stream)
     world.can_run = False
     world.reconcile()
