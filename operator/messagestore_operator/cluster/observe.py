@@ -46,7 +46,7 @@ def observed_run(parts: RunParts) -> ObservedRun | None:
         created_at=created_at(main),
         message=_message(parts),
         driver=driver,
-        executors_waiting=_executors_waiting(parts.executors) or _refused(report),
+        executors_waiting=_executors_waiting(parts.executors, report),
         report=report,
         report_problem=parts.reading.problem,
         config_map=parts.config_map is not None,
@@ -125,14 +125,15 @@ def _container(status: ApiObject) -> Any:
     return next(iter(named or containers), None)
 
 
-def _executors_waiting(executors: tuple[ApiObject, ...]) -> Waiting | None:
+def _executors_waiting(executors: tuple[ApiObject, ...], report: RunReport | None) -> Waiting | None:
+    # While one runs, a report that says otherwise is older.
     if any(at(pod, "status", "phase") in ("Running", "Succeeded") for pod in executors):
         return None
     # The oldest pod has waited the longest.
     oldest = sorted(executors, key=lambda pod: str(at(pod, "metadata", "creationTimestamp") or ""))
     problem = next((waiting for pod in oldest if (waiting := waiting_of(pod))), None)
     made = (Waiting(CREATING, since=created_at(pod)) for pod in oldest if _is_made(pod))
-    return problem or next(made, None)
+    return problem or next(made, None) or _refused(report)
 
 
 def _refused(report: RunReport | None) -> Waiting | None:

@@ -153,7 +153,11 @@ def test_executors_are_refused_if_the_driver_says_so_and_no_pod_says_more() -> N
     alone = observed_run(RunParts(application=_application("RUNNING"), reading=Reading(told)))
     waiting = _pod("Pending", waiting={"reason": "ImagePullBackOff", "message": "not found"})
     beside = observed_run(RunParts(application=_application("RUNNING"), executors=(waiting,), reading=Reading(told)))
+    running = observed_run(
+        RunParts(application=_application("RUNNING"), executors=(_pod("Running"),), reading=Reading(told))
+    )
     assert alone.executors_waiting == Waiting(REFUSED, "exceeded quota", since)
+    assert running.executors_waiting is None, "the report is older"
     assert beside.executors_waiting == Waiting("ImagePullBackOff", "not found")
 
 
