@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from messagestore_core.contract.base import ContractModel, Count, RunError, Seconds
 from messagestore_core.contract.ingest import IngestOutcome, UpdateCounts
@@ -80,7 +80,7 @@ class RunProgress(ContractModel):
 class ExecutorsRefused(ContractModel):
     """A run has no executor, as the API server refuses to create any."""
 
-    since: datetime
+    since: AwareDatetime
     message: str
     """The API server's, about the last one."""
 

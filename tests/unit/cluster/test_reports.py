@@ -33,10 +33,11 @@ def test_before_the_first_report_there_is_neither_one_nor_a_problem(text: str | 
         (_text(state="Perfect"), "state"),
         (_text(run="orders-ingest-2"), "another run"),
         (_text(padding="x" * MAX_BYTES), "longer than"),
+        (_text(executorsRefused={"since": "2026-03-01T06:30:00", "message": "m"}), "since"),
         (7, "no text"),
         ("\ud800", "can't be read"),
     ],
-    ids=["no-json", "no-object", "unknown-state", "another-run", "too-long", "number", "surrogate"],
+    ids=["no-json", "no-object", "unknown-state", "another-run", "too-long", "no-zone", "number", "surrogate"],
 )
 def test_a_text_that_is_no_report_of_the_run_is_a_problem_and_not_used(text: object, words: str) -> None:
     reading = read_report(text, RUN)

@@ -9,8 +9,8 @@ import pytest
 from messagestore_core.contract.base import RunError
 from messagestore_core.contract.ingest import IngestCounts, IngestOutcome, Lag, UpkeepDone
 from messagestore_core.contract.purge import EraseOutcome, Preview, PurgeOutcome
-from messagestore_core.contract.replay import FrozenSelection, ReplayOutcome, ReplayProgress
-from messagestore_core.contract.run_report import Outcome, RunReport
+from messagestore_core.contract.replay import DestinationState, FrozenSelection, ReplayOutcome, ReplayProgress
+from messagestore_core.contract.run_report import Outcome, RunReport, Usage
 from messagestore_core.contract.stores import TableState
 from messagestore_operator.decide.report_checks import with_valid_reports
 from messagestore_operator.decide.snapshot import AppState, ObservedRun, RunRef, Snapshot
@@ -96,3 +96,25 @@ def test_a_purge_that_failed_for_a_reason_that_is_no_constant_is_believed_with_a
 def test_an_error_of_maintenance_is_told_in_one_line_of_printable_text_too() -> None:
     found = checked(report(ingest(error=RunError(reason="not one", message="a\x00b\nc")))).report
     assert found.outcome.upkeep == UpkeepDone(request_id=1, error=RunError(reason="RunFailed", message="a b c"))
+
+
+def destinations(error: RunError) -> ReplayOutcome:
+    return replay().model_copy(update={"destinations": (DestinationState(name="eu", error=error),)})
+
+
+def test_an_error_of_a_destination_is_told_in_few_words_too() -> None:
+    found = checked(report(destinations(RunError(reason="not one", message="a\nb" + "x" * 40_000)))).report
+    assert found.outcome.destinations[0].error == RunError(reason="RunFailed", message=f"a b{'x' * 3997}")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        report(ingest().model_copy(update={"counts": IngestCounts(received=-1)})),
+        report(replay().model_copy(update={"round": -1})),
+        report(usage=Usage(driver_cpu_seconds=1e12, executor_cpu_seconds=1e12)),
+    ],
+    ids=["counts", "round", "usage"],
+)
+def test_what_no_ended_run_can_have_is_dropped_before_it_has_ended(said: RunReport) -> None:
+    assert checked(said).report is None
