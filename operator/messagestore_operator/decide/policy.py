@@ -36,7 +36,7 @@ from messagestore_operator.status.conditions import condition_of, generation
 from messagestore_operator.status.facts import Outlook, StreamResult
 from messagestore_operator.status.policy import BLOCKED, StreamView, policy_stream, with_erasure, with_view
 from messagestore_operator.status.reasons import Reason
-from messagestore_operator.status.runs import api_error, broke_off_as_it_is, failed, failed_as_it_is
+from messagestore_operator.status.runs import api_error, broke_off, broke_off_as_it_is, failed, failed_as_it_is
 from messagestore_operator.status.stream import table_status
 from messagestore_operator.status.words import clock_time
 from messagestore_operator.translate import approvals
@@ -57,6 +57,9 @@ def recorded(before: PolicyStreamStatus, stage: RunStage) -> PolicyStreamStatus:
         "last_run": ended.finished_run(),
         "error": api_error(ended.error) if ended.state == "Failed" else None,
     }
+    if ended.run.kind == "erase" and ended.state == "Succeeded" and _is_broken_purge(before.last_run):
+        # It took that purge's turn, which is due again.
+        changes["round"] = max(before.round - 1, 0)
     outcome = ended.report.outcome if ended.report else None
     if isinstance(outcome, PurgeOutcome | EraseOutcome):
         changes["table"] = table_status(outcome.table)
@@ -305,12 +308,15 @@ def _due(
 ) -> RunKind | datetime | None:
     """The kind of run that is due on a stream, or when one will be; None if none will."""
     policy, last, now = snapshot.policy, entry.last_run, snapshot.now
+    erasure = erasure_due(entry)
     if last is not None and broke_off_as_it_is(last, policy) and entry.round >= status.round:
         at = retry_at(last, policy, snapshot.defaults, now)
+        if (at is None or at <= now) and _is_broken_purge(last) and erasure is not None and erasure <= now:
+            # A purge that fails again and again, or for good, delays no erasure.
+            return "erase"
         return at if at is None or at > now else _kind(last.kind)
     if entry.round < status.round or _owed_again(entry, policy):
         return "purge"
-    erasure = erasure_due(entry)
     return "erase" if erasure is not None and erasure <= now else erasure
 
 
@@ -333,6 +339,10 @@ def _owed_again(entry: PolicyStreamStatus, policy: RetentionPolicy) -> bool:
 
 def _cut_short(last: FinishedRun, policy: RetentionPolicy) -> bool:
     return last.state == "Cancelled" or (failed(last) and not failed_as_it_is(last, policy))
+
+
+def _is_broken_purge(last: FinishedRun | None) -> bool:
+    return last is not None and last.kind == "purge" and broke_off(last)
 
 
 def _kind(kind: str | None) -> RunKind:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from messagestore_core.contract.base import RunError
 from messagestore_core.contract.ingest import Lag
 from messagestore_core.contract.purge import EraseOutcome
 from messagestore_core.contract.replay import CursorState, FrozenSelection, ReplayOutcome, ReplayProgress
@@ -317,3 +318,31 @@ def test_a_continuous_replay_stops_at_once_where_nobody_knows_the_tombstones(wor
     knows(world, app, 4)
     purged_with(world, None)
     assert app.control.stop
+
+
+@pytest.mark.parametrize("reason", ["ArchiveIncomplete", "ArchiveTaken"], ids=["again and again", "for good"])
+def test_a_purge_that_fails_delays_no_erasure_that_an_earlier_one_owes_and_is_due_again_after_it(
+    world: World, reason: str
+) -> None:
+    stream(world)
+    key = policy(world)
+    world.annotate(key, run_requested="now")
+    first = world.start_due("purge")
+    world.finish(first, outcome=world.purged(first, erase_due_by=world.now + timedelta(hours=1)))
+    world.reconcile()
+    world.annotate(key, run_requested="again")
+    run_once(world, error=RunError(reason=reason, message="no"))
+    world.reconcile_after(minutes=30)
+    assert world.runs("erase") == []
+    for app in [app for app in world.runs("purge") if not app.state.ended]:
+        world.start(app)
+        world.finish(app, RunError(reason=reason, message="no"))
+    world.reconcile()
+    world.reconcile_after(hours=1)
+    erased(world)
+    assert last_purge(world, key).erased_at is not None
+    world.finish(world.start_due("purge"))
+    world.reconcile()
+    assert (world.status(key).phase, world.ready(key)[0]) == ("Idle", "True")
+    world.reconcile_after(days=9)
+    assert [app for app in world.runs() if not app.state.ended] == []
