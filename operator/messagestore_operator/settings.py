@@ -210,6 +210,13 @@ class LeaderSettings(Model):
     renew_deadline: Seconds = Field(default=10.0, description="Seconds without renewal after which a leader exits.")
     retry: Seconds = Field(default=2.0, description="Seconds between two renewals.")
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        """Check that a leader has time to renew, and has stopped before another replica takes over."""
+        if not self.duration > self.renew_deadline > self.retry:
+            raise ValueError("duration must be more than renewDeadline, and that more than retry")
+        return self
+
 
 class MetricsSettings(Model):
     """How /metrics is served."""

@@ -30,6 +30,7 @@ OTHER: dict[str, Any] = {
     "tenancy.storage.prefixes": {"*": ["s3a://other"]},
     "tenancy.storage.endpoints": ["https://other.example.org"],
     "tenancy.adoptions": [],
+    "leader.duration": 70,
     "maintenance.every": "PT7M",
     "podDisruptionBudget.maxUnavailable": 2,
     "metrics.serviceMonitor.interval": "7s",

@@ -137,6 +137,9 @@ UNWORKABLE = [
     ("tenancy.sizes.driver.memory=1023m", "spark.driver.memory: 1g is more than 1023m"),
     ("replicas=3,leader.enabled=false", "'/replicas': maximum: got 3, want 1"),
     ("leader.enabled=false", "'/replicas': maximum: got 2, want 1"),
+    ("health.port=8080", "health.port and metrics.port are both 8080"),
+    ("leader.renewDeadline=15", "leader.duration must be more than leader.renewDeadline"),
+    ("leader.retry=10", "leader.duration must be more than leader.renewDeadline, and that more than leader.retry"),
     ("test.uri=s3a://lake", "test.storage.credentialsSecretRef.name must name a Secret"),
     (
         "test.uri=s3a://lake,test.storage.credentialsSecretRef.name=a,test.namespace=a,watch.namespaces={b}",

@@ -10,6 +10,14 @@ What the operator, or a cluster, would refuse only after the installation. The t
 {{- if and (gt (int .Values.replicas) 1) (not .Values.leader.enabled) }}
 {{- fail (printf "replicas is %v, but without leader.enabled only one replica may run" .Values.replicas) }}
 {{- end }}
+{{- if eq (int .Values.health.port) (int .Values.metrics.port) }}
+{{- fail (printf "health.port and metrics.port are both %v: one port serves one of them" .Values.metrics.port) }}
+{{- end }}
+{{- with .Values.leader }}
+{{- if not (and (gt (float64 .duration) (float64 .renewDeadline)) (gt (float64 .renewDeadline) (float64 .retry))) }}
+{{- fail "leader.duration must be more than leader.renewDeadline, and that more than leader.retry" }}
+{{- end }}
+{{- end }}
 {{- if semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version }}
 {{- range $name, $asked := dict "driver.admissionPolicy" .Values.driver.admissionPolicy "approval.admissionPolicy" .Values.approval.admissionPolicy }}
 {{- if $asked }}

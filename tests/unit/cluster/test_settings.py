@@ -77,3 +77,10 @@ def test_a_wrong_setting_is_named(file: Path, text: str, words: str) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsProblemError, match=r"missing\.yaml"):
         load(tmp_path / "missing.yaml", {})
+
+
+@pytest.mark.parametrize("times", ["{duration: 10}", "{renewDeadline: 20}", "{retry: 10}"])
+def test_a_leader_that_could_not_renew_or_would_stop_too_late_is_refused(file: Path, times: str) -> None:
+    file.write_text(f"leader: {times}")
+    with pytest.raises(SettingsProblemError, match="leader: duration must be more than renewDeadline"):
+        load(file, {})
