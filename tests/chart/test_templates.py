@@ -161,6 +161,14 @@ def test_values_at_their_bounds_are_taken() -> None:
     assert rendered("--set", f"{sizes},replicas=1,leader.enabled=false")
 
 
+@pytest.mark.parametrize("namespace", ["no", "2026"])
+def test_a_namespace_whose_name_is_a_word_of_yaml_stays_a_name(namespace: str) -> None:
+    chosen = ("--set-string", f"watch.namespaces={{{namespace}}}", "--set", "networkPolicy.runs.enabled=true")
+    found = [one["metadata"].get("namespace") for one in rendered(*chosen, "--namespace", namespace)]
+    assert namespace in found
+    assert {type(one) for one in found} == {str, type(None)}
+
+
 def test_the_template_refuses_replicas_without_a_leader_by_itself() -> None:
     with pytest.raises(HelmError, match=r"replicas is 2, but without leader\.enabled only one replica may run"):
         template("--set", "leader.enabled=false", "--skip-schema-validation")
