@@ -95,7 +95,8 @@ class Leader:
         try:
             async with asyncio.timeout(max(0.1, seconds if seconds is not None else self._timing.renew_deadline)):
                 return await self._take()
-        except (ApiError, TimeoutError) as error:
+        except Exception as error:
+            # Whatever it is, such as a token that can't be read: without renewals this replica must stop in time.
             _log.warning("the leader's Lease could not be taken or renewed: %s", error or "no answer in time")
             return False
 
