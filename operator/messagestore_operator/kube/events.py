@@ -15,7 +15,14 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlencode
 
-from messagestore_operator.kube.client import AlreadyExistsError, ApiError, ForbiddenError, KubeClient, NotFoundError
+from messagestore_operator.kube.client import (
+    AlreadyExistsError,
+    ApiError,
+    ForbiddenError,
+    KubeClient,
+    NotFoundError,
+    TooLargeError,
+)
 from messagestore_operator.kube.objects import EVENTS, MANAGER, ObjectReference
 from messagestore_operator.kube.ratelimit import TokenBucket
 
@@ -106,11 +113,11 @@ class Events:
 
 
 async def last_warning(client: KubeClient, namespace: str, pod: str) -> str:
-    """The last Warning about a pod; empty if there is none or the operator may not read Events."""
+    """The last Warning about a pod; empty if there is none, or too many, or the operator may not read Events."""
     query = urlencode({"fieldSelector": f"involvedObject.kind=Pod,involvedObject.name={pod},type=Warning"})
     try:
         listed = await client.get(f"{EVENTS.path(namespace)}?{query}")
-    except ForbiddenError:
+    except (ForbiddenError, TooLargeError):
         return ""
     events = sorted(listed.get("items") or [], key=lambda event: str(event.get("lastTimestamp") or ""))
     return str(events[-1].get("message") or "")[:_MAX_MESSAGE] if events else ""

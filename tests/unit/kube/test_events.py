@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from messagestore_operator.cluster.labels import object_reference
-from messagestore_operator.kube.client import AlreadyExistsError, ApiError, NotFoundError
-from messagestore_operator.kube.events import Events, NewEvent
+from messagestore_operator.kube.client import AlreadyExistsError, ApiError, NotFoundError, TooLargeError
+from messagestore_operator.kube.events import Events, NewEvent, last_warning
 from support.launches import stream
 
 DEAD = NewEvent("Warning", "DeadLetters", "records were set aside as dead letters")
@@ -111,3 +111,12 @@ def test_an_event_that_could_not_be_sent_is_counted_with_the_next(teller: Teller
     teller.server.down = False
     teller.record(after=61)
     assert teller.server.counts() == [2]
+
+
+def test_more_events_about_a_pod_than_are_read_are_none() -> None:
+    class Flooded:
+        async def get(self, path: str) -> dict[str, Any]:
+            raise TooLargeError("GET", path, 200, "TooLarge", "the answer has more than 16777216 bytes")
+
+    client: Any = Flooded()
+    assert asyncio.run(last_warning(client, "default", "orders-ingest-1-driver")) == ""
