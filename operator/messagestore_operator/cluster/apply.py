@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import singledispatchmethod
 from typing import Any
 
+from messagestore_core.contract.purge import PurgeTask
 from messagestore_core.contract.run_report import counts_of
 from messagestore_core.logs import tell
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
@@ -30,6 +31,7 @@ from messagestore_operator.kube.events import Events, NewEvent
 from messagestore_operator.kube.objects import CONFIG_MAPS, ApiObject
 from messagestore_operator.settings import Settings
 from messagestore_operator.status.conditions import condition_of
+from messagestore_operator.translate.common import holds_of
 
 _log = logging.getLogger(__name__)
 Enqueue = Callable[[Iterable[tuple[str, str, str]]], None]
@@ -111,6 +113,7 @@ class Applier:
 
     @_do.register
     async def _(self, action: actions.CreateRun, resource: Resource) -> None:
+        await self._confirm_holds(action)
         try:
             settings = self._settings
             launch = Launch(
@@ -169,6 +172,22 @@ class Applier:
     @_do.register
     async def _(self, action: actions.DeleteResource, resource: Resource) -> None:
         await self._client.delete(_path(resource), action.uid)
+
+    async def _confirm_holds(self, create: actions.CreateRun) -> None:
+        """Read the holds of a purge's stream again: the watch may be late, or have shown one since the decision.
+
+        Raises:
+            ConflictError: they have changed.
+        """
+        task, run = create.document.task, create.run
+        if not isinstance(task, PurgeTask) or run.stream is None:
+            return
+        kind = RESOURCES["MessageStream"]
+        path = kind.path(run.namespace, run.stream)
+        self._put({**await self._client.get(path), "kind": kind.name})
+        stream = self._cache.resource((kind.name, run.namespace, run.stream))
+        if not isinstance(stream, MessageStream) or holds_of(stream) != task.holds:
+            raise ConflictError("GET", path, 409, "Conflict", "the stream's holds have changed")
 
     async def _set_finalizers(self, resource: Resource, change: Callable[[list[str]], list[str]]) -> None:
         newest = self._cache.resource(resource.identity) or resource
