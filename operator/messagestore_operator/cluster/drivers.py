@@ -119,12 +119,13 @@ class Drivers:
         if driver.cluster_role is not None:
             account = _metadata(driver.service_account, namespace)
             given = driver.namespace_annotations.get(namespace, driver.annotations)
-            annotations = {"annotations": given} if given else {}
-            made = await self._make(SERVICE_ACCOUNTS, {"metadata": {**account, **annotations}})
-            if annotations and not made:
-                # It may have been created with other settings, such as another cloud identity.
+            made = await self._make(SERVICE_ACCOUNTS, {"metadata": {**account, "annotations": given}})
+            named = set(driver.annotations).union(*driver.namespace_annotations.values())
+            if named and not made:
+                # It may have been created with other settings, such as the cloud identity of all namespaces.
                 path = SERVICE_ACCOUNTS.path(namespace, driver.service_account)
-                await self._client.merge_patch(path, {"metadata": annotations})
+                own = {name: given.get(name) for name in sorted(named)}
+                await self._client.merge_patch(path, {"metadata": {"annotations": own}})
             await self._bind(account, "ClusterRole", driver.cluster_role)
         reports = _metadata(self._role, namespace)
         await self._make(ROLES, {"metadata": reports, "rules": []})

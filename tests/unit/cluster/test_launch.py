@@ -198,3 +198,17 @@ def test_an_account_that_is_there_gets_the_annotations_of_the_settings() -> None
     asyncio.run(prepare("new"))
     assert client.patched == [account]
     assert client.sent == [{"metadata": {"annotations": {"example.org/role": "new"}}}]
+
+
+def test_an_account_loses_the_identity_of_all_namespaces_once_its_own_settings_give_it_none() -> None:
+    client: Any = _Client()
+    backend = KubeflowBackend(client)
+
+    async def prepare(**own: dict[str, str]) -> None:
+        common = {"example.org/role": "all"}
+        settings = DriverSettings(cluster_role="drivers", annotations=common, namespace_annotations=own)
+        await Drivers(client, backend, Cache(backend.kind.name), settings).prepare("default")
+
+    asyncio.run(prepare())
+    asyncio.run(prepare(default={"example.org/owner": "us"}))
+    assert client.sent == [{"metadata": {"annotations": {"example.org/owner": "us", "example.org/role": None}}}]
