@@ -61,7 +61,6 @@ class ReleaseLease:
 
     table: TableKey
     holder: str
-    resource_version: str | None
 
 
 @dataclass(frozen=True)

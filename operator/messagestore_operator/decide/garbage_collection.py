@@ -63,4 +63,4 @@ def old_leases(snapshot: Snapshot, current: Collection[str], over: Collection[st
             continue
         run = snapshot.run(name)
         if name in over or (lease.holder_request is None and run is not None and run.over):
-            yield ReleaseLease(table, lease.holder, lease.resource_version)
+            yield ReleaseLease(table, lease.holder)
