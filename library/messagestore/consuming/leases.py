@@ -60,7 +60,7 @@ class Leases:
             cursors: of the slots that it has.
 
         Raises:
-            ConsumerStateError: the state was deleted.
+            ConsumerStateError: the state was deleted, or made anew with another number of slots.
             StorageError: it can't be read or written.
         """
         now = self._clock()
@@ -157,5 +157,10 @@ class Leases:
         group = self._state.group()
         if group is None:
             raise ConsumerStateError("the state of this consumer was deleted while it ran; begin again")
+        if group.slots != self.group.slots:
+            # Streams are in other slots now.
+            raise ConsumerStateError(
+                f"the state of this consumer was made anew with {group.slots} slots while it ran; begin again"
+            )
         if group.generation != self.group.generation:
             self.group, self.held = group, {}

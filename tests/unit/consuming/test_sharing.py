@@ -1,5 +1,6 @@
 """Consumers of one name share the slots."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,14 @@ def test_a_consumer_whose_state_was_deleted_ends(uri: str, clock: Clock, tmp_pat
     clock.pass_by(LOOK)
     with pytest.raises(ConsumerStateError, match="deleted"):
         received(one)
+
+
+def test_a_consumer_whose_state_was_made_anew_with_other_slots_ends(uri: str, clock: Clock, tmp_path: Path) -> None:
+    one = consumer(uri, clock, slots=4)
+    assert received(one, 3) == [1, 2, 3]
+    shutil.rmtree(tmp_path / "store/_consumers/billing")
+    with consumer(uri, clock, slots=8) as another:
+        clock.pass_by(LOOK)
+        with pytest.raises(ConsumerStateError, match="made anew with 8 slots while it ran; begin again"):
+            received(one)
+        assert received(another) == [*range(1, 25)]
