@@ -89,7 +89,8 @@ def update_record(
     plain = {"messageId": message_id, "status": status, "time": at, "attempt": attempt}
     head = {name: _plain(name, value) for name, value in plain.items() if value is not None}
     if error is not None:
-        head["error"] = error[:LONGEST_ERROR]
+        # A name of a file that is in no encoding has halves of surrogate pairs, and an error tells it.
+        head["error"] = error.encode(errors="backslashreplace").decode()[:LONGEST_ERROR]
     return _record(message_id, dumped(head, "the update"), [json_member("result", result)])
 
 

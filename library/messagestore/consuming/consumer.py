@@ -20,6 +20,7 @@ from messagestore.errors import ArgumentError, ConsumerStateError, MessageStoreE
 from messagestore.integrity import OnBroken
 from messagestore.message import Message
 from messagestore.writer import Writer
+from messagestore_core.bounds import MOST_ATTEMPTS
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.consumers import Group
 from messagestore_core.store.layout import SLOTS_AT_MOST
@@ -273,6 +274,7 @@ def _check(slots: int, lease: timedelta, batch_size: int | None, on_error: str, 
 
 
 def _attempt(message: Message) -> int:
-    """Which delivery of a message this is; one that is sent again says it in a header."""
-    given = message.headers.get(_ATTEMPT) or "1"
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else 1
+    """Which delivery of a message this is; one that is sent again says it in a header, which anybody may have set."""
+    given = message.headers.get(_ATTEMPT) or ""
+    attempt = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else 1
+    return attempt if 1 <= attempt <= MOST_ATTEMPTS else 1

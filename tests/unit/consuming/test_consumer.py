@@ -285,6 +285,29 @@ def test_a_parked_message_is_reported_before_its_cursor_moves(uri: str, clock: C
     assert min(cursors(tmp_path)) == 13
 
 
+@pytest.mark.parametrize(("attempt", "counted"), [("0", 1), ("1000000", 10**6), ("1000001", 1), ("+2", 1)])
+def test_a_message_is_parked_whatever_its_error_and_its_header_say(
+    uri: str, clock: Clock, tmp_path: Path, attempt: str, counted: int
+) -> None:
+    add_messages(uri, [message(13, headers={"x-attempt": attempt})])
+    with (
+        Writer(f"file://{tmp_path}/landing", lifecycle=f"file://{tmp_path}/updates") as writer,
+        consumer(uri, clock, on_error="Park", writer=writer, start=13) as one,
+    ):
+
+        @one.on()
+        def handle(message: Message) -> None:
+            one.stop()
+            raise OSError("no file caf\udce9.csv")
+
+        one.run()
+        one.close()
+    (file,) = (tmp_path / "updates").iterdir()
+    told = json.loads(file.read_text())
+    assert (told["error"], told["attempt"]) == ("OSError: no file caf\\udce9.csv", counted)
+    assert min(cursors(tmp_path)) == 13
+
+
 def test_a_message_that_was_erased_meanwhile_is_not_handed_out(uri: str, clock: Clock) -> None:
     with consumer(uri, clock) as one:
         assert received(one, 4) == [1, 2, 3, 4]
