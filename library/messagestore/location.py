@@ -17,8 +17,8 @@ from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.folder import read_marker
 from messagestore_core.store.foreign import not_to_be_read
 from messagestore_core.store.handle import Store
-from messagestore_core.store.layout import LOG
-from messagestore_core.store.objects import Objects, is_local, local_path
+from messagestore_core.store.layout import LOG, TOMBSTONE_KEY
+from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects, is_local, local_path
 from messagestore_core.store.storage import Storage, trusting
 from messagestore_core.store.together import named_by, problems, read_tables
 
@@ -64,6 +64,11 @@ class Location:
         """The objects below it, or below a folder in it."""
         with refusals(self.uri):
             return self.store.objects(*names)
+
+    def tombstone_key(self) -> bytes | None:
+        """The key of the hashes of ids that were erased or purged; None while there are none."""
+        with refusals(self.uri):
+            return self.store.objects().read(TOMBSTONE_KEY, LARGEST_DOCUMENT)
 
     def open_table(self, name: str, version: int | None = None) -> DeltaTable:
         """One table of the store.

@@ -14,8 +14,6 @@ from messagestore.reads import FIRST_GLOBAL_POSITION
 from messagestore.versions import Versions
 from messagestore_core.bounds import LONGEST_TEXT
 from messagestore_core.store.keyed import message_key
-from messagestore_core.store.layout import TOMBSTONE_KEY
-from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.schemas import DEAD_LETTERS, PURGED_IDS, REMEMBERED, TOMBSTONES
 
 _PAUSE = 0.5
@@ -77,7 +75,7 @@ def outcomes(
     """
     known: list[Outcome] = list(_stored(versions, message_id, position))
     known += _set_aside(versions, message_id)
-    key = location.objects().read(TOMBSTONE_KEY, LARGEST_DOCUMENT)
+    key = location.tombstone_key()
     if key is not None:
         hashed = message_key(key, message_id)
         known += [*_erased(versions, hashed), *_purged(versions, hashed)]

@@ -23,8 +23,8 @@ from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.delta_log import note_of
 from messagestore_core.store.id_index import IndexManifest, read_manifest
 from messagestore_core.store.keyed import stream_key
-from messagestore_core.store.layout import INDEX, TOMBSTONE_KEY
-from messagestore_core.store.objects import LARGEST_DOCUMENT, Objects
+from messagestore_core.store.layout import INDEX
+from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import HEADS
 
 MOST = 100
@@ -158,7 +158,7 @@ def _purged_below(location: Location, versions: Versions) -> Callable[[str], int
         names, name = (named, row["stream_name"]) if row["stream_name"] is not None else (keyed, row["stream_key"])
         if name is not None:
             names[name] = max(row["next_position"] or 0, names.get(name, 0))
-    key = location.objects().read(TOMBSTONE_KEY, LARGEST_DOCUMENT) if keyed else None
+    key = location.tombstone_key() if keyed else None
 
     def below(stream: str) -> int:
         return max(named.get(stream, 0), keyed.get(stream_key(key, stream), 0) if key else 0)

@@ -22,7 +22,7 @@ from messagestore_core.contract.records import Translator
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.folder import FORMAT_VERSION
 from messagestore_core.store.keyed import stream_key
-from messagestore_core.store.layout import INDEX, LOG, MARKER, TOMBSTONE_KEY, TRANSLATORS, entry_name
+from messagestore_core.store.layout import INDEX, LOG, MARKER, TRANSLATORS, entry_name
 from messagestore_core.store.objects import LARGEST_DOCUMENT, first_link
 from messagestore_core.store.schemas import HEADS, MESSAGES
 from messagestore_core.versions.rules import declared
@@ -158,7 +158,7 @@ class Versions:
         """The highest position of a stream that a purge noted before it removed messages; None without one."""
         heads = self.other("heads", HEADS)
         head = heads.highest("next_position", (sql.equals("stream_name", stream_name),))
-        if head is None and (key := self._location.objects().read(TOMBSTONE_KEY, LARGEST_DOCUMENT)):
+        if head is None and (key := self._location.tombstone_key()):
             head = heads.highest("next_position", (sql.equals("stream_key", stream_key(key, stream_name)),))
         return None if head is None else head - 1
 

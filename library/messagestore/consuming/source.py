@@ -21,8 +21,7 @@ from messagestore.versions import Versions
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.delta_log import note_of
 from messagestore_core.store.keyed import message_key
-from messagestore_core.store.layout import LOG, TOMBSTONE_KEY, entry_name
-from messagestore_core.store.objects import LARGEST_DOCUMENT
+from messagestore_core.store.layout import LOG, entry_name
 from messagestore_core.store.schemas import HEADS, TOMBSTONES
 
 Start: TypeAlias = Literal["Beginning", "Now"] | int
@@ -180,9 +179,7 @@ class Source:
             self._tombstones = self.location.open_table("tombstones")
         snapshot = Snapshot(self.location.uri, self._tombstones, TOMBSTONES)
         rows = snapshot.rows((), columns=("message_key", "global_position"))
-        with refusals(self.location.uri):
-            key = self.location.objects().read(TOMBSTONE_KEY, LARGEST_DOCUMENT) if rows.num_rows else None
-        self._gone = Gone(rows, key)
+        self._gone = Gone(rows, self.location.tombstone_key() if rows.num_rows else None)
         return self._gone
 
     def open_again_if_replaced(self) -> bool:

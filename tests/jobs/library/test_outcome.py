@@ -1,6 +1,7 @@
 """What became of a message: by the tables, and quickly by the index of ids."""
 
 import hashlib
+import os
 from datetime import timedelta
 from pathlib import Path
 from threading import Timer
@@ -11,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from messagestore import id_index, versions
+from messagestore.errors import StorageError
 from messagestore.outcomes import Erased, NotSeen, Purged, SetAside, Stored
 from messagestore.reader import Reader
 from messagestore.writer import Writer
@@ -18,7 +20,8 @@ from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.id_index import BLOCK, read_manifest
 from messagestore_core.store.keyed import message_key
-from messagestore_core.store.layout import INDEX
+from messagestore_core.store.layout import INDEX, TOMBSTONE_KEY
+from messagestore_core.store.objects import LARGEST_DOCUMENT
 from messagestore_core.store.schemas import PURGED_IDS
 from messagestore_core.store.tombstones import add_tombstones, made_key
 from messagestore_jobs.index.store_index import StoreIndex
@@ -46,6 +49,17 @@ def test_an_outcome_tells_each_way_in_which_an_id_ended(tmp_path: Path) -> None:
     assert store.outcome("m3") == [Erased(START)]
     assert store.outcome("m4") == [Purged(START)]
     assert store.outcome("it's") == [NotSeen()]
+
+
+def test_a_key_that_cannot_be_read_is_an_error_of_storage(tmp_path: Path) -> None:
+    store = Reader(make_store(tmp_path / "store", [message(1)]).uri)
+    (tmp_path / "store" / TOMBSTONE_KEY).touch()
+    os.truncate(tmp_path / "store" / TOMBSTONE_KEY, LARGEST_DOCUMENT + 1)
+
+    with pytest.raises(StorageError, match="find out who wrote it"):
+        store.outcome("m2")
+    with pytest.raises(StorageError, match="find out who wrote it"):
+        store.stream_version("order-2")
 
 
 @pytest.fixture
