@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 
+from messagestore_core.clock import shifted
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import EVERY_TABLE
@@ -110,7 +111,8 @@ def _holds(file: dict[str, Any], name: str) -> pc.Expression:
         return pc.field(name).is_null()
     if nulls is None or least is None or most is None:
         return pc.scalar(True)
-    bounded = (pc.field(name) >= least) & (pc.field(name) <= (most + _CUT if isinstance(most, datetime) else most))
+    most = shifted(most, _CUT) if isinstance(most, datetime) else most
+    bounded = (pc.field(name) >= least) & (pc.field(name) <= most)
     return bounded if nulls == 0 else bounded | pc.field(name).is_null()
 
 
