@@ -3,7 +3,6 @@
 No column is read that may be large: messages are counted by four narrow ones, batches are known from the log.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,11 +12,10 @@ from typing import Any, NamedTuple
 from messagestore.location import Location, refusals
 from messagestore.sql import TABLE
 from messagestore.versions import Versions
-from messagestore_core.clock import from_microseconds
 from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.store.delta_log import CommitNote, files_of, note_in, note_of
 from messagestore_core.store.layout import LOG, entry_name
-from messagestore_core.store.notes import entry_of
+from messagestore_core.store.notes import commit_time, entry_of
 from messagestore_core.store.schemas import DEAD_LETTERS, FILES, OFFSETS
 
 _ENTRIES_AT_ONCE = 16
@@ -171,14 +169,10 @@ def _commits(location: Location, newest: int, count: int) -> list[_Commit | None
 
 
 def _commit(content: bytes | None) -> _Commit | None:
-    if content is None:
+    at = commit_time(content or b"")
+    if content is None or at is None:
         return None
     entry = entry_of(content)
-    try:
-        infos = [json.loads(line)["commitInfo"] for line in content.splitlines() if line.startswith(b'{"commitInfo"')]
-        at = from_microseconds(int(infos[0]["timestamp"]) * 1000)
-    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError):
-        return None
     return _Commit(at, note_in(entry.said), entry.transactions or {})
 
 

@@ -17,12 +17,13 @@ from messagestore.id_index import looked_up
 from messagestore.location import Location, refusals
 from messagestore.reads import FIRST_GLOBAL_POSITION, message_with_id, of_stream
 from messagestore.snapshot import Snapshot
-from messagestore_core.clock import from_microseconds, rfc3339
+from messagestore_core.clock import rfc3339
 from messagestore_core.contract.records import Translator
 from messagestore_core.store.delta_log import files_of
 from messagestore_core.store.folder import FORMAT_VERSION
 from messagestore_core.store.keyed import stream_key
 from messagestore_core.store.layout import INDEX, LOG, MARKER, TRANSLATORS, entry_name
+from messagestore_core.store.notes import commit_time
 from messagestore_core.store.objects import LARGEST_DOCUMENT, first_link
 from messagestore_core.store.schemas import HEADS, MESSAGES
 from messagestore_core.versions.rules import declared
@@ -121,13 +122,10 @@ class Versions:
         return max(known) if known else None
 
     def committed_at(self) -> datetime | None:
-        """When the version that a call reads was committed; None where the log no longer has that commit."""
+        """When the version that a call reads was committed; None where the log does not say it, or no longer."""
         with refusals(self._location.uri):
             log = self._location.objects("messages", LOG)
-            commit = log.read(entry_name(self._messages.version()))
-        actions = map(json.loads, (commit or b"").splitlines())
-        moments = [action["commitInfo"]["timestamp"] for action in actions if "commitInfo" in action]
-        return from_microseconds(moments[0] * 1000) if moments else None
+            return commit_time(log.read(entry_name(self._messages.version())) or b"")
 
     def translators(self) -> list[Translator]:
         """The translators to the current envelope version, as the store declares them now.

@@ -6,11 +6,13 @@ commit itself, that is the version up to which this run or an earlier one has lo
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Annotated, NamedTuple
 
 from deltalake import DeltaTable
 from pydantic import BaseModel, Field, ValidationError
 
+from messagestore_core.clock import from_microseconds
 from messagestore_core.contract.base import ContractModel
 
 _VERSIONS = 1 << 53
@@ -79,6 +81,15 @@ def entry_of(content: bytes, *, is_whole: bool = True) -> Entry:
         return Entry(tables, is_foreign, str(info.get("operation", "a commit without a name")), said, transactions)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return _UNREADABLE
+
+
+def commit_time(content: bytes) -> datetime | None:
+    """When an entry of a table's log was committed; None where it doesn't say so."""
+    try:
+        infos = [json.loads(line)["commitInfo"] for line in content.splitlines() if line.startswith(b'{"commitInfo"')]
+        return from_microseconds(int(infos[0]["timestamp"]) * 1000)
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError):
+        return None
 
 
 def tables_noted(text: str | None) -> Mapping[str, TableAt] | None:

@@ -25,6 +25,7 @@ from messagestore_core.contract.records import FieldSource, Translator
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import FORMAT_VERSION
 from messagestore_core.store.heads import raise_heads
+from messagestore_core.store.layout import LOG, entry_name
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import AUDIT, MESSAGES
 from messagestore_core.store.storage import Storage
@@ -186,6 +187,16 @@ def test_a_version_or_a_time_fixes_what_is_read(tmp_path: Path) -> None:
     assert keys(list(Reader(table.uri, version=version).get_stream_messages("a-1"))) == [1]
     assert keys(list(Reader(table.uri, at=at).get_stream_messages("a-1"))) == [1]
     assert keys(list(Reader(table.uri, at=at + timedelta(days=1)).get_stream_messages("a-1"))) == [1, 2]
+
+
+def test_a_version_whose_time_nobody_wrote_is_read(tmp_path: Path) -> None:
+    table = make_store(tmp_path / "store", in_stream("a-1", 1, 1))
+    version = Reader(table.uri).version + 1
+    (tmp_path / "store/messages" / LOG / entry_name(version)).write_text('{"commitInfo":{"operation":"WRITE"}}')
+    store = Reader(table.uri, version=version)
+
+    assert store.statistics().committed_at is None
+    assert store.statistics().messages == 1
 
 
 def test_a_missing_store_or_version_is_refused(tmp_path: Path) -> None:
