@@ -35,7 +35,8 @@ def read_ranges(files: pa.Table, read: Read) -> list[ReadRange]:
         return []
     for column, value in read.files.items():
         files = files.filter(_within(files, column, value or "", value))
-    files = files.filter(_within(files, read.key, max(0, min(read.start, UNKNOWN)), read.end))
+    end = None if read.end is None else _in_reach(read.end)
+    files = files.filter(_within(files, read.key, _in_reach(read.start), end))
     bounds = pa.table(
         {
             "first": pc.fill_null(_bound(files, "min", "global_position"), 0),
@@ -91,6 +92,10 @@ def _apart(ranges: Iterable[ReadRange]) -> Iterator[ReadRange]:
 
 def _both(one: ReadRange, other: ReadRange) -> ReadRange:
     return ReadRange(min(one.first, other.first), max(one.last, other.last), one.rows + other.rows)
+
+
+def _in_reach(position: int) -> int:
+    return max(0, min(position, UNKNOWN))
 
 
 def _within(files: pa.Table, column: str, low: int | str, high: int | str | None) -> pa.ChunkedArray:

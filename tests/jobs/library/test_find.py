@@ -43,6 +43,8 @@ def test_the_next_page_begins_where_the_last_one_ended(store: Reader) -> None:
     assert keys(store.find(["FAILED"], position=16, batch_size=2)) == [15, 13]
     assert keys(store.find(["FAILED"], position=13, newest_first=False, batch_size=2)) == [13, 15]
     assert keys(store.find(position=0)) == []
+    assert keys(store.find(position=10**30, batch_size=2)) == [20, 19]
+    assert keys(store.find(position=10**30, newest_first=False)) == []
 
 
 def test_what_is_found_has_no_payload_unless_it_is_asked_for(store: Reader) -> None:

@@ -39,6 +39,11 @@ def test_a_file_that_tells_nothing_may_hold_anything() -> None:
     assert len(found({"num_records": 3}, equal={"category": "a"}, start=10**30)) == 1
 
 
+def test_a_bound_beyond_all_positions_is_one() -> None:
+    assert found(file(1, 10), file(11, 20), end=10**30, newest_first=True) == [(1, 10, 10), (11, 20, 10)]
+    assert found(file(1, 10), end=-(10**30), newest_first=True) == []
+
+
 def test_small_neighbouring_files_are_read_together_in_growing_groups() -> None:
     small = [ReadRange(n, n, FEW // 4) for n in range(100)]
 
