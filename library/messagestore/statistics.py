@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import pyarrow as pa
 
+from messagestore.arguments import time_in_utc
 from messagestore.errors import ArgumentError
 from messagestore.location import refusals
 from messagestore.sql import TABLE, equals
@@ -137,8 +138,11 @@ def elapsed(versions: Versions, first: str, then: str, since: datetime | None) -
 
     Args:
         since: only correlations whose first message has at least this time; None: all.
+
+    Raises:
+        ArgumentError: ``since`` has no time zone.
     """
-    begun = f"where {after('began', since)}" if since else ""
+    begun = f"where {after('began', time_in_utc('since', since))}" if since else ""
     rows = versions.snapshot().query(f"""
 with began as (
   select * from (

@@ -389,6 +389,8 @@ def test_messages_are_counted_by_any_parts(tmp_path: Path) -> None:
         store.summary(("colour",))
     with pytest.raises(ArgumentError, match="once"):
         store.summary(("type", "type"))
+    with pytest.raises(ArgumentError, match=r"^since has no time zone$"):
+        store.elapsed("created", "paid", datetime(2026, 1, 5))
     assert Reader(make_store(tmp_path / "empty", []).uri).summary() == []
 
 
