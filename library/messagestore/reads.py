@@ -1,6 +1,5 @@
 """The reads of all reading functions: which messages, in which order, how many."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -21,6 +20,7 @@ from messagestore.arguments import (
 from messagestore.conditions import Condition, checked
 from messagestore.errors import ArgumentError
 from messagestore.names import cardinal_id, category, hash_64, is_category
+from messagestore_core.json_values import json_text
 
 STATUSES = ("RECEIVED", "PROCESSING", "COMPLETED", "FAILED", "EXPIRED")
 FIRST_POSITION, FIRST_GLOBAL_POSITION = 0, 1
@@ -210,13 +210,9 @@ def sequence_conditions(sequence_id: str, number: int, statuses: Sequence[str]) 
 
 def correlation_category(metadata: str | None) -> str | None:
     """The category of ``correlationStreamName`` in a message's metadata; None without it."""
-    try:
-        value = json.loads(metadata) if metadata else None
-    except ValueError:
-        return None
-    name = value.get("correlationStreamName") if isinstance(value, dict) else None
     # Other values than strings count as their text, as PostgreSQL's ->> gives it.
-    return category(name if name is None or isinstance(name, str) else json.dumps(name, ensure_ascii=False))
+    name = json_text((metadata or "").encode(), ["correlationStreamName"])
+    return None if name is None else category(name.decode())
 
 
 def is_member(group: ConsumerGroup, stream_name: str) -> bool:

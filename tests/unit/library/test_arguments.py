@@ -105,6 +105,8 @@ def test_a_stream_without_an_id_belongs_to_no_member_of_a_group() -> None:
         ('{"correlationStreamName":null}', None),
         ('{"correlationStreamName":5}', "5"),
         ("[]", None),
+        ('{"deep":' + "[" * 990 + "]" * 990 + ',"correlationStreamName":"transfer-1"}', "transfer"),
+        ('{"long":' + "9" * 5000 + ',"correlationStreamName":"transfer-1"}', "transfer"),
         ("{", None),
         (None, None),
     ],
