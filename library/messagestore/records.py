@@ -124,7 +124,8 @@ def _check_stream_name(name: str) -> None:
 
 def _check_sequence(fields: Mapping[str, Any]) -> None:
     number, size, last = (fields.get(name) for name in ("sequenceNumber", "sequenceSize", "sequenceEnd"))
-    if number is None or size is None:
+    # The store judges texts.
+    if not (isinstance(number, int) and isinstance(size, int)):
         return
     if number > size:
         raise RecordError(f"sequenceNumber is {number}, and sequenceSize {size}")
@@ -133,8 +134,8 @@ def _check_sequence(fields: Mapping[str, Any]) -> None:
 
 
 def _check_expiry(fields: Mapping[str, Any]) -> None:
-    ttl = fields.get("ttl")
-    if ttl is not None and ttl > LAST_MOMENT - (fields.get("time") or datetime.now(UTC)):
+    ttl, time = fields.get("ttl"), fields.get("time") or datetime.now(UTC)
+    if ttl is not None and isinstance(time, datetime) and ttl > LAST_MOMENT - time:
         raise RecordError("time and ttl lie behind the year 9999")
 
 

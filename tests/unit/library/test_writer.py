@@ -158,6 +158,16 @@ def test_marks_write_status_updates_in_order(writer: Writer, updates: Kept) -> N
     ]
 
 
+def test_numbers_and_times_may_be_texts_which_the_store_judges(writer: Writer, messages: Kept) -> None:
+    texts: dict[str, Any] = {"sequence_number": "3", "sequence_size": "12", "time": "2026-01-05T12:00:00Z"}
+    writer.write(NewMessage(message_id="m1", stream_name="order-1", ttl_seconds=1, **texts))
+    writer.write(NewMessage(message_id="m2", stream_name="order-1", **{**texts, "sequence_number": 3}))
+
+    first, second = written(writer, messages)
+    assert (first["sequenceNumber"], first["sequenceSize"], first["ttl"]) == ("3", "12", "PT1S")
+    assert second["sequenceNumber"] == 3
+
+
 def test_updates_need_a_place_of_their_own(messages: Kept) -> None:
     with pytest.raises(MessageStoreError, match="no place for status updates"):
         Writer(messages).mark_processing("m1")
