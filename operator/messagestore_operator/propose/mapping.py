@@ -182,9 +182,9 @@ def time_of(value: Any, unit: str | None) -> datetime | None:
         if unit is not None:
             return datetime.fromtimestamp(float(value) / _UNITS[unit], UTC)
         moment = datetime.fromisoformat(value)
+        return moment.astimezone(UTC) if moment.tzinfo else None
     except (TypeError, ValueError, OverflowError, OSError):
         return None
-    return moment.astimezone(UTC) if moment.tzinfo else None
 
 
 def _format_of(records: Sequence[Any]) -> Mapped | None:
@@ -232,9 +232,13 @@ def _is_common(values: Values, count: int) -> bool:
 
 
 def _are_keys(values: Values, count: int) -> bool:
-    return _is_common(values, count) and all(
-        (isinstance(one, str) and 0 < len(one.encode()) <= LONGEST_TEXT) or type(one) is int for one in values
-    )
+    return _is_common(values, count) and all(map(_is_key, values))
+
+
+def _is_key(value: Any) -> bool:
+    # Half of a surrogate pair has no bytes.
+    is_short = isinstance(value, str) and 0 < len(value.encode(errors="replace")) <= LONGEST_TEXT
+    return is_short or type(value) is int
 
 
 def _identifies(values: Values, count: int) -> bool:
@@ -263,7 +267,7 @@ def _number(value: Any) -> float | None:
     """A number, or what a text has of one."""
     try:
         return None if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 

@@ -86,7 +86,7 @@ def _of_values(values: Mapping[str, Any], unit: str | None = None) -> Preview | 
         str(stream_name),
         None if values.get("type") is None else str(values["type"]),
         None if time is None else time_of(time, unit),
-        json.dumps(values.get("payload"), ensure_ascii=False, separators=(",", ":")).encode(),
+        json.dumps(values.get("payload"), ensure_ascii=False, separators=(",", ":")).encode(errors="replace"),
     )
 
 

@@ -97,6 +97,12 @@ def test_the_first_records_are_shown_as_they_would_be_stored(folder: Path) -> No
     assert shown[4:] == ["1 of 7 sampled would be dead letters, Unparseable: they are no JSON objects"]
 
 
+def test_values_that_no_message_can_have_are_looked_at(folder: Path) -> None:
+    odd = {"order_id": "o-\ud800", "note": "\udfff"}, {"created_at": "0001-01-01T00:00:00+14:00"}, {"ts": 10**400}
+    (folder / "1.jsonl").write_bytes(lines(*(before | after for before, after in zip(orders(), odd * 2, strict=True))))
+    assert fields(proposed(folder))["time"] == "$.created_at"
+
+
 def test_native_records_and_cloud_events_need_no_fields(folder: Path) -> None:
     native = [{"messageId": f"m{number}", "streamName": "order-1", "payload": {}} for number in range(3)]
     (folder / "1.jsonl").write_bytes(lines(*native, {"messageId": "m1", "streamName": "order-1"}, {"payload": {}}))
