@@ -32,8 +32,11 @@ _VALUES = (
 
 
 def secrets_of(document: RunDocument) -> frozenset[str]:
-    """The values of the environment variables that the document names."""
-    return frozenset(value for name in _variables(document) if (value := os.environ.get(name)))
+    """The values of the environment variables that the document names.
+
+    One that was made of a file often ends with the file's line, and is used without it.
+    """
+    return frozenset(value for name in _variables(document) if (value := os.environ.get(name, "").strip()))
 
 
 def scrubbed(text: str, secrets: Collection[str]) -> str:

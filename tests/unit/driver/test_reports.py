@@ -163,7 +163,7 @@ def test_an_error_of_an_s3_server_is_reported_with_its_answer() -> None:
 
 def test_secrets_of_the_environment_are_scrubbed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_ACCESS_KEY", "AKIA123")
-    monkeypatch.setenv("TEST_SECRET_KEY", "AKIA123/and-more")
+    monkeypatch.setenv("TEST_SECRET_KEY", "AKIA123/and-more\n")
     secrets = secrets_of(document())
     assert scrubbed("key AKIA123/and-more of AKIA123 refused", secrets) == "key … of … refused"
     told = report_text(
