@@ -55,7 +55,9 @@ class Kubectl:
             KubectlError: kubectl failed, or is missing.
         """
         try:
-            done = subprocess.run(self._command(arguments), input=stdin, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                self._command(arguments), input=stdin, capture_output=True, text=True, errors="replace", check=False
+            )
         except FileNotFoundError:
             raise _missing() from None
         if done.returncode != 0:

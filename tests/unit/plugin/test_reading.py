@@ -431,3 +431,11 @@ def test_a_pods_command_gets_nothing_of_how_the_cluster_is_reached(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     (line,) = Kubectl("payments", options=("--as=a",)).lines("exec", "pod", "--", "python3", stdin="question\n")
     assert line == "--namespace=payments --as=a exec pod -- python3"
+
+
+def test_a_log_that_is_no_text_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "kubectl"
+    program.write_text("#!/bin/sh\nprintf 'caf\\351'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert Kubectl().run("logs", "pod") == "caf\ufffd"
