@@ -76,6 +76,7 @@ class Message:
 
         Raises:
             ValueError: the payload is no JSON.
+            RecursionError: it is nested more deeply than Python's own reader takes.
         """
         return None if self.payload is None else json.loads(self.payload)
 
