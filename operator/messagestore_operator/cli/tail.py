@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +17,8 @@ from messagestore_operator.cli.store import Store, opened
 
 if TYPE_CHECKING:
     from messagestore.reader import Reader
+
+_AT_ONCE = 1000
 
 
 def tail(
@@ -57,9 +60,9 @@ def tail(
 
 def _tail(reader: Reader, name: str | None, lines: int, interval: float | None, output: Output) -> None:
     version = reader.version
-    newest = reader.latest(name, max(lines, 1))
-    last = newest[-1].global_position if newest else 0
-    shown = newest[-lines:] if lines else []
+    last = _end(reader)
+    shown = reader.latest(name, lines)
+    last = max([last, *(message.global_position for message in shown)])
     if output in (Output.TABLE, Output.WIDE):
         print_rows(shown, output, header=True)
     else:
@@ -72,10 +75,15 @@ def _tail(reader: Reader, name: str | None, lines: int, interval: float | None, 
 
 
 def _print_since(reader: Reader, name: str | None, last: int, output: Output) -> int:
-    """Print the messages after a global position; returns the position of the last."""
-    while True:
-        messages = list(reader.since(name, last))
-        if not messages:
-            return last
+    """Print the messages after a global position; returns the position after which to go on."""
+    end = _end(reader)
+    new = iter(reader.since(name, last, batch_size=-1))
+    while messages := list(islice(new, _AT_ONCE)):
         print_more(messages, output)
         last = messages[-1].global_position
+    return max(last, end)
+
+
+def _end(reader: Reader) -> int:
+    """The last global position; without payloads that of a broken message counts, too."""
+    return max((message.global_position for message in reader.find(batch_size=1)), default=0)

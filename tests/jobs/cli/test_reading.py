@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from errno import EACCES
@@ -19,8 +20,19 @@ from typer.testing import CliRunner, Result
 from messagestore_core.bounds import LAST_MOMENT
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.schemas import AUDIT, FILES, OFFSETS
+from messagestore_operator.cli.interrupts import InterruptedRunError
 from messagestore_operator.cli.main import app
-from support.stores import START, add_dead_letters, add_history, add_messages, add_rows, make_store, message, stored
+from support.stores import (
+    START,
+    Row,
+    add_dead_letters,
+    add_history,
+    add_messages,
+    add_rows,
+    make_store,
+    message,
+    stored,
+)
 from support.waiting import scaled
 
 runner = CliRunner()
@@ -237,6 +249,30 @@ def test_tail_goes_on_with_what_is_committed_until_a_signal_ends_it(store: str, 
             assert following.wait(timeout=scaled(20)) == 0
         finally:
             following.kill()
+
+
+def test_tail_names_broken_messages_once_and_goes_on_behind_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(first: int, last: int) -> list[Row]:
+        return [message(number, payload_sha256="0" * 64) for number in range(first, last + 1)]
+
+    uri = make_store(tmp_path / "store", [message(1), *broken(2, 3)]).uri
+    commits = iter([broken(4, 1004), [message(1005), *broken(1006, 1006)], [message(1007)]])
+
+    def commit(_: float) -> None:
+        rows = next(commits, None)
+        if rows is None:
+            raise InterruptedRunError(signal.SIGINT)
+        add_messages(uri, rows)
+
+    monkeypatch.setattr(time, "sleep", commit)
+    result = run("tail", uri, "-n", "1", "-o", "json")
+
+    assert [json.loads(line)["globalPosition"] for line in result.stdout.splitlines()] == [1005, 1007]
+    named = re.findall(r"^broken: .*\bm(\d+)\b", result.stderr, re.MULTILINE)
+    assert named == list(map(str, [3, *range(4, 1005), 1006]))
+    assert result.exit_code == 1
 
 
 @pytest.mark.parametrize("command", ["get", "verify", "repair", "init"])
