@@ -43,7 +43,7 @@ class Work:
         self._in_hand: Placed | None = None
         self._is_retried = False
         self._done_since, self._slots_done = 0, set[int]()
-        self._epochs: dict[int, int] = {}
+        self._taken_as: dict[int, tuple[str, int]] = {}
         self._taken, self._slots_taken = False, set[int]()
         self._gone: Gone | None = None
         self._due_at = self._sees_erased_at = clock()
@@ -161,9 +161,10 @@ class Work:
         self._done_since = 0
         self._slots_done.clear()
         self._feed.start = self._leases.group.start
-        kept, before = self._kept(), self._epochs
-        self._epochs = {number: held.slot.epoch for number, held in self._leases.held.items()}
-        same = {number: cursor for number, cursor in kept.items() if before.get(number) == self._epochs[number]}
+        kept, before = self._kept(), self._taken_as
+        # A new generation counts its epochs anew.
+        self._taken_as = {number: (one.slot.generation, one.slot.epoch) for number, one in self._leases.held.items()}
+        same = {number: cursor for number, cursor in kept.items() if before.get(number) == self._taken_as[number]}
         if len(same) < len(before) or len(same) < len(kept):
             self._feed.follow(same)
             self._holds.keep_slots(same)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from messagestore.consuming import reset
 from messagestore.consuming.leases import share
 from messagestore.consuming.slots import slot_of
 from messagestore.errors import ConsumerStateError, StorageError
@@ -151,3 +152,11 @@ def test_a_consumer_whose_state_was_made_anew_with_other_slots_ends(uri: str, cl
         with pytest.raises(ConsumerStateError, match="made anew with 8 slots while it ran; begin again"):
             received(one)
         assert received(another) == [*range(1, 25)]
+
+
+def test_a_consumer_that_stalled_while_its_cursors_were_reset_goes_on_where_they_are(uri: str, clock: Clock) -> None:
+    with consumer(uri, clock) as one:
+        assert received(one) == [*range(1, 25)]
+        clock.pass_by(61)
+        reset(uri, "billing", 20)
+        assert received(one) == [*range(20, 25)]
