@@ -183,14 +183,21 @@ class Source:
         return self._gone
 
     def open_again_if_replaced(self) -> bool:
-        """Open the store again if it isn't the one that was read: it was put back from a copy, or made again."""
-        if self._snapshot is None:
-            return False
-        version = self._snapshot.version
+        """Open the store again if it isn't the one that was read: it was put back from a copy, or made again.
+
+        Also where a log no longer has what was read, as after an erasure: then it may not have what followed either.
+        """
         with refusals(self.location.uri):
+            if self._tombstones is not None:
+                read = entry_name(self._tombstones.version())
+                if not self.location.objects("tombstones", LOG).exists(read):
+                    self._tombstones = None
+            if self._snapshot is None:
+                return False
+            version = self._snapshot.version
             mark = version, self.location.objects("messages", LOG).mark(entry_name(version))
         before, self._mark = self._mark, mark
-        if before is None or before[0] != version or before[1] == mark[1]:
+        if mark[1] is not None and (before is None or before[0] != version or before[1] == mark[1]):
             return False
         self._open()
         return True

@@ -24,9 +24,11 @@ from messagestore.errors import (
 from messagestore.message import Message
 from messagestore.writer import Writer
 from messagestore_core.store.consumers import Slot
+from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.layout import CONSUMERS, is_run_state
 from messagestore_core.store.tombstones import add_tombstones
+from messagestore_jobs.purge.remains import forget_past
 from support.consumers import LEASE, Clock, commit, consumer, received, rows
 from support.stores import add_messages, make_store, message, remove_rows
 
@@ -336,6 +338,28 @@ def test_a_message_that_waits_and_is_erased_is_not_tried_again(uri: str, clock: 
     assert got.count(4) == 1
     with consumer(uri, clock) as another:
         assert received(another) in ([], [7, 10], [7, 10, 8, 11])
+
+
+def test_a_consumer_goes_on_after_an_erasure_that_it_did_not_see(uri: str, clock: Clock) -> None:
+    with consumer(uri, clock) as one:
+        assert received(one) == [*range(1, 13)]
+        remove_rows(uri, "messages", "global_position = 3")
+        forget_past(HeldStore(uri), "messages", last_note(HeldStore(uri)))
+        commit(uri, [13])
+        clock.pass_by(11)
+        assert received(one) == [13]
+
+
+def test_erased_messages_are_left_out_after_an_erasure_that_a_consumer_did_not_see(uri: str, clock: Clock) -> None:
+    with consumer(uri, clock) as one:
+        assert received(one, 4) == [1, 2, 3, 4]
+        for _ in range(2):
+            forget_past(HeldStore(uri), "tombstones", None)
+        clock.pass_by(11)
+        assert received(one, 1) == [5]
+        add_tombstones(HeldStore(uri), [("m7", 7), ("m9", 9)], datetime.now(UTC), "erasure")
+        clock.pass_by(1)
+        assert received(one) == [6, 8, 10, 11, 12]
 
 
 def test_an_erasure_while_messages_are_read_costs_a_second_read(
