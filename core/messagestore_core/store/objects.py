@@ -283,7 +283,9 @@ class Objects:
         if not self._local:
             self._bucket.delete(self._key(name))
         elif self.exists(name):
-            self._fs.delete_file(self._path(name))
+            # Another process may delete it, too.
+            with suppress(FileNotFoundError):
+                self._fs.delete_file(self._path(name))
 
     def delete_last(self, name: str) -> None:
         """Delete an object; on object storage the folder goes with it if it has nothing else.

@@ -10,6 +10,7 @@ from messagestore.consuming.leases import share
 from messagestore.consuming.slots import slot_of
 from messagestore.errors import ConsumerStateError, StorageError
 from messagestore.names import cardinal_id, hash_64
+from messagestore_core.store.objects import Objects
 from support.consumers import Clock, Faults, FaultyCursors, commit, consumer, received, rows
 from support.stores import make_store
 
@@ -160,3 +161,22 @@ def test_a_consumer_that_stalled_while_its_cursors_were_reset_goes_on_where_they
         clock.pass_by(61)
         reset(uri, "billing", 20)
         assert received(one) == [*range(20, 25)]
+
+
+def test_a_dead_consumer_that_another_one_forgets_at_the_same_moment_is_forgotten(
+    uri: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received(consumer(uri, clock))
+    clock.pass_by(12 * 60)
+    with consumer(uri, clock) as one:
+        exists = Objects.exists
+
+        def deleted_right_after(self: Objects, name: str) -> bool:
+            there = exists(self, name)
+            if there and name.startswith("member-"):
+                Path(self.local_path(name) or "").unlink()
+            return there
+
+        monkeypatch.setattr(Objects, "exists", deleted_right_after)
+        assert received(one) == []
+        monkeypatch.undo()
