@@ -1,7 +1,11 @@
-"""Laws of consumers, by random histories: commits, kills at any write, stalls, purges, erasures, stores put back."""
+"""Laws of consumers, by random histories.
+
+Commits, kills at any write, stalls, purges, erasures, stores put back, cursors reset.
+"""
 
 import shutil
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,9 +14,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from messagestore.consuming import Consumer, reset
-from messagestore.errors import CursorAheadError, StorageError
+from messagestore.errors import ConsumerStateError, CursorAheadError, StorageError
+from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.tombstones import add_tombstones
+from messagestore_jobs.purge.remains import forget_past
 from support.consumers import Clock, Faults, FaultyCursors, KilledError, commit, consumer
 from support.stores import make_store, positions, remove_rows
 
@@ -33,6 +39,8 @@ STEPS = st.lists(
         st.tuples(st.just("erase"), st.integers(0, 60), st.just(0)),
         st.tuples(st.just("copy"), st.just(0), st.just(0)),
         st.tuples(st.just("put_back"), st.just(0), st.just(0)),
+        st.tuples(st.just("forget"), st.just(0), st.just(0)),
+        st.tuples(st.just("begin_again"), st.just(0), st.just(0)),
     ),
     min_size=5,
     max_size=40,
@@ -106,6 +114,20 @@ class History:
             add_tombstones(HeldStore(self.uri), [(f"m{number}", number)], self.clock(), "erasure")
             self._remove(number)
 
+    def forget(self, *_: int) -> None:
+        """Remove the past of the logs, as an erasure does; consumers see it by their next look."""
+        for name in ("messages", "tombstones") * 2:
+            store = HeldStore(self.uri)
+            forget_past(store, name, last_note(store) if name == "messages" else None)
+        self.clock.pass_by(11)
+
+    def begin_again(self, *_: int) -> None:
+        """Reset the cursors while consumers are stalled."""
+        self.clock.pass_by(61)
+        with suppress(ConsumerStateError):
+            reset(self.uri, "billing", "Beginning", f"{self.folder}/state")
+            self.handled = []
+
     def copy(self, *_: int) -> None:
         shutil.rmtree(self.folder / "copy", ignore_errors=True)
         shutil.copytree(self.folder / "store", self.folder / "copy")
@@ -170,6 +192,8 @@ KNOWN: list[list[Step]] = [
     [("commit", 9, 0), ("receive", 0, 4), ("erase", 7, 0), ("receive", 0, 8), ("purge", 2, 0), ("receive", 1, 8)],
     [("commit", 9, 0), ("receive", 0, 1), ("receive", 1, 1), ("wait", 11, 0), ("receive", 0, 8), ("receive", 1, 8)],
     [("commit", 4, 0), ("copy", 0, 0), ("commit", 5, 0), ("receive", 0, 9), ("put_back", 0, 0), ("commit", 9, 0)],
+    [("commit", 9, 0), ("receive", 0, 9), ("begin_again", 0, 0), ("receive", 0, 1), ("wait", 11, 0), ("receive", 0, 1)],
+    [("commit", 9, 0), ("receive", 0, 4), ("forget", 0, 0), ("erase", 7, 0), ("receive", 0, 9), ("forget", 0, 0)],
 ]
 
 
