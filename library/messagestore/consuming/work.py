@@ -153,6 +153,8 @@ class Work:
         if self._source.open_again_if_replaced():
             if self._source.store_id != self._store_id:
                 raise ConsumerStateError("the store was made again while this consumer ran; begin again")
+            # The cursors are before what is held, so that it comes again.
+            self._holds.keep_slots(())
             self._feed.follow(self._kept(), again=True)
         self._leases.look(cursors)
 

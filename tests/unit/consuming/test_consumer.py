@@ -362,6 +362,31 @@ def test_erased_messages_are_left_out_after_an_erasure_that_a_consumer_did_not_s
         assert received(one) == [6, 8, 10, 11, 12]
 
 
+def test_a_message_that_waits_is_not_passed_when_the_store_is_opened_again(
+    uri: str, clock: Clock, tmp_path: Path
+) -> None:
+    got = list[int]()
+    with consumer(uri, clock, slots=1) as one:
+
+        @one.on()
+        def handle(message: Message) -> None:
+            got.append(message.global_position)
+            if message.global_position == 4:
+                if got.count(4) == 2:
+                    remove_rows(uri, "messages", "global_position = 1")
+                    forget_past(HeldStore(uri), "messages", last_note(HeldStore(uri)))
+                    # The consumer looks whether the store is the same, and not yet at the tombstones.
+                    clock.pass_by(0.6)
+                raise ValueError
+            if message.global_position == 12:
+                clock.pass_by(9.5)
+                if got.count(12) == 2:
+                    one.stop()
+
+        one.run()
+    assert cursors(tmp_path) == [3]
+
+
 def test_an_erasure_while_messages_are_read_costs_a_second_read(
     uri: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
