@@ -1,5 +1,7 @@
 """A real HTTP endpoint that is slow, wrong, down and back: what is tried again, what ends a run, what is set aside."""
 
+import base64
+import json
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -11,7 +13,7 @@ import pytest
 from messagestore_core.contract.destinations import Folder, HttpDestination, HttpHeader, HttpRetries
 from messagestore_core.store.errors import RunFailedError, RunStoppedError
 from messagestore_jobs.replay.http.endpoint import Endpoint, Taken
-from messagestore_jobs.replay.http.events import Event
+from messagestore_jobs.replay.http.events import Event, event_of
 from support.certificates import certify
 from support.httpendpoint import Answer, HttpEndpoint, http_endpoint
 from support.servers import free_ports
@@ -32,11 +34,11 @@ def endpoint() -> Iterator[HttpEndpoint]:
         yield running
 
 
-def send(url: str, stopped: Callable[[], bool] = lambda: False, **given: Any) -> Taken:
-    """Send the event once."""
+def send(url: str, stopped: Callable[[], bool] = lambda: False, event: Event = EVENT, **given: Any) -> Taken:
+    """Send an event once."""
     sender = Endpoint(HttpDestination(**{"url": url, "delivery": QUICK, **given}), stopped)
     try:
-        return sender.send(EVENT)
+        return sender.send(event)
     finally:
         sender.close()
 
@@ -47,6 +49,14 @@ def test_an_event_is_posted_once_with_its_fields(endpoint: HttpEndpoint) -> None
     assert (request.path, request.body) == ("/events?a=b%20c", EVENT.body)
     assert EVENT.headers.items() <= request.headers.items()
     assert request.headers["content-length"] == "7"
+
+
+def test_an_event_whose_content_type_no_field_can_have_is_sent(endpoint: HttpEndpoint) -> None:
+    said = base64.b64encode("text/plain; name=\u65e5\u672c".encode()).decode()
+    staged = {"globalPosition": 7, "headers": [{"name": "content-type", "value": said}]}
+    event = event_of(json.dumps(staged).encode())
+    assert send(endpoint.url, event=event) == Taken(event)
+    assert endpoint.requests[0].headers["content-type"] == "text/plain; name=%E6%97%A5%E6%9C%AC"
 
 
 TROUBLES = [

@@ -42,7 +42,8 @@ def event_of(line: bytes) -> Event:
     for header in record["headers"]:
         name, value = header["name"].lower(), base64.b64decode(header["value"]).decode()
         if name == CONTENT_TYPE:
-            headers[name] = value
+            # A request's fields are ASCII.
+            headers[name] = quote(value, safe=f" {_PRINTABLE}")
         elif name.startswith(PREFIX):
             # By the HTTP binding of CloudEvents 1.0, section 3.1.3.2.
             headers[f"ce-{name.removeprefix(PREFIX)}"] = quote(value, safe=_UNQUOTED)
