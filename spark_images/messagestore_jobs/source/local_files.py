@@ -4,6 +4,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -214,10 +215,11 @@ class _Walk:
         folders = [folder]
         while folders:
             path = folders.pop()
-            if not self._is_new(path):
-                self._skipped(path, "its folder is listed under another name")
-                continue
-            with os.scandir(path) as entries:
+            # What is gone since the folder around it was read counts as not there.
+            with suppress(FileNotFoundError), os.scandir(path) as entries:
+                if not self._is_new(path):
+                    self._skipped(path, "its folder is listed under another name")
+                    continue
                 for entry in entries:
                     if entry.name.startswith(_HIDDEN):
                         continue
@@ -226,7 +228,8 @@ class _Walk:
                     elif entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
                     else:
-                        yield from self._file(entry.path, entry.stat(follow_symlinks=False))
+                        with suppress(FileNotFoundError):
+                            yield from self._file(entry.path, entry.stat(follow_symlinks=False))
 
     def _followed(self, link: str) -> Iterator[tuple[str, int, int]]:
         try:

@@ -1,6 +1,8 @@
 """Which entries of a local folder are files of a source."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -52,6 +54,23 @@ def test_hidden_names_are_left_out(root: Path) -> None:
 
 def test_no_folder_has_no_files(tmp_path: Path) -> None:
     assert listed(tmp_path / "nothing") == (set(), {}, [])
+
+
+def test_what_goes_while_its_folder_is_listed_is_left_out(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    as_it_is = os.scandir
+
+    @contextmanager
+    def removing(path: str) -> Iterator[list[os.DirEntry[str]]]:
+        with as_it_is(path) as entries:
+            found = list(entries)
+        (root / "b.jsonl").unlink(missing_ok=True)
+        if (root / "day").exists():
+            (root / "day").rename(root.parent / "moved")
+        yield found
+
+    (root / "b.jsonl").write_bytes(b"{}\n")
+    monkeypatch.setattr(os, "scandir", removing)
+    assert listed(root) == ({"a.jsonl"}, {}, [])
 
 
 def test_what_is_no_plain_file_is_skipped(root: Path, tmp_path: Path) -> None:
