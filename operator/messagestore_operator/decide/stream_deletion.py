@@ -64,10 +64,12 @@ def decide_deletion(snapshot: StreamSnapshot, before: MessageStreamStatus) -> De
 
 def _deletion_of(snapshot: StreamSnapshot, status: MessageStreamStatus, watched: RunStage) -> _Deletion:
     uri = snapshot.stream.spec.table.uri
+    last = status.last_run
+    if last is not None and last.kind == "delete" and last.state == "Succeeded":
+        # Its operator may have been killed before it let the resource go.
+        return _Deletion(over=EmitEvent("Normal", Reason.DATA_DELETED, f"the store at {uri} is deleted"))
     if watched.ended is not None:
-        done = watched.ended.run.kind == "delete" and watched.ended.state == "Succeeded"
-        over = EmitEvent("Normal", Reason.DATA_DELETED, f"the store at {uri} is deleted") if done else None
-        return _Deletion(over=over, requeue_at=() if done else (snapshot.now,))
+        return _Deletion(requeue_at=(snapshot.now,))
     if watched.current is not None and not watched.unlaunched:
         return _Deletion(RunStage(watched.current, trouble=watched.trouble))
     # Replays into the stream are runs of other resources: its table was granted to them.

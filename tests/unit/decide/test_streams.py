@@ -1136,6 +1136,18 @@ def test_delete_removes_the_data_first(world: World) -> None:
     assert "DataDeleted" in world.reasons(stream)
 
 
+def test_data_that_was_deleted_is_not_deleted_again_by_the_successor_of_a_killed_operator(world: World) -> None:
+    stream = deletable(world)
+    world.delete(stream)
+    world.finish(world.start_due("delete"))
+    kinds = [type(action) for action in decide(world.snapshot(stream)).actions]
+    world.reconcile_once(stream, cut_after=kinds.index(act.RemoveFinalizer))
+    assert stream in world.resources
+    world.reconcile()
+    assert stream not in world.resources
+    assert len(world.launched) == 2
+
+
 def test_a_store_with_a_hold_or_another_stream_is_not_deleted(world: World) -> None:
     stream = deletable(world, holds=[{"name": "court", "until": "2026-01-05T09:00:00Z"}])
     neighbour = world.apply("MessageStream", "other", spec(suspend=True))
