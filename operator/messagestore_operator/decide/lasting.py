@@ -15,7 +15,7 @@ from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import failed_as_it_is
 from messagestore_operator.status.words import clock_time
 
-_ENOUGH_TRIES = 2
+ENOUGH_TRIES = 2
 
 
 Tried = MessageStreamStatus | PolicyStreamStatus | ReplayJobStatus
@@ -72,7 +72,7 @@ def lasting(
     failure = _after(before, cause, snapshot, tried=ended and not blocks)
     if failure is None or (blocker is not None and not blocks):
         return Lasting(failure)
-    if failure.attempts < _ENOUGH_TRIES and failure.reason != Reason.SECRET_MISSING:
+    if failure.attempts < ENOUGH_TRIES and failure.reason != Reason.SECRET_MISSING:
         return Lasting(failure)
     at = shifted(failure.since.datetime, snapshot.defaults.stalled_after)
     if at > snapshot.now:
@@ -101,4 +101,4 @@ def _after(
 
 
 def _is_stalled(failure: LastingFailure, defaults: Defaults, now: datetime) -> bool:
-    return failure.attempts >= _ENOUGH_TRIES and shifted(failure.since.datetime, defaults.stalled_after) <= now
+    return failure.attempts >= ENOUGH_TRIES and shifted(failure.since.datetime, defaults.stalled_after) <= now

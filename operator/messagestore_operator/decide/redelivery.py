@@ -74,8 +74,7 @@ def decide_redelivery(snapshot: ReplaySnapshot, before: ReplayJobStatus) -> Deci
     )
     status = with_view(job, before, status, outlook, snapshot.now)
     actions: list[Action] = [*watched.actions, *events, *run_events(before.current_run, watched), *_taken_up(watched)]
-    actions += condition_events(before, status)
-    actions += [action for action in stage.actions if action not in watched.actions]
+    actions += [*condition_events(before, status), *stage.actions]
     actions += cleanup(snapshot, [before.current_run], [stage.current])
     at_once = snapshot.now if watched.ended else None
     requeue_at = [*watched.requeue_at, *stage.requeue_at, wait, lasts.stalls_at, at_once]

@@ -9,13 +9,12 @@ from datetime import datetime
 from messagestore_core.clock import shifted
 from messagestore_operator.api import ReplayJob, ReplayJobStatus
 from messagestore_operator.api.replayjob_status import DestinationFailure
+from messagestore_operator.decide.lasting import ENOUGH_TRIES
 from messagestore_operator.decide.snapshot import Defaults
 from messagestore_operator.decide.trigger import backoff, jitter_of, later, next_time_of
 from messagestore_operator.status.conditions import LASTING, TERMINAL
 from messagestore_operator.status.routes import failing
 from messagestore_operator.translate.replay import Routes
-
-_ENOUGH_TRIES = 2
 
 
 def due_at(job: ReplayJob, status: ReplayJobStatus, defaults: Defaults, now: datetime) -> datetime | None:
@@ -63,7 +62,7 @@ def stalls_at(failures: dict[str, DestinationFailure], defaults: Defaults) -> di
     return {
         name: shifted(failure.since.datetime, defaults.stalled_after)
         for name, failure in failures.items()
-        if failure.reason in LASTING and failure.attempts >= _ENOUGH_TRIES
+        if failure.reason in LASTING and failure.attempts >= ENOUGH_TRIES
     }
 
 

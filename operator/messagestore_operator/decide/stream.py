@@ -86,7 +86,7 @@ def decide_stream(snapshot: StreamSnapshot) -> Decision:
     at_once = snapshot.now if watched.ended and wait is None else None
     requeue_at = [*watched.requeue_at, *stage.requeue_at, wait, lasts.stalls_at, at_once]
     done: list[Action] = [*_finalizer(stream), *watched.actions, *missed, *events, *old, *stage.actions]
-    return decision(stream, stream.status, status, _once(done), requeue_at)
+    return decision(stream, stream.status, status, done, requeue_at)
 
 
 def _lasting(
@@ -200,7 +200,3 @@ def _finalizer(stream: MessageStream) -> list[Action]:
     if wanted == has_finalizer:
         return []
     return [AddFinalizer() if wanted else RemoveFinalizer()]
-
-
-def _once(actions: list[Action]) -> list[Action]:
-    return [action for index, action in enumerate(actions) if action not in actions[:index]]
