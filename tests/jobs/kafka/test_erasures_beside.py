@@ -205,7 +205,9 @@ def scene_of(
         process.close()
 
 
-@pytest.mark.parametrize("plan", few([*SHORT, LONG], SHORT[0]))
+@pytest.mark.parametrize(
+    "plan", [*few(SHORT, SHORT[0]), pytest.param(LONG, marks=[pytest.mark.long, pytest.mark.timeout(3600)])]
+)
 def test_erasures_run_beside_a_continuous_replay_which_only_stops_for_one_if_it_is_frozen(
     scene_of: Callable[[Plan, str], Scene], topics: Topics, plan: Plan
 ) -> None:
