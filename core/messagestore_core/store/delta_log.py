@@ -211,6 +211,12 @@ def next_global_position(store: Store) -> int:
     return _next_position(files, noted)
 
 
+def first_global_position(store: Store) -> int | None:
+    """The lowest global position of a message; None without any."""
+    files = complete(store, "messages", files_in(store, "messages"), "global_position")
+    return _bound(files, "min.global_position", pc.min)
+
+
 def _next_position(files: pa.Table, noted: int | None) -> int:
     """The larger of what a note says, and of what follows the last message."""
     last = _bound(files, "max.global_position", pc.max)

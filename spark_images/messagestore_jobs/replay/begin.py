@@ -130,7 +130,7 @@ def with_missed(source: Source, frozen: Frozen) -> Frozen:
         # It selects none of them, see ``Source``.
         rows = without_erased(rows, erased)
     try:
-        present = rows.count()
+        present = frozen.selection.messages if _takes_all(source) else rows.count()
     except Exception as error:
         if not is_gone(error):
             raise
@@ -138,6 +138,12 @@ def with_missed(source: Source, frozen: Frozen) -> Frozen:
         return frozen.model_copy(update={"missed": 0, "erased": 0})
     gone = _erased(source, rows, erased)
     return frozen.model_copy(update={"missed": count_of_round(select) - present - gone, "erased": gone})
+
+
+def _takes_all(source: Source) -> bool:
+    """Whether all messages of a range of positions are selected."""
+    others = source.task.select.model_copy(update={"global_positions": None})
+    return others == Selection() and not source.sends_records
 
 
 def _erased(source: Source, rows: DataFrame, erased: Positions) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -24,7 +25,7 @@ from messagestore_core.store.cursors import (
     own_name,
     read_cursors,
 )
-from messagestore_core.store.delta_log import has_any, next_global_position
+from messagestore_core.store.delta_log import first_global_position, has_any, next_global_position
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import store_id
 from messagestore_core.store.layout import REPLAYS
@@ -181,12 +182,16 @@ class SubscriptionCursor:
             return max(0, start.global_position - 1)
         if start.at == "Now":
             return head
-        rows = read_table(self.run.spark, self._store, "messages")
-        if start.inserted_at is not None:
-            rows = rows.where(F.col("inserted_at") >= instant(start.inserted_at))
-        if (first := _first_position(rows)) is not None:
+        if (first := self._first_since(start.inserted_at)) is not None:
             return first - 1
         return None if start.inserted_at is not None and start.inserted_at > now(self.run.document) else head
+
+    def _first_since(self, inserted_at: datetime | None) -> int | None:
+        """The first position, of messages that were stored at a time or later; None without any."""
+        if inserted_at is None:
+            return first_global_position(self._store)
+        rows = read_table(self.run.spark, self._store, "messages")
+        return _first_position(rows.where(F.col("inserted_at") >= instant(inserted_at)))
 
     def _reset(self, cursor: Cursor) -> Cursor:
         """The cursor after a new request for a reset; a round under way is given up.

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from messagestore_core.contract.replay import FrozenSelection
+from messagestore_core.store.delta_log import count_rows
 from messagestore_jobs.frozen.replays import Frozen, Key, ReplayState, Split
 from messagestore_jobs.replay.source import Source, by_position
 
@@ -77,11 +78,13 @@ def _sums() -> list[Column]:
 
 def _splits_by_position(source: Source, measured: DataFrame) -> list[Split]:
     """Ranges of positions of equal width, counted in one pass without a sort."""
-    ends = source.ends()
-    if ends is None:
-        return []
-    low, high = ends
-    width = (high - low) // SPLITS + 1
+    low, high = source.bounds()
+    if high - low >= SPLITS:
+        ends = source.ends()
+        if ends is None:
+            return []
+        low, high = ends
+    width = max(0, high - low) // SPLITS + 1
     cell = F.floor((F.col("place") - low) / width)
     rows = measured.groupBy(cell.alias("cell")).agg(*_sums()).toArrow().sort_by("cell").to_pylist()
     return [_split((row["first"],), row) for row in rows]
@@ -89,7 +92,8 @@ def _splits_by_position(source: Source, measured: DataFrame) -> list[Split]:
 
 def _splits_by_rank(source: Source, measured: DataFrame) -> list[Split]:
     """Ranges of equally many rows, counted along the sorted keys."""
-    width = measured.count() // SPLITS + 1
+    few = count_rows(source.store, source.table) <= SPLITS
+    width = 1 if few else measured.count() // SPLITS + 1
     keys = source.order.columns
     ordered = measured.orderBy(*keys).select("*", F.monotonically_increasing_id().alias("id"))
     part, row = F.shiftright("id", 33), F.floor(F.col("id").bitwiseAND(_ROW_IN_PARTITION) / width)

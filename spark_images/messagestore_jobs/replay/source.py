@@ -9,9 +9,10 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.replay import ReplayTask
+from messagestore_core.contract.replay import Interval, ReplayTask
 from messagestore_core.contract.stores import Owner
 from messagestore_core.reasons import DeadLetterReason
+from messagestore_core.store.delta_log import FIRST_GLOBAL_POSITION, next_global_position
 from messagestore_core.store.folder import store_id
 from messagestore_core.store.handle import Store
 from messagestore_core.store.offsets import GENERATION, URI
@@ -103,10 +104,18 @@ class Source:
         rows = self.rows().groupBy(_topic().alias("topic")).agg(F.max("source.partition").alias("last")).collect()
         return sorted((row["topic"], row["last"]) for row in rows)
 
-    def ends(self) -> tuple[int, int] | None:
-        """The first and the last selected position; None without any."""
+    def bounds(self) -> tuple[int, int]:
+        """Positions that no selected one is before or after, by what the log says."""
         if self._range is not None:
             return self._range
+        select = self.task.select
+        given, waited = select.global_positions or Interval(), select.waiting.before if select.waiting else ()
+        first = max(given.from_ or FIRST_GLOBAL_POSITION, FIRST_GLOBAL_POSITION)
+        last = next_global_position(self.store) - 1 if given.to is None else given.to
+        return min([first, *waited[:1]]), last
+
+    def ends(self) -> tuple[int, int] | None:
+        """The first and the last selected position; None without any."""
         place = F.col("global_position")
         row = self.rows().agg(F.min(place), F.max(place)).first()
         return None if row is None or row[0] is None else (row[0], row[1])
