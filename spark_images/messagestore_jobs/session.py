@@ -36,8 +36,14 @@ _HEAP = "-XX:InitialRAMPercentage=25"
 LITTLE_JAVA_OPTIONS = f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"
 FOR_LITTLE = {"spark.messagestore.little": "true"}
 """By this a run knows that its session was started for little data."""
-LITTLE = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"} | FOR_LITTLE
-"""Where there is little data, compiling plans and optimizing methods takes longer than it saves."""
+FEW_ROWS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.ui.explainMode": "simple",
+}
+"""With few rows it takes longer to compile plans, plan anew after each stage, and describe plans than it saves."""
+LITTLE = FEW_ROWS | FOR_LITTLE
 
 UNREPEATED = ("message_id", "payload", "payload_sha256", "global_position", "source.offset")
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DatetimeConverter, TimestampType
 
 from messagestore_jobs.index import store_index
-from messagestore_jobs.session import local_session
+from messagestore_jobs.session import FEW_ROWS, local_session
 from support import kafkabroker, keys
 from support.indexes import OFTEN
 from support.local_runs import LocalRuns
@@ -22,12 +22,15 @@ from support.objectstore import ENVIRONMENT, ObjectStore, running_object_store
 # its time on making room.
 COMPILE_ONCE = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"}
 
-COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
-# Compiling a plan takes longer than interpreting it over ten rows. One task is enough for the state of a small table.
+COMPILED = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.adaptive.enabled": "true",
+}
+# Tests have few rows. One task is enough for the state of a small table.
 # A job's process does one run; this one does thousands, and their plans would evict each other from a cache of 100.
 SETTINGS = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    **FEW_ROWS,
     "spark.sql.codegen.cache.maxEntries": "10000",
     "spark.databricks.delta.snapshotPartitions": "1",
 }
@@ -51,7 +54,7 @@ def object_store() -> Iterator[ObjectStore]:
 
 @pytest.fixture(scope="module")
 def compiled(spark: SparkSession) -> Iterator[None]:
-    """Compile plans, as a run does: for tests of the meaning of expressions."""
+    """Compile plans, as a run over many rows does: for tests of the meaning of expressions."""
     for name, value in COMPILED.items():
         spark.conf.set(name, value)
     yield
