@@ -45,7 +45,9 @@ BESIDE: dict[str, dict[str, Any]] = {
     "image.tag": {"image": {"digest": ""}},
     "crds.keep": {"crds": {"enabled": True}},
     "leader.enabled": {"replicas": 1},
-    "driver.serviceAccount.namespaceAnnotations": {"watch": {"namespaces": ["billing"]}},
+    "metrics.service.enabled": {"metrics": {one: {"enabled": False} for one in ("serviceMonitor", "prometheusRule")}},
+    "driver.serviceAccount.namespaceAnnotations": {"watch": {"namespaces": ["billing"]}, "test": {"namespace": ""}},
+    "watch.namespaces": {"test": {"namespace": ""}},
 }
 """What a value needs besides."""
 BY_TYPE = {"string": "other", "array": ["other"], "object": {"other.example.org/a": "7"}}

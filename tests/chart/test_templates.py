@@ -137,6 +137,8 @@ UNWORKABLE = [
     ("tenancy.sizes.driver.memory=1023m", "spark.driver.memory: 1g is more than 1023m"),
     ("replicas=3,leader.enabled=false", "'/replicas': maximum: got 3, want 1"),
     ("leader.enabled=false", "'/replicas': maximum: got 2, want 1"),
+    ("metrics.service.enabled=false,metrics.serviceMonitor.enabled=true", "metrics.serviceMonitor needs metrics"),
+    ("metrics.service.enabled=false,metrics.prometheusRule.enabled=true", "metrics.prometheusRule needs metrics"),
     ("health.port=8080", "health.port and metrics.port are both 8080"),
     ("leader.renewDeadline=15", "leader.duration must be more than leader.renewDeadline"),
     ("leader.retry=10", "leader.duration must be more than leader.renewDeadline, and that more than leader.retry"),
@@ -305,7 +307,7 @@ def test_every_object_is_labelled(values: Path) -> None:
 def test_every_object_and_the_operators_pod_have_the_common_labels_and_annotations(values: Path) -> None:
     common = {"commonLabels": {"example.org/common": "yes"}, "commonAnnotations": {"example.org/common": "yes"}}
     given = [f"--set-json={name}={json.dumps(value)}" for name, value in common.items()]
-    monitored = "metrics.serviceMonitor.enabled=true,metrics.dashboard.enabled=true"
+    monitored = ",".join(f"metrics.{one}.enabled=true" for one in ("service", "serviceMonitor", "dashboard"))
     found = rendered("--values", values, *given, "--set", monitored)
     (pod,) = [one["spec"]["template"] for one in found if one["kind"] == "Deployment"]
     for one in (*found, pod):

@@ -13,6 +13,11 @@ What the operator, or a cluster, would refuse only after the installation. The t
 {{- if eq (int .Values.health.port) (int .Values.metrics.port) }}
 {{- fail (printf "health.port and metrics.port are both %v: one port serves one of them" .Values.metrics.port) }}
 {{- end }}
+{{- range $name := list "serviceMonitor" "prometheusRule" }}
+{{- if and (get $.Values.metrics $name).enabled (not $.Values.metrics.service.enabled) }}
+{{- fail (printf "metrics.%s needs metrics.service.enabled" $name) }}
+{{- end }}
+{{- end }}
 {{- with .Values.leader }}
 {{- if not (and (gt (float64 .duration) (float64 .renewDeadline)) (gt (float64 .renewDeadline) (float64 .retry))) }}
 {{- fail "leader.duration must be more than leader.renewDeadline, and that more than leader.retry" }}
