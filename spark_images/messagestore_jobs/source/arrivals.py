@@ -69,6 +69,10 @@ class Arrivals(ABC):
         """Whether a planned batch may be judged otherwise by this task than by the one that it was planned for."""
         return batch.verdict_digest != verdict_digest(self._spark, self._task)
 
+    def is_made_again(self, batch: Planned) -> bool:
+        """Whether a part of the source was made again since a batch was planned; files are told apart by themselves."""
+        return False
+
     @abstractmethod
     def reset_verdicts(self, batch: Planned) -> Due | None:
         """Withdraw what a cut-off batch set aside, then note in its plan that this task judges it, durably.
@@ -128,7 +132,7 @@ def to_repeat(arrivals: Arrivals, withdraw: Callable[[Planned], None]) -> Due | 
         withdraw: removes what such a batch wrote besides dead letters; called if it is judged anew.
     """
     due = arrivals.uncommitted()
-    if due is None or not arrivals.spec_changed(due.batch):
+    if due is None or not (arrivals.spec_changed(due.batch) or arrivals.is_made_again(due.batch)):
         return due
     withdraw(due.batch)
     return arrivals.reset_verdicts(due.batch)

@@ -82,6 +82,13 @@ class KafkaArrivals(Arrivals):
         return Due(batch, self._read.read_before(batch), repeated=True)
 
     @override
+    def is_made_again(self, batch: Planned) -> bool:
+        """A topic that was made again has other records at the same offsets."""
+        assert isinstance(batch, OffsetBatch)
+        there = {one.partition for one in list_partitions(self._spark, self._source)}
+        return any(r.partition not in there for r in batch.ranges if not r.lost)
+
+    @override
     def reset_verdicts(self, batch: Planned) -> Due | None:
         """Topics that the source no longer has are taken out of the plan."""
         assert isinstance(batch, OffsetBatch)

@@ -53,6 +53,24 @@ def test_a_batch_that_was_cut_off_is_judged_by_the_spec_of_now_without_topics_th
     assert stream.run().counts == IngestCounts(received=2, stored=1, dead_lettered=1)
 
 
+def test_a_batch_that_was_cut_off_reads_no_topic_that_was_made_again(
+    topics: Topics, stream_of: Callable[..., KafkaStream]
+) -> None:
+    name = topics.make()
+    topics.send(name, b"bad", record("m0"))
+    stream = stream_of(name)
+    with pytest.raises(CrashError), observing(crash_before_the_commit):
+        stream.run()
+    topics.delete(name)
+    topics.make(name)
+    topics.send(name, *(record(f"m{n}") for n in (1, 2, 3)))
+    outcome = stream.run()
+    assert [place[:2] for place in stream.places()] == [(f"m{n}", f"kafka:{name}@2") for n in (1, 2, 3)]
+    assert (outcome.loss.records, outcome.loss.reason) == (2, "TopicDeleted")
+    # What was set aside of the topic that is gone stays.
+    assert outcome.totals == IngestCounts(received=4, stored=3, dead_lettered=1)
+
+
 def crash_before_the_commit(name: str, moment: str) -> None:
     if (name, moment) == ("messages", "before"):
         raise CrashError(name)
