@@ -81,8 +81,9 @@ class SubscriptionCursor:
             return None
         # What is left of a round that broke off is behind the cursor too.
         cursor = opened[0].model_copy(update={"round": None})
-        undecided = self._undecided(cursor)
-        until = self.decided(cursor, self.head() if undecided is None else undecided - 1)
+        head = self.head()
+        undecided = self._undecided(cursor, head)
+        until = self.decided(cursor, head if undecided is None else undecided - 1)
         if until <= cursor.global_position and not self._falls_due(cursor):
             return None
         following = Round(number=0, until=until, waiting=self._waiting(cursor, until))
@@ -219,12 +220,12 @@ class SubscriptionCursor:
         counts = {"globalPositionBefore": before, "globalPositionAfter": after}
         note(self._store, self.run.document, "Reset", detail, counts=counts, once=True)
 
-    def _undecided(self, cursor: Cursor) -> int | None:
-        """The position of the first message behind the cursor that its condition can't be computed for.
+    def _undecided(self, cursor: Cursor, head: int) -> int | None:
+        """The position of the first message behind the cursor and up to ``head`` whose condition can't be computed.
 
         None if there is none, or such messages go to another destination.
         """
-        routing, head = self._task.select.routing, self.head()
+        routing = self._task.select.routing
         if routing is None or routing.where is None or self._subscription.otherwise or head < cursor.global_position:
             return None
         behind = self.round_run(until_position(cursor, head), 0)

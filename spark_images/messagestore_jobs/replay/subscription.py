@@ -58,10 +58,10 @@ class SubscriptionRun(SubscriptionCursor):
     def send_behind(self, cursor: Cursor, *, taken_up: bool) -> tuple[ReplayOutcome, Cursor]:
         """Like ``send``, with the cursor as it is; return it as it is then, too."""
         outcome, cursor = self.finish(cursor)
-        undecided = None
-        if outcome.complete and not outcome.progress.failed and self.has_more(cursor, self.head()):
-            undecided = self._undecided(cursor)
-            cursor = self._begin(cursor, self.decided(cursor, self.head() if undecided is None else undecided - 1))
+        undecided, head = None, self.head()
+        if outcome.complete and not outcome.progress.failed and self.has_more(cursor, head):
+            undecided = self._undecided(cursor, head)
+            cursor = self._begin(cursor, self.decided(cursor, head if undecided is None else undecided - 1))
             if cursor.round is not None:
                 try:
                     outcome, cursor = self._go_on(cursor)

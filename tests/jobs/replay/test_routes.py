@@ -3,11 +3,12 @@
 import json
 from collections import Counter
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_core.contract.destinations import FilesDestination, StreamDestination
 from messagestore_core.contract.ingest import IngestTask
@@ -30,7 +31,7 @@ from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.handle import Store
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.replay import chunks
+from messagestore_jobs.replay import chunks, cursor
 from support.crash import crash_run
 from support.long import few
 from support.purges import purge
@@ -129,6 +130,29 @@ def test_each_destination_gets_what_its_condition_says(spark: SparkSession, tmp_
         f"default.again_{name}_{n}": 1 for name in ("eu", "large", "rest") for n in (1, 2)
     }
     assert not list((tmp_path / "store" / "_replays").glob("*"))
+
+
+def test_a_message_that_comes_while_conditions_are_looked_at_is_not_passed_over(
+    spark: SparkSession, tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_it_is, looks = cursor._first_position, count(1)
+
+    def meanwhile(rows: DataFrame) -> int | None:
+        first = as_it_is(rows)
+        # Behind the look for the first message to send is that for one that can't be decided.
+        if next(looks) == 2:
+            arrive(table, message(6, payload=b"{"))
+        return first
+
+    monkeypatch.setattr(cursor, "_first_position", meanwhile)
+    document = routes(
+        table,
+        Route(name="large", where=LARGE, destination=files(tmp_path / "large")),
+        Route(name="all", destination=files(tmp_path / "all")),
+    )
+    assert reached(send(spark, document)) == {"large": (5, 2), "all": (6, 6)}
+    error = send(spark, document)["large"].error
+    assert (error and error.reason) == "RouteUndecided"
 
 
 def test_an_unreachable_destination_delays_no_other_and_gets_all_once_it_is_back(
