@@ -105,13 +105,13 @@ class Continuous:
         self._look_at_tombstones()
         self._run.progress.step("replay")
         while not self._control.suspended() and not is_stopped_by(self._sent.failed, self._task):
+            if is_due(self._run, self._cursor):
+                self._note()
             until = self._subscription.decided(self._cursor, self._newest.head)
             if until > self._cursor.global_position:
                 self._send_round(until)
                 self._tell(_TELL_SECONDS)
             else:
-                if is_due(self._run, self._cursor):
-                    self._note()
                 self._tell(_TELL_SECONDS if self._cursor != self._reported_cursor else _TELL_IDLE_SECONDS)
                 if self._control.stopped(LOOK_AGAIN):
                     break

@@ -54,11 +54,11 @@ class RoundByRound(WithinLimits):
         while complete and not self.suspended() and not is_stopped_by(self._ended.progress.failed, task_of(self._run)):
             at = replace(self._run, as_of=now(self._run.document))
             self._subscription.run = at
+            if is_due(at, self._cursor):
+                self._note()
             if self._cursor.round is not None or self._subscription.has_more(self._cursor, self._newest.head):
                 complete = self._send_round()
             else:
-                if is_due(at, self._cursor):
-                    self._note()
                 if self.stopped(LOOK_AGAIN):
                     break
             if self._newest.look() and self._look_at_tombstones():

@@ -14,12 +14,14 @@ from messagestore_core.contract.replay import ReplayOutcome, ReplayTask, Selecti
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
+from messagestore_core.store.audit import read_audit
 from messagestore_core.store.cursors import Cursor
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore, observing
+from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay import newest
+from messagestore_jobs.replay import continuous, newest, unnoted
 from messagestore_jobs.replay.job import run_replay
 from support.httpendpoint import Answer, HttpEndpoint, http_endpoint
 from support.long import few
@@ -83,6 +85,17 @@ def test_a_continuous_replay_sends_old_and_new_messages_and_stops_where_the_endp
         endpoint.answer = lambda _: Answer()
         send(spark, document)
         assert endpoint.positions[-6:] == [*range(15, 21)]
+
+
+def test_what_was_done_is_noted_in_time_though_there_is_always_more(
+    spark: SparkSession, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unnoted, "_NOTED_EVERY", timedelta(0))
+    monkeypatch.setattr(continuous, "ROUND_POSITIONS", 4)
+    with http_endpoint() as endpoint:
+        send(spark, to_endpoint(table, endpoint, tmp_path))
+    noted = [row["counts"]["replayed"] for row in read_audit(Store(table.uri)) if row["action"] == "Replay"]
+    assert sorted(noted) == [2, 4, 4]
 
 
 @pytest.mark.parametrize("moment", few(["before", "after"], "before"))
