@@ -128,7 +128,8 @@ class Erased:
         global_positions = pa.nulls(len(every), pa.int64()) if positions is None else positions
         self._digests = _distinct(every)
         self._without_position = _distinct(every[global_positions.is_null().to_numpy(zero_copy_only=False)])
-        self._positions = np.sort(global_positions.drop_null().to_numpy())
+        self.positions = np.sort(global_positions.drop_null().to_numpy())
+        """The global positions of erased messages; older tombstones have none."""
 
     def __len__(self) -> int:
         return len(self._digests)
@@ -153,7 +154,7 @@ class Erased:
             return is_erased
         has_position = positions.is_valid().to_numpy(zero_copy_only=False)
         to_look_up = ~has_position
-        to_look_up[has_position] = np.isin(positions.drop_null().to_numpy(), self._positions)
+        to_look_up[has_position] = np.isin(positions.drop_null().to_numpy(), self.positions)
         is_erased[to_look_up] = self.contains(ids.filter(pa.array(to_look_up)))
         return is_erased | self._contained(ids, self._without_position)
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.store.tombstones import Erased, erased_positions
+from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.envelopes import is_original
 from messagestore_jobs.replay.records import as_records, values_of
@@ -176,7 +176,7 @@ def look_behind(source: Source, after: int, until: int, erased: Erased) -> Behin
     messages = messages.sort_by("global_position")
     gone = np.array([], np.int64)
     if erased.any():
-        known, places = erased_positions(source.store), messages["global_position"]
+        known, places = erased.positions, messages["global_position"]
         erased_stored = places.to_numpy()[erased.contains_messages(messages["message_id"], places)]
         gone = np.union1d(known[(known > after) & (known <= until)], erased_stored)
     left = messages.filter(messages["undecided"])["global_position"].to_numpy()

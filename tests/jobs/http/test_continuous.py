@@ -3,10 +3,12 @@
 import json
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.destinations import Folder, HttpDestination, HttpRetries
@@ -96,6 +98,26 @@ def test_what_was_done_is_noted_in_time_though_there_is_always_more(
         send(spark, to_endpoint(table, endpoint, tmp_path))
     noted = [row["counts"]["replayed"] for row in read_audit(Store(table.uri)) if row["action"] == "Replay"]
     assert sorted(noted) == [2, 4, 4]
+
+
+def test_the_erased_are_read_once_as_long_as_there_are_no_more(
+    spark: SparkSession, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, as_it_is = list[str](), DeltaTable.to_pyarrow_dataset
+
+    def noting(opened: DeltaTable, *given: Any, **settings: Any) -> Any:
+        read.append(opened.table_uri.rstrip("/").rpartition("/")[2])
+        return as_it_is(opened, *given, **settings)
+
+    def arrive(position: int) -> None:
+        add_messages(table.uri, [message(position)], next_global_position=position + 1)
+
+    add_tombstones(HeldStore(table.uri), [("m3", 3)], AT, "erasing")
+    monkeypatch.setattr(DeltaTable, "to_pyarrow_dataset", noting)
+    with http_endpoint() as endpoint:
+        send(spark, to_endpoint(table, endpoint, tmp_path), Meanwhile(*(partial(arrive, n) for n in (11, 12, 13))))
+    assert endpoint.positions == [n for n in range(1, 14) if n != 3]
+    assert read.count("tombstones") == 1
 
 
 @pytest.mark.parametrize("moment", few(["before", "after"], "before"))
