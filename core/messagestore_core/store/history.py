@@ -63,7 +63,6 @@ def begin_history(store: HeldStore, step: tuple[str, int]) -> bool:
     table = _made(store)
     with store.step("history-begun"):
         empty_commit(table, HISTORY, store.commit_properties(None, Transaction(*step)))
-    store.known.committed(HISTORY, table.version() + 1)
     return True
 
 

@@ -115,7 +115,6 @@ def _name_all(store: HeldStore, names: Iterable[str], note: CommitNote) -> None:
         properties.max_commit_retries = 0
         with store.step(f"repair-{name}"):
             empty_commit(table, name, properties)
-        store.known.committed(name, table.version() + 1)
 
 
 def _step(problem: Problem) -> Step:

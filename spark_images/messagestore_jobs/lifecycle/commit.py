@@ -336,7 +336,6 @@ def _commit_nothing(store: HeldStore, step: tuple[str, int], note: CommitNote) -
     properties.max_commit_retries = 0
     with store.step("lifecycle"):
         empty_commit(table, "messages", properties)
-    store.known.committed("messages", table.version() + 1)
 
 
 _ACTIONS = {"RETRY": ("Retry", "retried"), "PAUSE": ("Pause", "paused"), "RESUME": ("Resume", "resumed")}
