@@ -185,10 +185,11 @@ def _dead_letters(
 def _commit(context: BatchContext, batch: Planned, stored: DataFrame, note: CommitNote, *, alone: bool) -> None:
     task, rows = context.task, stored.select(*context.columns.rows)
     batch_of = (task.source_id, batch.number)
-    if alone and is_for_little(context.spark):
-        append_few_messages(context.store, rows, note, batch_of, task.compression)
-    else:
-        append_messages(context.spark, context.store, rows, note, batch_of, task.compression, alone=alone)
+    if committed_batch(context.store, task.source_id) < batch.number:
+        if alone and is_for_little(context.spark):
+            append_few_messages(context.store, rows, note, batch_of, task.compression)
+        else:
+            append_messages(context.spark, context.store, rows, note, batch_of, task.compression, alone=alone)
     if committed_batch(context.store, task.source_id) != batch.number:
         raise RunFailedError("CommitLost", f"batch {batch.number} is not in the table after its commit; try again")
 

@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from messagestore_core.store.delta_log import CommitNote, append_rows, bytes_added, committed_batch
+from messagestore_core.store.delta_log import CommitNote, append_rows, bytes_added
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.schemas import MESSAGES
@@ -61,22 +61,17 @@ def append_messages(
 
     Args:
         rows: of ``messages``.
-        batch: source id and number; a committed batch is skipped.
+        batch: source id and number; it is not committed yet.
         compression: None or Zstd.
         alone: whether the run probably makes no other commit; this one then takes less time, later ones more.
     """
-    source_id, number = batch
-    if committed_batch(store, source_id) >= number:
-        return
     spark.conf.set("spark.sql.parquet.compression.codec", "uncompressed" if compression == "None" else "zstd")
     metadata = refuse_foreign_to_spark(spark, store, "messages")
     commit = spark._jvm.dev.messagestore.spark.BatchCommit  # type: ignore[union-attr]
     store.known.beginning("messages")
     try:
         with store.step("messages"):
-            version = commit.append(
-                rows._jdf, store.path("messages"), source_id, number, store.note_text(note), metadata, alone
-            )
+            version = commit.append(rows._jdf, store.path("messages"), *batch, store.note_text(note), metadata, alone)
     except Py4JJavaError:
         # If the table is refused for this reason, that error is clearer.
         refuse_foreign_to_spark(spark, store, "messages")
@@ -91,8 +86,6 @@ def append_few_messages(
 
     That has read the log already; Spark would read all of it for its first commit.
     """
-    if committed_batch(store, batch[0]) >= batch[1]:
-        return
     own = store.commit_properties(note, Transaction(*batch))
     codec = WriterProperties(compression="UNCOMPRESSED" if compression == "None" else "ZSTD")
     few = _complete(rows.toArrow())
