@@ -37,6 +37,8 @@ class Location:
 
     def __init__(self, given: str | os.PathLike[str], storage: Sequence[StorageEntry] | None = None) -> None:
         uri = os.fspath(given)
+        if uri.encode(errors="replace").decode() != uri:
+            raise MessageStoreError(f"{uri!r} is no text in UTF-8")
         named = _SCHEME.match(uri)
         scheme = named[1].lower() if named else ""
         if scheme in _SCHEMES and not _WITH_BUCKET.match(uri):

@@ -143,6 +143,11 @@ def test_a_uri_without_a_bucket_is_refused_without_showing_it(uri: str) -> None:
         Reader(uri)
 
 
+def test_a_folder_whose_name_is_not_in_utf_8_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MessageStoreError, match="is no text in UTF-8"):
+        Reader(f"{tmp_path}/caf\udce9")
+
+
 def test_the_last_message_may_be_asked_for_by_type(tmp_path: Path) -> None:
     rows = in_stream("a-1", 1, 3, type="opened") + in_stream("a-1", 4, 2, at=3, type="closed")
     store = Reader(make_store(tmp_path / "store", rows).uri)
