@@ -6,11 +6,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from errno import EACCES
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -20,6 +20,7 @@ from typer.testing import CliRunner, Result
 from messagestore_core.bounds import LAST_MOMENT
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.schemas import AUDIT, FILES, OFFSETS
+from messagestore_operator.cli import tail
 from messagestore_operator.cli.interrupts import InterruptedRunError
 from messagestore_operator.cli.main import app
 from support.stores import (
@@ -266,7 +267,8 @@ def test_tail_names_broken_messages_once_and_goes_on_behind_them(
             raise InterruptedRunError(signal.SIGINT)
         add_messages(uri, rows)
 
-    monkeypatch.setattr(time, "sleep", commit)
+    # Threads of other tests sleep, too.
+    monkeypatch.setattr(tail, "time", SimpleNamespace(sleep=commit))
     result = run("tail", uri, "-n", "1", "-o", "json")
 
     assert [json.loads(line)["globalPosition"] for line in result.stdout.splitlines()] == [1005, 1007]
