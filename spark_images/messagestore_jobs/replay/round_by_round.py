@@ -39,6 +39,7 @@ class RoundByRound(WithinLimits):
         self._newest = Newest(run.store)
         self._ended = self._outcome = nothing()
         self._tombstones_version: int | None = None
+        self._told = False
 
     def send(self) -> ReplayOutcome:
         """Send until told to stop, or until a message can't be sent.
@@ -50,7 +51,6 @@ class RoundByRound(WithinLimits):
         self._look_at_tombstones()
         lag = self._subscription.lag(self._cursor)
         self._outcome = with_state(nothing(), self._cursor, lag, taken_up=self._taken_up)
-        self._tell()
         while complete and not self.suspended() and not is_stopped_by(self._ended.progress.failed, task_of(self._run)):
             at = replace(self._run, as_of=now(self._run.document))
             self._subscription.run = at
@@ -59,6 +59,9 @@ class RoundByRound(WithinLimits):
             if self._cursor.round is not None or self._subscription.has_more(self._cursor, self._newest.head):
                 complete = self._send_round()
             else:
+                if not self._told:
+                    # Not before: what is told says that the destination takes what is sent.
+                    self._tell()
                 if self.stopped(LOOK_AGAIN):
                     break
             if self._newest.look() and self._look_at_tombstones():
@@ -106,3 +109,4 @@ class RoundByRound(WithinLimits):
     def _tell(self) -> None:
         self._outcome = self._outcome.model_copy(update={"tombstones": self._tombstones_version})
         self._control.reached(self._outcome)
+        self._told = True

@@ -180,6 +180,7 @@ def test_each_destination_gets_whole_sequences_whatever_happens_to_the_others(
         said = lambda: f"{run.reached()} {run.reasons()} {run.report}"  # noqa: E731
         wait_until(lambda: positions(topics, a) == [3, 2, 1], 60, said)
         wait_until(lambda: run.reasons() == {"late": "HttpUnreachable"}, 30, said)
+        wait_until(lambda: tries_of(run.states()["late"]) > 1, 30, said)
         assert positions(topics, rest) == []
         # The last of q, and a sequence whose second member names a topic that is not there.
         of_r = [part(6 + n, "r", n, missing if n == 2 else a) for n in (1, 2, 3)]
