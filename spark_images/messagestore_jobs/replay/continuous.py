@@ -237,7 +237,9 @@ class Continuous:
         return _moved(self._run, cursor, until, counted)
 
     def _counted(self, behind: Behind, records: Records, after: int, until: int) -> Counted:
-        counted, left = behind.counted(records, after, until), self._outlet.left(after, until)
+        counted = behind.counted(records, after, until)
+        # What was left to another before a crash may have expired since.
+        left = min(self._outlet.left(after, until), counted.replayed)
         return counted._replace(replayed=counted.replayed - left, set_aside=left)
 
     def _write(self, cursor: Cursor) -> None:

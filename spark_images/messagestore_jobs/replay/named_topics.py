@@ -6,6 +6,7 @@ Another destination of the subscription gets them, if one has ``otherwise``; wit
 import json
 from functools import cached_property
 
+import numpy as np
 from py4j.java_gateway import JavaObject
 
 from messagestore_core.contract.base import MAX_COUNT
@@ -14,6 +15,7 @@ from messagestore_core.store.cursors import Cursor, cursor_folder, cursor_in
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.refused import RefusedMessages
+from messagestore_core.store.tombstones import erased_positions
 
 _WHY = {
     "Unnamed": ("TopicRefused", "names no topic"),
@@ -73,7 +75,9 @@ class NamedTopics:
     def left(self, after: int, until: int) -> int:
         """How many messages of a range were left to the other destination; those before it are forgotten."""
         self._left -= {position for position in self._left if position <= after}
-        return sum(position <= until for position in self._left)
+        left = [position for position in self._left if position <= until]
+        # One that was erased before its transaction was not read again, and counts as erased.
+        return int((~np.isin(left, erased_positions(self._held))).sum()) if left else 0
 
     def _stops(self, position: int) -> str | None:
         """What stops the destination at a message that no topic takes; None if the other destination gets it."""

@@ -298,12 +298,14 @@ class Sending:
         )
 
     def _reached(self, *, complete: bool) -> ReplayOutcome:
-        chunks, set_aside = self.chunks, self.delivery.set_aside()
+        chunks, sent = self.chunks, sum(chunk.sent for chunk in self.chunks)
+        # What was left to another before a crash may have expired since.
+        set_aside = min(self.delivery.set_aside(), sent)
         positions = [chunk.last_global_position for chunk in chunks if chunk.last_global_position is not None]
         seconds = time.monotonic() - self.began
         total = self.frozen.selection.messages
         reached = ReplayProgress(
-            replayed=sum(chunk.sent for chunk in chunks) - set_aside,
+            replayed=sent - set_aside,
             set_aside=set_aside,
             failed=sum(chunk.failed for chunk in chunks),
             first_failed_positions=_lowest(position for chunk in chunks for position in chunk.first_failed),

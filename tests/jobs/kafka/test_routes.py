@@ -1,6 +1,7 @@
 """Routes to topics of a real broker: each has a group of its own, which counts for that destination alone."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from messagestore_core.contract.replay import (
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
-from messagestore_core.store.fence import observing
+from messagestore_core.store.fence import HeldStore, observing
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import CURSORS, REFUSED
+from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.replay import kafka
 from support.external_writes import UnheardError, unheard
@@ -190,6 +192,42 @@ def test_without_otherwise_a_destination_stops_before_a_message_whose_topic_take
     task = ReplayTask(job_id="job-1", subscription=past, destination=destination)
     assert send(spark, replay_document(table, task)) == {"named": (6, ""), "all": (6, "")}
     assert positions(topics.read(a))[7:] == [6]
+
+
+def test_what_is_erased_once_it_was_left_to_another_destination_counts_as_erased_alone(
+    spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path
+) -> None:
+    a, rest = topics.make(), topics.make()
+    table = make_store(tmp_path / "store", named(a, topics.name()))
+
+    def erase(name: str, moment: str) -> None:
+        if (name, moment) == ("refused", "after"):
+            add_tombstones(HeldStore(table.uri), [("m2", 2)], AT, "erasing")
+
+    with observing(erase):
+        report = execute(with_otherwise(table, broker, rest), lambda: spark, Silent(), 0, lambda: AT)
+    assert isinstance(report.outcome, ReplayOutcome)
+    cursors = {one.name: one.cursor for one in report.outcome.destinations}
+    assert (cursors["named"].sent, cursors["named"].erased, cursors["named"].set_aside) == (0, 1, 0)
+    add_messages(table.uri, named(a, first=3), next_global_position=4)
+    assert send(spark, with_otherwise(table, broker, rest)) == {"named": (3, ""), "rest": (3, "")}
+    assert (positions(topics.read(a)), positions(topics.read(rest))) == ([3], [1])
+
+
+def test_what_expires_once_it_was_left_to_another_destination_counts_as_expired_alone(
+    spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path
+) -> None:
+    rows = named(topics.name(), topics.name())
+    rows[1]["expires_at"] = AT + timedelta(hours=1)
+    document = with_otherwise(make_store(tmp_path / "store", rows), broker, topics.make())
+    skips = document.model_copy(update={"task": document.task.model_copy(update={"skip_expired": True})})
+    crash(lambda: send(spark, skips), "refused", "after", 1)
+    later = skips.model_copy(update={"at": AT + timedelta(hours=2)})
+    report = execute(later, lambda: spark, Silent(), 0, lambda: AT)
+    assert isinstance(report.outcome, ReplayOutcome)
+    cursors = {one.name: one.cursor for one in report.outcome.destinations}
+    assert (cursors["named"].sent, cursors["named"].expired, cursors["named"].set_aside) == (0, 1, 0)
+    assert send(spark, later) == {"named": (2, ""), "rest": (2, "")}
 
 
 WRITES = ("refused", "cursor", "replay-transaction", "replay-seal", "replay-staged-removed", "audit-replay")
