@@ -59,9 +59,9 @@ class NamedTopics:
             None; or why the destination stops behind what is taken.
         """
         refused = [(number, position, why) for number, position, why in json.loads(sender.take(most))]
-        left, stopped = list[int](), None
+        left, stopped, passed = list[int](), None, self._passed_by_other() if refused else None
         for number, position, why in refused:
-            if (words := self._stops(position)) is not None:
+            if (words := self._stops(position, passed)) is not None:
                 sender.cut(number)
                 stopped = _stopped(position, why, words)
                 break
@@ -79,12 +79,21 @@ class NamedTopics:
         # One that was erased before its transaction was not read again, and counts as erased.
         return int((~np.isin(left, erased_positions(self._held))).sum()) if left else 0
 
-    def _stops(self, position: int) -> str | None:
-        """What stops the destination at a message that no topic takes; None if the other destination gets it."""
-        if self._refused is None or self._cursor is None or not self._otherwise:
-            return ""
+    def _passed_by_other(self) -> int | None:
+        """The last position that the destination with ``otherwise`` has passed; None if there is none, or no cursor.
+
+        It doesn't pass what this destination has not sent or left to it.
+        """
+        if self._cursor is None or not self._otherwise:
+            return None
         other = cursor_in(self._held, _folder(self._cursor, self._otherwise), self._cursor.store)
-        if other is not None and other.global_position < position:
+        return None if other is None else other.global_position
+
+    def _stops(self, position: int, passed: int | None) -> str | None:
+        """What stops the destination at a message that no topic takes; None if the other destination gets it."""
+        if self._refused is None or not self._otherwise:
+            return ""
+        if passed is not None and passed < position:
             return None
         # After a reset it is refused again, and the other destination may have it.
         return None if len(self._refused.positions(position - 1, position)) else _PASSED
