@@ -41,7 +41,14 @@ class OutwardDelivery(StoreDelivery):
 
     @override
     def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
-        """Send only what has not been sent yet."""
+        """Send only what has not been sent yet. A run that goes on after a failure opens another connection."""
+        try:
+            return self._deliver(chunk, first, unchanged)
+        except Exception:
+            self.close()
+            raise
+
+    def _deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
         for part in chunk.parts:
             if self.objects.exists(part.staged):
                 if not self._send(part.staged, first, part.messages, unchanged):

@@ -234,3 +234,9 @@ def test_a_topic_that_is_not_there_or_takes_no_large_records_is_named(
         run_replay(Run.of(to_topic(table, broker.cluster(), small), spark, Silent()))
     assert large.value.reason == "RecordTooLarge"
     assert topics.read(small) == []
+    assert not any(name.endswith(f"producer-messagestore-to-{small}") for name in threads(spark))
+
+
+def threads(spark: SparkSession) -> list[str]:
+    """The names of all threads of the JVM."""
+    return [thread.getName() for thread in spark._jvm.java.lang.Thread.getAllStackTraces().keySet()]
