@@ -2,12 +2,16 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.destinations import KafkaDestination
@@ -23,6 +27,7 @@ from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay import chunks, kafka
 from messagestore_jobs.replay.job import run_replay
+from messagestore_jobs.source.kafka_listing import access
 from support.crash import crash_run
 from support.external_writes import observing, unheard
 from support.kafkabroker import Broker
@@ -32,6 +37,7 @@ from support.purges import erase, files_below, purge
 from support.replay_costs import counting
 from support.replays import AT, Crash, Suspending, replay_document
 from support.stores import make_store, message
+from support.waiting import scaled
 
 
 @pytest.fixture
@@ -240,3 +246,41 @@ def test_a_topic_that_is_not_there_or_takes_no_large_records_is_named(
 def threads(spark: SparkSession) -> list[str]:
     """The names of all threads of the JVM."""
     return [thread.getName() for thread in spark._jvm.java.lang.Thread.getAllStackTraces().keySet()]
+
+
+def begun(spark: SparkSession, broker: Broker, topic: str) -> Any:
+    """A sender with a transaction that is neither committed nor aborted."""
+    cluster = json.dumps(access(broker.cluster()))
+    sender = spark._jvm.dev.messagestore.spark.KafkaSender(cluster, topic, None, "messageId", topic, topic, False)
+    sender.readOn(b'{"messageId":"m1","globalPosition":1}')
+    sender.send(1)
+    return sender
+
+
+@contextmanager
+def away(broker: Broker) -> Iterator[None]:
+    """No broker while the block lasts."""
+    broker.kill()
+    try:
+        yield
+    finally:
+        broker.start()
+
+
+def test_a_sender_ends_though_its_brokers_are_away(spark: SparkSession, topics: Topics, broker: Broker) -> None:
+    sender = begun(spark, broker, topics.make())
+    closing = InheritableThread(target=sender.close)
+    with away(broker):
+        closing.start()
+        closing.join(scaled(60))
+        waits = closing.is_alive()
+    closing.join()
+    assert not waits
+
+
+@pytest.mark.long
+def test_a_commit_without_an_answer_is_told_as_that(spark: SparkSession, topics: Topics, broker: Broker) -> None:
+    sender = begun(spark, broker, topics.make())
+    with away(broker), pytest.raises(Py4JJavaError, match="TimeoutException"):
+        sender.commit()
+    sender.close()

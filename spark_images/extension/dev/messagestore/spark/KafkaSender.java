@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -38,6 +39,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  */
 public final class KafkaSender implements AutoCloseable {
   private static final int TAKEN_BYTES = 32 << 20;
+
+  /** How long brokers may take to abort what is open; once they are gone it would take until they are back. */
+  private static final Duration END = Duration.ofSeconds(10);
 
   private interface Producing {
     /** Sends records, and returns how many are passed, sent or not. */
@@ -373,8 +377,8 @@ public final class KafkaSender implements AutoCloseable {
     under = false;
     try {
       producer.abortTransaction();
-    } catch (KafkaException e) {
-      // The original error is reported.
+    } catch (KafkaException | IllegalStateException e) {
+      // The original error is told. A commit without an answer can't be aborted: the next sender finds its end.
     }
   }
 
@@ -389,7 +393,7 @@ public final class KafkaSender implements AutoCloseable {
   public void close() throws IOException {
     closeRecords();
     reader.shutdown();
-    producer.close();
+    producer.close(END);
     if (named != null) {
       named.close();
     }
