@@ -218,10 +218,10 @@ class Failure(ExplainedReason):
     )
     TOPIC_UNFIT = (
         "TopicUnfit",
-        "The topic of a replay with `envelope: Original` lacks partitions of the records, these came from several "
-        "topics, or it can't be made as it was.",
-        "Do what the message says: give the topic as many partitions, select the records of one topic, or make the "
-        "topic yourself.",
+        "The topic of a replay refuses the time of a record, or one without a key. Or with `envelope: Original` it "
+        "lacks partitions of the records, these came from several topics, or it can't be made as it was.",
+        "Do what the message says: change the topic's configuration, give it as many partitions, select the records of "
+        "one topic, or make the topic yourself.",
     )
     TOPIC_REPLACED = (
         "TopicReplaced",

@@ -38,6 +38,8 @@ from messagestore_jobs.source.plan import Listed
 
 TRANSACTION_RECORDS = 10_000
 """Records of a transaction, which readers of committed records see at once."""
+_REFUSED = ("InvalidTimestampException", "InvalidRecordException", "part of a batch which had")
+"""What brokers say of a record that they refuse, and of others of its batch."""
 
 
 class KafkaDelivery(OutwardDelivery):
@@ -230,12 +232,19 @@ class KafkaDelivery(OutwardDelivery):
 def failure_of(error: Py4JJavaError, to: KafkaDestination) -> RunFailedError:
     """The error of a sender, for people."""
     text = str(error)
+    which = f"topic {to.topic}" if to.topic_from is None else "a topic that a message names"
     if "RecordTooLargeException" in text:
-        which = f"topic {to.topic}" if to.topic_from is None else "a topic that a message names"
         return RunFailedError(
             "RecordTooLarge",
             f"{which} takes no record as large as one of the selection: raise its max.message.bytes, or leave "
             "the message out",
+        )
+    if any(sign in text for sign in _REFUSED):
+        return RunFailedError(
+            "TopicUnfit",
+            f"{which} refuses a record of the selection: raise its message.timestamp.before.max.ms and "
+            "message.timestamp.after.max.ms if it refuses the time; if it is compacted, choose another "
+            "destination.kafka.key, as it takes no record without one; or leave the message out",
         )
     if "ProducerFencedException" in text or "InvalidProducerEpochException" in text:
         return RunFailedError("Fenced", "another run of this replay has begun to send; this one ends")

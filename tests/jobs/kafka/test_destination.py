@@ -241,6 +241,10 @@ def test_a_topic_that_is_not_there_or_takes_no_large_records_is_named(
     assert large.value.reason == "RecordTooLarge"
     assert topics.read(small) == []
     assert not any(name.endswith(f"producer-messagestore-to-{small}") for name in threads(spark))
+    compacted = topics.make(cleanup_policy="compact")
+    with pytest.raises(RunFailedError, match=f"topic {compacted} refuses a record") as unfit:
+        run_replay(Run.of(to_topic(table, broker.cluster(), compacted, key="correlationId"), spark, Silent()))
+    assert unfit.value.reason == "TopicUnfit"
 
 
 def threads(spark: SparkSession) -> list[str]:

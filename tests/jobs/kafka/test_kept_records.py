@@ -165,6 +165,15 @@ def test_messages_without_their_record_are_counted_and_a_topic_that_lacks_their_
     assert [(one.partition, one.timestamp, one.value) for one in topics.read(out)] == [(1, 9, b"after")]
 
 
+def test_a_topic_that_refuses_old_records_is_named(
+    spark: SparkSession, topics: Topics, broker: Broker, kept: KafkaStream
+) -> None:
+    topic = topics.make(partitions=3, message_timestamp_before_max_ms="1000", **FOR_EVER)
+    with pytest.raises(RunFailedError, match=rf"topic {topic} refuses .* message\.timestamp\.before\.max\.ms") as unfit:
+        run_replay(Run.of(as_they_came(kept.table, broker, topic), spark, Silent()))
+    assert unfit.value.reason == "TopicUnfit"
+
+
 def _files(stream: KafkaStream) -> list[list[str]]:
     """The columns of each data file."""
     dataset = Store(stream.table.uri).table("messages").to_pyarrow_dataset()
