@@ -33,6 +33,7 @@ RIGHT = KafkaCredentials(username="MESSAGESTORE_KAFKA_1_USERNAME", password="MES
 WRONG = KafkaCredentials(username="MESSAGESTORE_KAFKA_2_USERNAME", password="MESSAGESTORE_KAFKA_2_PASSWORD")
 NAMELESS = KafkaCredentials(username="MESSAGESTORE_KAFKA_3_USERNAME", password="MESSAGESTORE_KAFKA_3_PASSWORD")
 CLIENT = KafkaCredentials(username="MESSAGESTORE_KAFKA_4_CLIENT_ID", password="MESSAGESTORE_KAFKA_4_CLIENT_SECRET")
+OF_TWO_LINES = KafkaCredentials(username="MESSAGESTORE_KAFKA_6_USERNAME", password="MESSAGESTORE_KAFKA_6_PASSWORD")
 BOUND_USER = KafkaCredentials(username="MESSAGESTORE_KAFKA_5_USERNAME", password="MESSAGESTORE_KAFKA_5_PASSWORD")
 ENVIRONMENT = {
     RIGHT.username: USER,
@@ -40,6 +41,8 @@ ENVIRONMENT = {
     WRONG.username: USER,
     WRONG.password: "not-the-password",
     NAMELESS.password: PASSWORD,
+    OF_TWO_LINES.username: USER,
+    OF_TWO_LINES.password: "not-the-password\nsecond-line",
     BOUND_USER.username: BOUND,
     BOUND_USER.password: BOUND_PASSWORD,
     CLIENT.username: CLIENT_ID,

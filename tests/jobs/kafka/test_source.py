@@ -24,7 +24,7 @@ from messagestore_jobs.source.kafka_listing import oldest_record
 from support.certificates import certify, certify_one, quietly
 from support.external_writes import unheard
 from support.ingests import START, adds_up, at_the_messages_commit, positions_have_no_gap, record
-from support.kafkabroker import NAMELESS, USER, WRONG, Broker
+from support.kafkabroker import NAMELESS, OF_TWO_LINES, USER, WRONG, Broker
 from support.kafkastreams import KafkaStream
 from support.kafkatopics import Record, Topics
 from support.long import few
@@ -350,6 +350,9 @@ def test_a_user_is_told_by_the_environment_alone(
     with pytest.raises(RunFailedError, match="refuse the credentials: check the keys of the Secret") as failure:
         stream.run(source={"cluster": broker.secured(WRONG, tls=tls)})
     assert failure.value.reason == "KafkaDenied"
+    with pytest.raises(RunFailedError, match="refuse the credentials: check the keys of the Secret") as failure:
+        stream.run(source={"cluster": broker.secured(OF_TWO_LINES, tls=tls)})
+    assert (failure.value.reason, "second-line" in str(failure.value.__cause__)) == ("KafkaDenied", False)
 
 
 def test_the_lag_of_a_topic_has_its_records_and_the_time_of_the_oldest(topics: Topics, stream_of: StreamOf) -> None:

@@ -145,7 +145,8 @@ record KafkaAccess(
 
   private static void option(StringBuilder login, String name, String value) {
     if (value != null) {
-      String escaped = value.replace("\\", "\\\\").replace("\"", "\\\"");
+      // The parser takes the end of a line for that of the value, and tells what follows.
+      String escaped = value.replace("\\", "\\\\").replace("\"", "\\\"").replace("\n", "\\n").replace("\r", "\\r");
       login.append(' ').append(name).append("=\"").append(escaped).append('"');
     }
   }
