@@ -2,6 +2,7 @@
 
 import json
 import os
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -288,3 +289,20 @@ def test_a_commit_without_an_answer_is_told_as_that(spark: SparkSession, topics:
     with away(broker), pytest.raises(Py4JJavaError, match="TimeoutException"):
         sender.commit()
     sender.close()
+
+
+def test_a_payload_may_have_long_numbers_and_names_and_be_nested_deeply(
+    spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path
+) -> None:
+    payloads = [b'{"n":%s}' % (b"1" * 1_001), b'{"%s":1}' % (b"a" * 60_000), b"[" * 1_000 + b"]" * 1_000]
+    table = make_store(tmp_path / "store", [message(n, payload=content) for n, content in enumerate(payloads, 1)])
+    topic = topics.make()
+    assert run_replay(Run.of(to_topic(table, broker.cluster(), topic), spark, Silent())).complete
+    assert [payload_of(record) for record in topics.read(topic)] == payloads
+
+
+def payload_of(record: Record) -> bytes:
+    """The exact bytes of the payload in a Native record."""
+    value = record.value or b""
+    in_base64 = json.loads(value).get("payloadBase64")
+    return b64decode(in_base64) if in_base64 else value.partition(b',"payload":')[2][:-1]

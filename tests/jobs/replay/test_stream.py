@@ -88,6 +88,15 @@ def test_a_message_that_is_erased_before_the_target_stored_it_does_not_reach_the
     assert (outcome.complete, outcome.progress.erased) == (True, 1)
 
 
+def test_a_payload_that_is_nested_as_deeply_as_a_record_may_be_arrives_as_it_was(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    deepest = b"[" * 1_000 + b"]" * 1_000
+    table = make_store(tmp_path / "store", [message(1, payload=deepest)])
+    assert run_replay(Run.of(into_stream(table, tmp_path / "target"), spark, Silent())).complete
+    assert [row["payload"] for row in stored(f"file://{tmp_path}/target")] == [deepest]
+
+
 def test_a_replay_into_its_own_stream_sends_the_one_of_two_with_one_id_that_was_not_erased(
     spark: SparkSession, tmp_path: Path
 ) -> None:

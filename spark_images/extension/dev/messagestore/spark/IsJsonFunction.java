@@ -4,7 +4,7 @@ import com.fasterxml.jackson.core.JsonParser;
 import java.io.IOException;
 import org.apache.spark.sql.types.DataTypes;
 
-/** {@code is_json(value binary)}: whether the bytes are one JSON value (RFC 8259). */
+/** {@code is_json(value binary)}: whether the bytes are a JSON value (RFC 8259) that a record can have as a member. */
 public final class IsJsonFunction extends CatalogFunction<Boolean> {
   IsJsonFunction() {
     super("is_json", DataTypes.BooleanType, DataTypes.BinaryType);
@@ -15,7 +15,7 @@ public final class IsJsonFunction extends CatalogFunction<Boolean> {
     if (value == null) {
       return false;
     }
-    try (JsonParser parser = Json.parser(value, 0, value.length)) {
+    try (JsonParser parser = Json.parser(Json.MEMBERS, value, 0, value.length)) {
       if (parser.nextToken() == null) {
         return false;
       }

@@ -24,18 +24,10 @@ final class Json {
   static final String INCOMPLETE = "the JSON is incomplete";
 
   /** Accepts repeated keys, which {@link Keys} refuses. */
-  static final JsonFactory FACTORY =
-      JsonFactory.builder()
-          .streamReadConstraints(
-              StreamReadConstraints.builder()
-                  .maxNestingDepth(MAX_DEPTH)
-                  .maxStringLength(Integer.MAX_VALUE)
-                  .maxNumberLength(Integer.MAX_VALUE)
-                  .maxNameLength(Integer.MAX_VALUE)
-                  .build())
-          .recyclerPool(new ParserBuffers())
-          .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
-          .build();
+  static final JsonFactory FACTORY = factory(MAX_DEPTH);
+
+  /** For values that become a member of a record. */
+  static final JsonFactory MEMBERS = factory(MAX_DEPTH - 1);
 
   private static final VarHandle EIGHT_BYTES =
       MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.nativeOrder());
@@ -44,6 +36,20 @@ final class Json {
   private static final long NEWLINES = '\n' * LOW_BITS;
 
   private Json() {}
+
+  private static JsonFactory factory(int depth) {
+    return JsonFactory.builder()
+        .streamReadConstraints(
+            StreamReadConstraints.builder()
+                .maxNestingDepth(depth)
+                .maxStringLength(Integer.MAX_VALUE)
+                .maxNumberLength(Integer.MAX_VALUE)
+                .maxNameLength(Integer.MAX_VALUE)
+                .build())
+        .recyclerPool(new ParserBuffers())
+        .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
+        .build();
+  }
 
   /** Where the current value starts in the bytes; the parser's input begins at {@code base}. */
   static int valueStart(JsonParser parser, int base) {
@@ -78,10 +84,14 @@ final class Json {
     return i;
   }
 
+  static JsonParser parser(byte[] bytes, int from, int length) throws IOException {
+    return parser(FACTORY, bytes, from, length);
+  }
+
   /**
    * A parser for UTF-8 only: from bytes of zero Jackson would guess UTF-16 or UTF-32, with other byte offsets.
    */
-  static JsonParser parser(byte[] bytes, int from, int length) throws IOException {
+  static JsonParser parser(JsonFactory factory, byte[] bytes, int from, int length) throws IOException {
     boolean ascii = isAscii(bytes, from, from + length);
     if (!ascii && !UTF8String.fromBytes(bytes, from, length).isValid()) {
       throw new IOException("the bytes are not UTF-8");
@@ -89,7 +99,7 @@ final class Json {
     if (!ascii && bytes[from] == (byte) 0xEF) {
       throw new IOException("a byte order mark is not at the start of a file");
     }
-    return FACTORY.createParser(bytes, from, length);
+    return factory.createParser(bytes, from, length);
   }
 
   /** Where the first line in {@code bytes[from, to)} ends: its \\n, or {@code to}. Reads eight bytes at a time. */

@@ -1,6 +1,5 @@
 package dev.messagestore.spark;
 
-import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import java.io.Closeable;
@@ -28,7 +27,6 @@ final class StagedRecords implements Closeable {
   /** The topic of a record that names none. */
   static final String NO_TOPIC = "";
 
-  private static final JsonFactory JSON = new JsonFactory();
   private static final int PART_BYTES = 4 << 20;
 
   /**
@@ -119,7 +117,7 @@ final class StagedRecords implements Closeable {
     byte[] keyBytes = null;
     long position = -1;
     List<Header> headers = new ArrayList<>();
-    try (JsonParser parser = JSON.createParser(line)) {
+    try (JsonParser parser = Json.FACTORY.createParser(line)) {
       parser.nextToken();
       while (parser.nextToken() == JsonToken.FIELD_NAME) {
         String name = parser.currentName();
