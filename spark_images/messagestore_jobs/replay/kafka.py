@@ -5,7 +5,8 @@ consumer group. So the next run after a crash knows what is in the topic, and se
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
@@ -136,10 +137,8 @@ class KafkaDelivery(OutwardDelivery):
         """The consumer group's offset shows how much was sent."""
         if not self.objects.exists(part.staged):
             return None
-        try:
+        with self._telling():
             return part.staged, max(0, self._open().sent() - first)
-        except Py4JJavaError as error:
-            raise failure_of(error, self._to) from error
 
     def close(self) -> None:
         """Close the connections to the cluster."""
@@ -170,7 +169,7 @@ class KafkaDelivery(OutwardDelivery):
     @override
     def _send(self, name: str, first: int, messages: int, unchanged: Callable[[], bool]) -> bool:
         """Tombstones are looked at last, when a transaction only has to be committed."""
-        try:
+        with self._telling():
             sender = self._open()
             left = messages - max(0, sender.sent() - first)
             if left <= 0:
@@ -184,8 +183,6 @@ class KafkaDelivery(OutwardDelivery):
                 if sender.sent() == before:
                     raise RunFailedError("RunFailed", f"{left} records are missing in the staged object {name}")
                 left -= sender.sent() - before
-        except Py4JJavaError as error:
-            raise failure_of(error, self._to) from error
         return True
 
     def _transaction(self, sender: JavaObject, most: int, unchanged: Callable[[], bool]) -> bool:
@@ -204,6 +201,14 @@ class KafkaDelivery(OutwardDelivery):
         if stopped is not None:
             raise stopped
         return True
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Tell errors of the sender to people."""
+        try:
+            yield
+        except Py4JJavaError as error:
+            raise _failure_of(error, self._to) from error
 
     def _open(self) -> JavaObject:
         if self._sender is None:
@@ -229,7 +234,7 @@ class KafkaDelivery(OutwardDelivery):
         return sender
 
 
-def failure_of(error: Py4JJavaError, to: KafkaDestination) -> RunFailedError:
+def _failure_of(error: Py4JJavaError, to: KafkaDestination) -> RunFailedError:
     """The error of a sender, for people."""
     text = str(error)
     which = f"topic {to.topic}" if to.topic_from is None else "a topic that a message names"

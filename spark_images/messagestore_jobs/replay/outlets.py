@@ -4,9 +4,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from py4j.protocol import Py4JJavaError
-from typing_extensions import override
-
 from messagestore_core.contract.destinations import HttpDestination, KafkaDestination
 from messagestore_core.contract.replay import ReplayTask
 from messagestore_core.store.cursors import Cursor, own_name
@@ -15,7 +12,6 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.begin import task_of
 from messagestore_jobs.replay.http.delivery import HttpDelivery, next_events
-from messagestore_jobs.replay.kafka import failure_of
 from messagestore_jobs.replay.rounds import KafkaRound, Reached
 
 
@@ -58,18 +54,13 @@ class KafkaOutlet(KafkaRound):
     tells = True
     failure: Exception | None = None
 
-    @override
-    def reached(self) -> Reached:
-        """What transactions have committed."""
-        return self._reached()
-
     def start_from(self, resets: int, position: int) -> bool:
         """Send on behind a position, and commit it, so that the group exists before a round is named.
 
         Returns:
             Whether it exists: where messages name the topics, that takes one that was sent to.
         """
-        try:
+        with self._telling():
             sender = self._opened()
             sender.startFrom(resets, position + 1)
             if not sender.hasPlace():
@@ -78,22 +69,18 @@ class KafkaOutlet(KafkaRound):
             with self._held.step("replay-anchor"):
                 sender.send(1)
                 sender.commit()
-        except Py4JJavaError as error:
-            raise failure_of(error, self._to) from error
         return True
 
     def send(self, content: bytes, unchanged: Callable[[], bool]) -> Iterable[int | None]:
         """Send records, one per line, in transactions."""
         self.failure = None
-        try:
+        with self._telling():
             sender = self._opened()
             try:
                 all_sent = self._send_all(sender, sender.readOn(content), unchanged)
             except RunFailedError as stopped:
                 self.failure, all_sent = stopped, False
             return [None if all_sent else int(sender.sent()) - 1]
-        except Py4JJavaError as error:
-            raise failure_of(error, self._to) from error
 
 
 class HttpOutlet(HttpDelivery):

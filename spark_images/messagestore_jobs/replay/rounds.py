@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from py4j.java_gateway import JavaObject
-from py4j.protocol import Py4JJavaError
 from typing_extensions import override
 
 from messagestore_core.contract.destinations import FilesDestination, KafkaDestination
@@ -21,7 +20,7 @@ from messagestore_jobs.replay import kafka
 from messagestore_jobs.replay.begin import delivery_of, task_of
 from messagestore_jobs.replay.chunks import Delivery, Size
 from messagestore_jobs.replay.files import FilesDelivery
-from messagestore_jobs.replay.kafka import KafkaDelivery, failure_of
+from messagestore_jobs.replay.kafka import KafkaDelivery
 
 _CHUNK = Size(100_000, 256 << 20)
 """Of a run that goes on: an erasure waits for the end of a chunk."""
@@ -53,7 +52,12 @@ def round_delivery(run: Run, cursor: Cursor) -> Delivery:
 
 def reached_by(delivery: Delivery) -> Reached:
     """What the destination of a round knows."""
-    return delivery.reached() if isinstance(delivery, FilesRound | KafkaRound | KafkaSequences) else Reached()
+    if not isinstance(delivery, FilesRound | KafkaRound | KafkaSequences):
+        return Reached()
+    try:
+        return delivery.reached()
+    finally:
+        delivery.close()
 
 
 class FilesRound(FilesDelivery):
@@ -115,17 +119,9 @@ class KafkaRound(KafkaDelivery):
 
     def reached(self) -> Reached:
         """What transactions have committed."""
-        try:
-            return self._reached()
-        finally:
-            self.close()
-
-    def _reached(self) -> Reached:
-        try:
+        with self._telling():
             sender = self._opened()
             return Reached(sender.resets(), sender.sent() - 1) if sender.resets() >= 0 else Reached()
-        except Py4JJavaError as error:
-            raise failure_of(error, self._to) from error
 
     @override
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
@@ -133,21 +129,17 @@ class KafkaRound(KafkaDelivery):
         content = self.objects.read(part.staged)
         if content is None:
             return None
-        try:
+        with self._telling():
             following = self._open().sent()
-        except Py4JJavaError as error:
-            raise failure_of(error, self._to) from error
         positions = [_POSITION.search(line) for line in content.split(b"\n")]
         return part.staged, max((i + 1 for i, at in enumerate(positions) if at and int(at[1]) < following), default=0)
 
     @override
     def _send(self, name: str, first: int, messages: int, unchanged: Callable[[], bool]) -> bool:
-        try:
+        with self._telling():
             sender = self._open()
             conf = self._spark._jsparkSession.sessionState().newHadoopConf()
             return self._send_all(sender, sender.readOn(conf, join(self.objects.uri, name)), unchanged)
-        except Py4JJavaError as error:
-            raise failure_of(error, self._to) from error
 
     def _send_all(self, sender: JavaObject, more: bool, unchanged: Callable[[], bool]) -> bool:
         while more:
@@ -202,12 +194,8 @@ class KafkaSequences(KafkaDelivery):
 
     def reached(self) -> Reached:
         """What transactions have committed."""
-        try:
+        with self._telling():
             return Reached(sent=self._opened().sent())
-        except Py4JJavaError as error:
-            raise failure_of(error, self._to) from error
-        finally:
-            self.close()
 
     @override
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
