@@ -40,6 +40,8 @@ class FilesDelivery(Delivery):
         # Without a manifest nobody may rely on the objects.
         self.takes_back = True
         self._manifest_name, self._first_part = MANIFEST, 0
+        self._written: dict[str, Any] = {}
+        """The manifest that was written just now: whoever reads it may remove it at once."""
 
     @override
     def ended(self) -> ReplayOutcome | None:
@@ -90,7 +92,7 @@ class FilesDelivery(Delivery):
 
     def _manifest(self) -> dict[str, Any]:
         """What the folder's manifest says; empty without one."""
-        return self._read_manifest(self._manifest_name)
+        return self._written or self._read_manifest(self._manifest_name)
 
     def _read_manifest(self, name: str) -> dict[str, Any]:
         content = self.objects.read(name, LARGEST_DOCUMENT)
@@ -151,6 +153,7 @@ class FilesDelivery(Delivery):
             if not unchanged():
                 return None
             self.objects.write(self._manifest_name, json.dumps(content, indent=2).encode() + b"\n")
+            self._written = content
         self.state.remove()
         return outcome
 

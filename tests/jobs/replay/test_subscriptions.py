@@ -89,6 +89,23 @@ def test_each_round_sends_what_came_behind_the_cursor(spark: SparkSession, tmp_p
     assert [row["counts"]["replayed"] for row in rows] == [5, 2]
 
 
+def test_no_name_comes_twice_though_a_reader_removes_at_once_what_it_has_read(
+    spark: SparkSession, tmp_path: Path, table: Table
+) -> None:
+    document, folder = subscription(table, tmp_path / "out"), tmp_path / "out"
+
+    def read(name: str, moment: str) -> None:
+        if (name, moment) == ("replay-manifest", "after"):
+            for path in [*folder.glob("part-*"), *folder.glob("manifest-*")]:
+                path.unlink()
+
+    with observing(read):
+        send(spark, document)
+    arrive(table, 6)
+    send(spark, document)
+    assert list(objects(folder)) == ["part-00000001.jsonl"]
+
+
 STARTS = {
     "at the beginning": (StartPoint(at="Beginning"), [1, 2, 3, 4, 5, 6]),
     "now": (StartPoint(at="Now"), [6]),
