@@ -3,6 +3,8 @@
 A message that came as an event has its id, source, subject and schema again, as far as its headers have them.
 """
 
+from urllib.parse import unquote_plus
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -61,14 +63,15 @@ def with_event(rows: DataFrame, line_breaks: LineBreaks) -> DataFrame:
     return formed.select("*", value.cast("string").alias("value")).drop("_head", FORM)
 
 
-def identities(event: dict[str, object]) -> tuple[str | None, str | None, int | None]:
-    """The ids that the message of an event may have, and its global position."""
+def identities(event: dict[str, object]) -> tuple[tuple[str, ...], int | None]:
+    """The ids that the message of an event may have, which ``_printable`` may have encoded, and its global position."""
     event_id, source, position = event.get("id"), event.get("source"), str(event.get(POSITION))
     if not isinstance(event_id, str):
-        return None, None, None
+        return (), None
+    ids, sources = ({text, unquote_plus(text)} for text in (event_id, str(source)))
     # As ``ingest.cloud_events.message_id``.
-    escaped = event_id.replace("%", "%25").replace("#", "%23")
-    return event_id, f"{source}#{escaped}", int(position) if position.isdecimal() and len(position) < 19 else None
+    of_events = {f"{one}#{i.replace('%', '%25').replace('#', '%23')}" for one in sources for i in ids}
+    return (*ids, *of_events), int(position) if position.isdecimal() and len(position) < 19 else None
 
 
 def _own(owner: Owner) -> dict[str, Column]:

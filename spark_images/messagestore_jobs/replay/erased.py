@@ -122,15 +122,21 @@ def _checked(part: Part, name: str, sent: int, delivery: Delivery, erased: Erase
         return part.model_copy(update={"messages": rows, "bytes": len(left)})
     records = _records(content.decode(), delivery.form)
     try:
-        ids, others, positions = zip(*map(_identities_of, records), strict=True) if records else ((), (), ())
+        identities = [
+            (number, message_id, position)
+            for number, (ids, position) in enumerate(map(_identities_of, records))
+            for message_id in ids
+        ]
     except ValueError:
         raise TableRefusedError(
             f"{join(delivery.objects.uri, name)} is not what a replay writes there; find out who wrote it, and make a "
             "new replay"
         ) from None
-    gone = erased.contains_messages(pa.array(ids, pa.string()), pa.array(positions, pa.int64()))
-    gone |= erased.contains_messages(pa.array(others, pa.string()), pa.array(positions, pa.int64()))
-    gone |= np.array([record == NO_RECORD or _is_dead_letter_of(record, erased) for record in records], dtype=np.bool_)
+    gone = np.array([record == NO_RECORD or _is_dead_letter_of(record, erased) for record in records], dtype=np.bool_)
+    if identities:
+        numbers, ids, positions = zip(*identities, strict=True)
+        are_erased = erased.contains_messages(pa.array(ids, pa.string()), pa.array(positions, pa.int64()))
+        gone[np.array(numbers)[are_erased]] = True
     return _without(part, name, sent, records, gone, delivery)
 
 
@@ -156,18 +162,15 @@ def _is_dead_letter_of(record: str, erased: Erased) -> bool:
     return record.startswith(_DEAD_LETTER) and names_erased(record.encode(), erased, own=False, strict=False)
 
 
-def _identities_of(record: str) -> tuple[str | None, str | None, int | None]:
-    """Id and global position of a message's record; None for a dead letter, and for a record without an id.
-
-    The message of an event has one of two ids.
-    """
+def _identities_of(record: str) -> tuple[tuple[str | None, ...], int | None]:
+    """The id of a message's record, of an event all that it may be, and its global position; none of a dead letter."""
     if record.startswith(_DEAD_LETTER):
-        return None, None, None
+        return (), None
     if record.startswith(BEGINNING):
         return identities(json.loads(record))
     message_id, end = json.JSONDecoder().raw_decode(record, len(_ID))
     position = _POSITION.match(record, end)
-    return message_id, None, int(position[1]) if position else None
+    return (message_id,), int(position[1]) if position else None
 
 
 def _records(text: str, form: Format) -> list[str]:

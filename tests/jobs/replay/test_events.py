@@ -152,21 +152,22 @@ def test_events_have_nothing_that_was_erased_before_their_manifest(
 ) -> None:
     monkeypatch.setattr(chunks, "_CHUNK_ROWS", 2)
     of_event = {"message_id": "/shop#50%25", "headers": {"source": "/shop", "specversion": "1.0"}}
-    rows = [message(1), message(2, **of_event), message(3), message(4, message_id="m1"), message(5)]
+    rows = [message(1), message(2, **of_event), message(3, message_id="a bell\a"), message(4, message_id="m1")]
+    rows.append(message(5))
     table = make_store(tmp_path / "store", rows)
     moments = [("replay-staging", "after"), ("replay-seal", "after"), ("replay-object", "after")]
-    gone = [("m1", 1), ("/shop#50%25", 2), ("m5", 5)]
+    gone = [[("m1", 1)], [("/shop#50%25", 2), ("a bell\a", 3)], [("m5", 5)]]
 
     def erased(name: str, moment: str) -> None:
         if moments and (name, moment) == moments[0]:
             moments.pop(0)
-            add_tombstones(HeldStore(table.uri), [gone.pop(0)], AT, "purge")
+            add_tombstones(HeldStore(table.uri), gone.pop(0), AT, "purge")
 
     with observing(erased):
         left = sent(spark, table, tmp_path / "out", order="Global")
     assert moments == []
-    assert [json.loads(line)["globalposition"] for line in left] == ["3", "4"]
-    assert manifest(tmp_path / "out")["outcome"]["progress"]["erased"] == 3
+    assert [json.loads(line)["globalposition"] for line in left] == ["4"]
+    assert manifest(tmp_path / "out")["outcome"]["progress"]["erased"] == 4
 
 
 def test_expiry_of_an_event_is_judged_when_its_chunk_is_sent(spark: SparkSession, tmp_path: Path) -> None:
