@@ -27,7 +27,7 @@ from messagestore_jobs.replay.cursor import SubscriptionCursor
 from messagestore_jobs.replay.waiting import is_complete_only
 from messagestore_jobs.source.kafka_listing import check_brokers
 
-ErrorOf = Callable[[Exception, RunDocument], RunError]
+ErrorOf = Callable[[BaseException, RunDocument], RunError]
 _SUMMED = ("replayed", "failed", "erased", "lost", "missed", "expired", "withheld", "set_aside")
 _log = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ _LOOK_FOR_STORE = timedelta(seconds=5)
 _log = logging.getLogger(__name__)
 
 
-def in_words(failure: Exception, document: RunDocument) -> RunError:
+def in_words(failure: BaseException, document: RunDocument) -> RunError:
     """A failure by its own words."""
     return RunError(reason=getattr(failure, "reason", "RunFailed"), message=str(failure))
 

@@ -162,7 +162,8 @@ class _Destination(WithinLimits):
                 self._board.took(self.name, outcome)
                 refuse_unsent(outcome, task_of(self._leaf))
                 return
-            except Exception as failure:
+            except BaseException as failure:
+                # A panic of delta-rs is no Exception, and a thread's end would be heard by nobody.
                 error = self._error_of(failure, self._leaf.document)
                 if error.reason == RUN_STOPPED or self._board.suspended():
                     return

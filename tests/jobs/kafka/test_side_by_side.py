@@ -30,9 +30,12 @@ from messagestore_core.contract.stores import Table
 from messagestore_core.progress import Silent
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.handle import Store
+from messagestore_jobs.context import Run
 from messagestore_jobs.driver.control import RunControl
 from messagestore_jobs.driver.execute import execute
 from messagestore_jobs.replay import side_by_side
+from messagestore_jobs.replay.control import ReplayControl
+from messagestore_jobs.replay.leaves import name_of
 from support.httpendpoint import Answer, http_endpoint
 from support.kafkabroker import Broker
 from support.kafkatopics import Topics
@@ -150,6 +153,30 @@ def test_each_destination_continues_whatever_happens_to_the_others(
         with going(spark, document) as again:
             wait_until(lambda: again.reached().get("rest") == 8 and again.reached().get("named") == 8, 60, said)
         assert (positions(topics, a), positions(topics, rest)) == ([1, 3, 5, 6], [2, 4, 7, 8])
+
+
+class PanicException(BaseException):
+    """As delta-rs raises it."""
+
+
+def test_a_destination_goes_on_after_a_panic(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "_FIRST_WAIT", timedelta(seconds=0.5))
+    as_it_is, panics = side_by_side.send_on, iter([PanicException("out of bounds")])
+
+    def send_on(leaf: Run, control: ReplayControl) -> ReplayOutcome:
+        if name_of(leaf) == "one" and (panic := next(panics, None)) is not None:
+            raise panic
+        return as_it_is(leaf, control)
+
+    monkeypatch.setattr(side_by_side, "send_on", send_on)
+    table = make_store(tmp_path / "store", [message(1), message(2)])
+    with http_endpoint() as one, http_endpoint() as two:
+        to = {"one": HttpDestination(url=one.url), "two": HttpDestination(url=two.url)}
+        document = routes(table, *(Route(name=name, destination=destination) for name, destination in to.items()))
+        with going(spark, document) as run:
+            wait_until(lambda: one.positions == [1, 2] == two.positions, 60, lambda: f"{run.reached()}")
 
 
 def part(position: int, sequence: str, number: int, topic: str) -> dict[str, Any]:
