@@ -301,6 +301,23 @@ def test_a_payload_may_have_long_numbers_and_names_and_be_nested_deeply(
     assert [payload_of(record) for record in topics.read(topic)] == payloads
 
 
+def test_a_transaction_ends_early_behind_large_records(
+    spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path
+) -> None:
+    payload, transactions = b'"%s"' % (b"a" * (20 << 20)), list[str]()
+
+    def note(name: str, moment: str) -> None:
+        if (name, moment) == ("replay-transaction", "after"):
+            transactions.append(name)
+
+    table = make_store(tmp_path / "store", [message(n, payload=payload) for n in (1, 2, 3)])
+    topic = topics.make()
+    with observing(note):
+        run_replay(Run.of(to_topic(table, broker.cluster(), topic), spark, Silent()))
+    assert sorted(positions(topics.read(topic))) == [1, 2, 3]
+    assert len(transactions) == 2
+
+
 def payload_of(record: Record) -> bytes:
     """The exact bytes of the payload in a Native record."""
     value = record.value or b""

@@ -38,7 +38,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * <p>A new sender ends the transaction of an earlier one, which can't send any more.
  */
 public final class KafkaSender implements AutoCloseable {
-  private static final int TAKEN_BYTES = 32 << 20;
+  /** Of a transaction, so that also slow brokers have it before it times out; a record more may be larger. */
+  private static final int TRANSACTION_BYTES = 32 << 20;
 
   /** How long brokers may take to abort what is open; once they are gone it would take until they are back. */
   private static final Duration END = Duration.ofSeconds(10);
@@ -240,8 +241,10 @@ public final class KafkaSender implements AutoCloseable {
     transact(
         acknowledged -> {
           StagedRecords.Staged staged;
-          while (acknowledged.size() < most && (staged = records.next()) != null) {
+          int bytes = 0;
+          while (acknowledged.size() < most && bytes < TRANSACTION_BYTES && (staged = records.next()) != null) {
             acknowledged.add(producer.send(staged.record()));
+            bytes += staged.bytes();
             origins.add(staged.origin());
             last = staged.position();
           }
@@ -263,7 +266,7 @@ public final class KafkaSender implements AutoCloseable {
     taken.clear();
     StagedRecords.Staged staged;
     int bytes = 0;
-    while (taken.size() < most && bytes < TAKEN_BYTES && (staged = records.next()) != null) {
+    while (taken.size() < most && bytes < TRANSACTION_BYTES && (staged = records.next()) != null) {
       last = staged.position();
       taken.add(leftOut.contains(last) ? staged.unsent() : staged);
       bytes += staged.bytes();
