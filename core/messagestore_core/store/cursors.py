@@ -257,6 +257,15 @@ def ahead(what: str) -> RunFailedError:
     )
 
 
+def beyond(reset_to: str, head: int) -> RunFailedError:
+    """The error of a request for a position or time that the store has not reached."""
+    return RunFailedError(
+        "CursorAhead",
+        f"reset-to {reset_to} lies past the store's last global position {head}; set annotation "
+        "messagestore.dev/reset-to to a position or time that the store has reached, or to Now",
+    )
+
+
 def too_many_wait() -> RunFailedError:
     """The error of a subscription of complete sequences of which too many are incomplete."""
     return RunFailedError(

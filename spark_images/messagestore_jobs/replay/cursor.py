@@ -18,7 +18,7 @@ from messagestore_core.store.cursors import (
     Round,
     Sequences,
     Waiting,
-    ahead,
+    beyond,
     cursor_folder,
     cursor_in,
     of_another_kind,
@@ -207,7 +207,7 @@ class SubscriptionCursor:
         head = self.head()
         position = self._before(request.to, head)
         if position is None or position > head:
-            raise ahead(f"reset-to {request.value} is behind the store's last global position {head}")
+            raise beyond(request.value, head)
         news = {"global_position": position, "reset": request.value, "sequences": self._sequences_from(position)}
         moved = self._behind(cursor, cursor.model_copy(update=news))
         self._note_reset(request.value, moved.resets, cursor.global_position, position)

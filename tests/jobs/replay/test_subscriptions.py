@@ -208,7 +208,7 @@ def test_a_reset_gives_up_a_paused_round(
 def test_a_reset_beyond_the_store_is_refused(spark: SparkSession, tmp_path: Path, table: Table) -> None:
     send(spark, subscription(table, tmp_path / "out"))
     far = Subscription(start=BEGINNING.start, reset=Reset(value="9", to=StartPoint(global_position=9)))
-    with pytest.raises(RunFailedError, match="reset-to 9") as refused:
+    with pytest.raises(RunFailedError, match=r"reset-to 9 lies past the store.s last global position 5;") as refused:
         send(spark, subscription(table, tmp_path / "out", far))
     assert (refused.value.reason, cursor(table)["globalPosition"]) == ("CursorAhead", 5)
 
