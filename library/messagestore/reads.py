@@ -1,5 +1,6 @@
 """The reads of all reading functions: which messages, in which order, how many."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -210,9 +211,17 @@ def sequence_conditions(sequence_id: str, number: int, statuses: Sequence[str]) 
 
 def correlation_category(metadata: str | None) -> str | None:
     """The category of ``correlationStreamName`` in a message's metadata; None without it."""
-    # Other values than strings count as their text, as PostgreSQL's ->> gives it.
-    name = json_text((metadata or "").encode(), ["correlationStreamName"])
-    return None if name is None else category(name.decode())
+    field = "correlationStreamName"
+    try:
+        value = json.loads(metadata) if metadata else None
+        name = value.get(field) if isinstance(value, dict) else None
+        # Other values than strings count as their text, as PostgreSQL's ->> gives it.
+        text = name if name is None or isinstance(name, str) else json.dumps(name, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        # A store takes longer numbers and deeper documents than this reader.
+        found = json_text((metadata or "").encode(), [field])
+        text = None if found is None else found.decode()
+    return category(text)
 
 
 def is_member(group: ConsumerGroup, stream_name: str) -> bool:
