@@ -139,8 +139,8 @@ def test_a_message_that_comes_while_conditions_are_looked_at_is_not_passed_over(
 
     def meanwhile(rows: DataFrame) -> int | None:
         first = as_it_is(rows)
-        # Behind the look for the first message to send is that for one that can't be decided.
-        if next(looks) == 2:
+        # The first look is for a message that can't be decided.
+        if next(looks) == 1:
             arrive(table, message(6, payload=b"{"))
         return first
 
