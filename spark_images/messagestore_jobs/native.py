@@ -94,7 +94,7 @@ def _comes_back_from_json(payload: Column, line_breaks: LineBreaks) -> Column:
     White space around the value would be lost, and null would mean no payload.
     """
     bare = ~F.substring(payload, 1, 1).isin(*_WHITE_SPACE) & ~F.substring(payload, -1, 1).isin(*_WHITE_SPACE)
-    exact = _is_json(payload) & bare & (payload != b"null")
+    exact = _is_json_member(payload) & bare & (payload != b"null")
     if line_breaks == "Base64":
         text = payload.cast("string")
         exact = exact & ~F.contains(text, F.lit("\n")) & ~F.contains(text, F.lit("\r"))
@@ -117,7 +117,7 @@ def _json_member(name: str, text: Column, line_breaks: LineBreaks) -> Column:
     key = F.lit(f',"{name}":'.encode())
     return (
         F.when(text.isNull(), F.lit(b""))
-        .when(_is_json(text), F.concat(key, _on_one_line(text, line_breaks)))
+        .when(_is_json_member(text), F.concat(key, _on_one_line(text, line_breaks)))
         .when(F.is_valid_utf8(text.cast("string")), F.concat(key, json_string(text.cast("string"))))
         .otherwise(F.concat(key, base64_string(text)))
     )
@@ -132,5 +132,5 @@ def _on_one_line(text: Column, line_breaks: LineBreaks) -> Column:
     return text.cast("binary")
 
 
-def _is_json(text: Column) -> Column:
-    return F.call_function("messagestore.is_json", text)
+def _is_json_member(text: Column) -> Column:
+    return F.call_function("messagestore.is_json_member", text)

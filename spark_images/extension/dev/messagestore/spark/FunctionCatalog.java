@@ -12,7 +12,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * A catalog of functions without an exact equivalent in Spark: {@code messagestore.envelope(value, spec, texts)}, {@code
- * messagestore.json_text(value, path)}, {@code messagestore.is_json(value)}, {@code messagestore.scrub_json(value, paths,
+ * messagestore.json_text(value, path)}, {@code messagestore.is_json(value)}, {@code messagestore.is_json_member(value)}, {@code messagestore.scrub_json(value, paths,
  * method, given)}, {@code messagestore.hmac_sha256(value, key)}, {@code messagestore.time(text)}, {@code
  * messagestore.like(text, pattern)}, {@code messagestore.group(text, pattern)}, {@code messagestore.partition(path, name)},
  * {@code messagestore.within(size, budget)}, and those of {@link ObjectFunction} and of {@link KeyedHashFunction}'s keys.
@@ -22,6 +22,7 @@ public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sq
       Map.of(
           "json_text", new JsonTextFunction(),
           "is_json", new IsJsonFunction(),
+          "is_json_member", IsJsonFunction.ofMembers(),
           "scrub_json", new ScrubFunction(),
           "hmac_sha256", new HmacFunction(),
           "time", new TimeFunction(),

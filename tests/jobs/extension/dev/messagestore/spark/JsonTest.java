@@ -85,9 +85,13 @@ class JsonTest {
   }
 
   @Test
-  void nestingEndsAtAThousandInARecordWithTheValue() {
-    assertTrue(isJson("[".repeat(999) + "]".repeat(999)));
-    assertFalse(isJson("[".repeat(1000) + "]".repeat(1000)));
+  void nestingEndsAtAThousandInARecordWithItsMembers() {
+    String deepest = "[".repeat(1000) + "]".repeat(1000);
+    String member = deepest.substring(1, deepest.length() - 1);
+    assertTrue(isJson(deepest));
+    assertFalse(isJson("[" + deepest + "]"));
+    assertTrue(IsJsonFunction.ofMembers().invoke(member.getBytes(UTF_8)));
+    assertFalse(IsJsonFunction.ofMembers().invoke(deepest.getBytes(UTF_8)));
   }
 
   @ParameterizedTest
