@@ -36,6 +36,7 @@ from messagestore_operator.decide.snapshot import (
     Waiting,
 )
 from messagestore_operator.decide.tables import current_runs, former_tables, reader, table_key, tables_of
+from messagestore_operator.decide.trigger import later
 from messagestore_operator.kube.client import ForbiddenError
 from messagestore_operator.kube.events import last_warning
 from messagestore_operator.kube.objects import (
@@ -318,8 +319,8 @@ class Gatherer:
         return self._cache.is_unread(key) and (since is None or self._has_passed(since))
 
     def _has_passed(self, read: datetime) -> bool:
-        # A clock that has gone back delays nothing.
-        return not timedelta(0) <= self._cluster.now() - read < self._defaults.status_interval
+        now = self._cluster.now()
+        return later(read, self._defaults.status_interval, now) <= now
 
     async def _read_report(self, key: RunKey) -> None:
         """Read a run's ConfigMap, of which watches show only metadata, and may be behind."""
