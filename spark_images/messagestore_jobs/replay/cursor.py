@@ -81,9 +81,7 @@ class SubscriptionCursor:
             return None
         # What is left of a round that broke off is behind the cursor too.
         cursor = opened[0].model_copy(update={"round": None})
-        head = self.head()
-        undecided = self._undecided(cursor, head)
-        until = self.decided(cursor, head if undecided is None else undecided - 1)
+        until, _ = self._end_of_round(cursor, self.head())
         if until <= cursor.global_position and not self._falls_due(cursor):
             return None
         following = Round(number=0, until=until, waiting=self._waiting(cursor, until))
@@ -219,6 +217,11 @@ class SubscriptionCursor:
         detail = {"job": own_name(self._task.job_id, self._destination), "resetTo": value, "resets": resets}
         counts = {"globalPositionBefore": before, "globalPositionAfter": after}
         note(self._store, self.run.document, "Reset", detail, counts=counts, once=True)
+
+    def _end_of_round(self, cursor: Cursor, head: int) -> tuple[int, int | None]:
+        """Up to where a round goes, ``head`` at most; and the first position that can't be decided, if there is one."""
+        undecided = self._undecided(cursor, head)
+        return self.decided(cursor, head if undecided is None else undecided - 1), undecided
 
     def _undecided(self, cursor: Cursor, head: int) -> int | None:
         """The position of the first message behind the cursor and up to ``head`` whose condition can't be computed.

@@ -60,8 +60,8 @@ class SubscriptionRun(SubscriptionCursor):
         outcome, cursor = self.finish(cursor)
         undecided, head = None, self.head()
         if outcome.complete and not outcome.progress.failed and self.has_more(cursor, head):
-            undecided = self._undecided(cursor, head)
-            cursor = self._begin(cursor, self.decided(cursor, head if undecided is None else undecided - 1))
+            until, undecided = self._end_of_round(cursor, head)
+            cursor = self._begin(cursor, until)
             if cursor.round is not None:
                 try:
                     outcome, cursor = self._go_on(cursor)
