@@ -11,11 +11,12 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * A catalog of functions without an exact equivalent in Spark: {@code messagestore.envelope(value, spec, texts)}, {@code
- * messagestore.json_text(value, path)}, {@code messagestore.is_json(value)}, {@code messagestore.is_json_member(value)}, {@code messagestore.scrub_json(value, paths,
- * method, given)}, {@code messagestore.hmac_sha256(value, key)}, {@code messagestore.time(text)}, {@code
- * messagestore.like(text, pattern)}, {@code messagestore.group(text, pattern)}, {@code messagestore.partition(path, name)},
- * {@code messagestore.within(size, budget)}, and those of {@link ObjectFunction} and of {@link KeyedHashFunction}'s keys.
+ * A catalog of functions without an exact equivalent in Spark: {@code messagestore.envelope(value, spec, texts)},
+ * {@code messagestore.json_text(value, path)}, {@code messagestore.is_json(value)}, {@code
+ * messagestore.is_json_member(value)}, {@code messagestore.scrub_json(value, paths, method, given)}, {@code
+ * messagestore.hmac_sha256(value, key)}, {@code messagestore.time(text)}, {@code messagestore.like(text, pattern)},
+ * {@code messagestore.group(text, pattern)}, {@code messagestore.partition(path, name)}, {@code
+ * messagestore.within(size, budget)}, and those of {@link ObjectFunction} and of {@link KeyedHashFunction}'s keys.
  */
 public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sql.connector.catalog.FunctionCatalog {
   private static final Map<String, BoundFunction> FUNCTIONS =
