@@ -10,6 +10,8 @@ from messagestore_core.clock import in_utc
 
 _SHORT = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, None: 1}
+_MOST_DAYS = 99_999
+"""No process can sleep for three times as long."""
 _MEMORY = re.compile(r"[1-9]\d{0,5}[mg]", re.IGNORECASE)
 
 
@@ -27,8 +29,14 @@ def seconds(text: str | float) -> float:
     """A duration such as 90s, 5m, 1h or PT90S, in seconds; typer passes the option's default unparsed."""
     if isinstance(text, float):
         return text
-    if short := _SHORT.fullmatch(text):
-        return float(short[1]) * _SECONDS[short[2]]
+    short = _SHORT.fullmatch(text)
+    span = float(short[1]) * _SECONDS[short[2]] if short else _iso_seconds(text)
+    if span > _MOST_DAYS * 86400:
+        raise typer.BadParameter(f"must be at most {_MOST_DAYS} days")
+    return span
+
+
+def _iso_seconds(text: str) -> float:
     from pydantic_core import PydanticCustomError
 
     from messagestore_operator.api.scalars import Duration

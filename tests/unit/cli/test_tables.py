@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 import typer
 
-from messagestore_operator.cli.options import moment
+from messagestore_operator.cli.options import moment, seconds
 from messagestore_operator.cli.tables import shown
 
 
@@ -21,3 +21,11 @@ def test_an_option_of_a_time_takes_only_times_of_this_calendar_with_a_zone(text:
     with pytest.raises(typer.BadParameter, match="must be a time by RFC 3339"):
         moment(text)
     assert moment("2026-01-05t01:00:00+01:00") == datetime(2026, 1, 5, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("text", ["999999999h", "99999d", "P99999DT999999H", "999999999999"])
+def test_a_duration_that_no_process_can_wait_for_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="must be a"):
+        seconds(text)
+    assert seconds("2399976h") == seconds("P99999D") == 99_999 * 86400
+    assert seconds("500ms") == 0.5
