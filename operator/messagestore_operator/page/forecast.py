@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from messagestore.figures import DAYS, PolicyRules
 from messagestore.leaving import Leaving
+from messagestore_core.clock import shifted
 from messagestore_core.contract.purge import Rule
 from messagestore_operator.api import MessageStream, Resource, RetentionPolicy
 from messagestore_operator.page import pictures, words
@@ -55,7 +56,7 @@ def forecast(leaving_by_policy: Sequence[tuple[Applied, Leaving]], as_of: dateti
 def _picture(one: Applied, leaving: Leaving, as_of: datetime) -> Picture:
     title = f"Policy {one.policy.metadata.name}"
     by_day = {day.day: day for day in leaving.days}
-    labels = ["now", *(f"{as_of + timedelta(days=day):%Y-%m-%d}" for day in range(1, DAYS + 1))]
+    labels = ["now", *(f"{shifted(as_of, timedelta(days=day)):%Y-%m-%d}" for day in range(1, DAYS + 1))]
     counts = [by_day[day].messages if day in by_day else 0 for day in range(DAYS + 1)]
     rows = [
         (labels[day.day], words.number(day.messages), words.number(day.payload_bytes), words.size(day.payload_bytes))

@@ -1,6 +1,7 @@
 """The page: what its sections say, and that no text of others becomes a part of it."""
 
 import re
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 
 import pytest
@@ -213,3 +214,12 @@ def _forecast(one: Resource, told: Leaving) -> Section:
 )
 def test_numbers_have_few_digits(value: float, unit: str, shown: str) -> None:
     assert words.short_number(value, unit) == shown
+
+
+def test_the_days_of_a_forecast_end_with_the_calendar() -> None:
+    (one,) = applied([policy()], ("shop", "orders"))
+    told = Leaving((LeavingDay(30, 1, 1),), 0, {}, ())
+
+    (picture,) = forecast([(one, told)], datetime(9999, 12, 20, tzinfo=UTC)).pictures
+
+    assert [row[0] for row in picture.table.rows] == ["9999-12-31"]
