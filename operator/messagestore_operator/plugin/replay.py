@@ -1,6 +1,7 @@
 """``kubectl messagestore replay``: pause, slow, reset or cancel a replay."""
 
 import json
+import re
 from typing import Annotated, Any
 
 import typer
@@ -60,7 +61,7 @@ def rate_of(text: str) -> dict[str, int] | None:
     """
     if text == "none":
         return None
-    if text.isdecimal() and int(text) > 0:
+    if _is_number(text) and int(text) > 0:
         return {"messagesPerSecond": int(text)}
     raise UserError(f"{text}: the rate is a number of messages a second, or none", BAD_INPUT)
 
@@ -113,7 +114,7 @@ def reset_value(document: Document, to: str, destination: str | None) -> str:
     name, spec = document["metadata"]["name"], document.get("spec") or {}
     if not spec.get("start"):
         raise UserError(f"replay {name} has no start, so no cursor: it is no subscription")
-    if to not in ("Beginning", "Now") and not to.isdecimal():
+    if to not in ("Beginning", "Now") and not _is_number(to):
         _checked(to)
     names = [one["name"] for one in spec.get("destinations") or []]
     if destination is not None and destination not in names:
@@ -143,4 +144,9 @@ def _by_name(document: Document, to: str, destination: str) -> str:
     except ValueError:
         # The operator refuses it, too.
         known = {}
-    return json.dumps({**known, destination: int(to) if to.isdecimal() else to})
+    return json.dumps({**known, destination: int(to) if _is_number(to) else to})
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is a number, or a position, as the operator reads them."""
+    return re.fullmatch("[0-9]{1,15}", text) is not None

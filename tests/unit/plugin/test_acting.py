@@ -10,6 +10,7 @@ import typer
 from messagestore_operator.plugin.act import redrive_of
 from messagestore_operator.plugin.options import UserError, ask
 from messagestore_operator.plugin.removal import approval, waiting
+from messagestore_operator.plugin.replay import rate_of, reset_value
 
 
 def preview(stream: str, number: str, *, waits: bool = True, approved: bool = False) -> dict[str, Any]:
@@ -114,3 +115,19 @@ def test_a_redrive_of_a_stream_with_a_long_dotted_name_has_a_name_that_kubernete
     name = redrive_of(stream, [], None, datetime(2026, 1, 2, tzinfo=UTC))["metadata"]["name"]
 
     assert name == "a" * 39 + "-redrive-20260102-000000"
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "fast", "9" * 5000, "\u0663"])
+def test_a_rate_is_a_number_that_the_operator_reads(text: str) -> None:
+    with pytest.raises(UserError, match="the rate is a number of messages a second, or none"):
+        rate_of(text)
+    assert (rate_of("none"), rate_of("12")) == (None, {"messagesPerSecond": 12})
+
+
+@pytest.mark.parametrize("to", ["9" * 16, "9" * 5000, "\u0663", "2026-01-05"])
+@pytest.mark.parametrize("destination", [None, "eu"])
+def test_a_cursor_is_moved_only_to_what_the_operator_reads(to: str, destination: str | None) -> None:
+    replay = {"metadata": {"name": "on"}, "spec": {"start": {"at": "Now"}, "destinations": [{"name": "eu"}]}}
+    with pytest.raises(UserError, match="is not Beginning, Now or a position, so it must be a time by RFC 3339"):
+        reset_value(replay, to, destination)
+    assert reset_value(replay, "7", destination) == ("7" if destination is None else '{"eu": 7}')
