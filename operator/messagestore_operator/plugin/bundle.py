@@ -16,8 +16,12 @@ _NAMES = r"passw(?:or)?d|secret|token|credential|access[-_.]?key|private[-_.]?ke
 _SECRET_NAME = re.compile(_NAMES, re.IGNORECASE)
 _IN_TEXT = (
     re.compile(r"((?:proxy-)?authorization[\"']?[ \t]*[=:][ \t]*).+", re.IGNORECASE),
-    # A value behind such a name, in quotes or not.
-    re.compile(rf"((?:{_NAMES})[\w.-]*[\"']?[ \t]*[=:][ \t]*)(?:\"[^\"]*\"|'[^']*'|[^\s\"',;]+)", re.IGNORECASE),
+    # A value behind such a name: in quotes, which a text within another escapes; cut off within them; or without any.
+    re.compile(
+        rf"((?:{_NAMES})[\w.-]*\\*[\"']?[ \t]*[=:][ \t]*)"
+        r"(?:(?P<quote>\\*[\"'])(?s:.*?)(?<!\\)(?P=quote)|\\*[\"'].*|[^\s\"',;]+)",
+        re.IGNORECASE,
+    ),
     re.compile(r"\b((?:Bearer|Basic)[ \t]+)[A-Za-z0-9._~+/=-]{8,}"),
     re.compile(r"(://)[^/\s:@]+:[^/\s@]+(?=@)"),
     # Keys of AWS, and tokens that are three parts of base64.

@@ -28,6 +28,10 @@ SECRET = "s3cr3t-0815"
         f"https://user:{SECRET}@broker.example.org/path",
         f"sessionToken: {SECRET}",
         f"client-credentials={SECRET}",
+        f'{{"message": "refused: password=\\"{SECRET}\\" of vera"}}',
+        f'{{"message": "{{\\"password\\": \\"{SECRET}\\"}}"}}',
+        f'"password": "of\\"{SECRET}"',
+        f'password="{SECRET} of two wo',
     ],
 )
 def test_a_line_of_a_log_loses_what_is_secret(line: str) -> None:
