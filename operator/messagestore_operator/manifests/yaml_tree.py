@@ -130,7 +130,7 @@ class _Parser:
         for key, value in node.value:
             if key.tag == f"{_TAG}merge":
                 for part in self._merge_parts(value):
-                    merged = {**self._mapping(part, path), **merged}
+                    merged = {**(self.convert(part, path) or {}), **merged}
                 continue
             name = self._key(key, path)
             if name in own:

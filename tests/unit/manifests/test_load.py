@@ -137,6 +137,12 @@ def test_a_manifest_whose_anchors_expand_to_billions_of_items_is_refused(tmp_pat
     assert any("too large" in problem for problem in _problems(tmp_path, "\n".join(lines)))
 
 
+def test_a_manifest_whose_merges_expand_to_billions_of_items_is_refused(tmp_path: Path) -> None:
+    lines = ["a0: &a0 {x: y}"]
+    lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, 10)]
+    assert any("too large" in problem for problem in _problems(tmp_path, "\n".join(lines)))
+
+
 def test_nesting_without_end_is_refused(tmp_path: Path) -> None:
     assert any("nested too deeply" in problem for problem in _problems(tmp_path, "[" * 5000 + "]" * 5000))
 
