@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -218,9 +219,11 @@ def _of_kubectl(text: str) -> Any:
     integer = _INTEGER.fullmatch(plain)
     if integer:
         kind = next(name for name in _BASES if integer[name])
-        number = int(f"{integer['sign'] or ''}{integer[kind]}", _BASES[kind])
-        if -(1 << 63) <= number < 1 << 63:
-            return number
+        # Python reads no number of thousands of digits, which has more than 64 bits anyway.
+        with suppress(ValueError):
+            number = int(f"{integer['sign'] or ''}{integer[kind]}", _BASES[kind])
+            if -(1 << 63) <= number < 1 << 63:
+                return number
     if _FLOAT.fullmatch(plain) and math.isfinite(float(plain)):
         return float(plain)
     return text

@@ -53,3 +53,10 @@ def test_a_character_that_json_escapes_as_a_pair_is_one_character() -> None:
     assert values_and_problems(r'{"\ud83d\ude00": "a\ud83d\ude00"}') == ({"\U0001f600": "a\U0001f600"}, [])
     words = "holds half of a surrogate pair, which is no character"
     assert values_and_problems(r'a: "\ude00\ud83d"')[1] == [f"a.yaml:1: a: {words}"]
+
+
+@pytest.mark.parametrize("text", ["a: !!int {}", "? {}\n: a", "a: !!str {}", "a: {}"])
+def test_a_number_of_thousands_of_digits_is_no_number(text: str) -> None:
+    documents, problems = read_documents("a.yaml", text.format("7" * 5000))
+    assert len(documents) == 1
+    assert all(len(str(problem)) < 6000 for problem in problems)
