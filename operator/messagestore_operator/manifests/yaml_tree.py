@@ -17,11 +17,14 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from messagestore_core.text import clipped
 from messagestore_operator.manifests.problem import Path, Problem, path_text
 
 MAX_VALUES = 200_000
 """Maximum number of values in a document. Each use of an alias counts: a few lines of YAML can expand to billions."""
 MAX_DEPTH = 100
+_LONGEST = 60
+"""Characters of a value that a problem tells."""
 _TAG = "tag:yaml.org,2002:"
 _BOOLEANS = {
     word: value
@@ -158,10 +161,13 @@ class _Parser:
         try:
             value = value_of(str(node.tag), text)
         except ValueError:
-            self._refuse(node, path, f"{node.value!r} can't be read as {str(node.tag).removeprefix(_TAG)}")
+            said = "the value" if _is_secret(path) else repr(clipped(text, _LONGEST))
+            self._refuse(node, path, f"{said} can't be read as {str(node.tag).removeprefix(_TAG)}")
             return None
         if node.style is None and (theirs := other_reading(node.value, value)) is not None:
             words = f"kubectl reads {node.value} as {theirs}, YAML 1.2 as {json.dumps(value)}"
+            if _is_secret(path):
+                words = "kubectl reads the value otherwise than YAML 1.2"
             self._refuse(node, path, f"{words}: put it in quotes, or write what it means")
         return value
 
@@ -176,6 +182,11 @@ class _Parser:
     def _refuse(self, node: Node, path: Path, message: str) -> None:
         mark = node.start_mark
         self.problems.append(Problem(self.file, mark.line + 1, mark.column + 1, path_text(path), message))
+
+
+def _is_secret(path: Path) -> bool:
+    """Whether a field may be a Secret's value, which no problem tells."""
+    return not {"data", "stringData"}.isdisjoint(path[:-1])
 
 
 def value_of(tag: str, text: str) -> Any:

@@ -60,3 +60,13 @@ def test_a_number_of_thousands_of_digits_is_no_number(text: str) -> None:
     documents, problems = read_documents("a.yaml", text.format("7" * 5000))
     assert len(documents) == 1
     assert all(len(str(problem)) < 6000 for problem in problems)
+
+
+@pytest.mark.parametrize("part", ["data", "stringData"])
+@pytest.mark.parametrize("value", ["012345", "!!int s3cr3t"])
+def test_no_problem_tells_a_secrets_value(part: str, value: str) -> None:
+    text = f"kind: List\nitems: [{{kind: Secret, {part}: {{password: {value}}}}}]"
+    _, (problem,) = values_and_problems(text)
+    assert problem.startswith(f"a.yaml:2: items[0].{part}.password: ")
+    assert "12345" not in problem
+    assert "s3cr3t" not in problem
