@@ -36,12 +36,19 @@ def _key_problem(
         return (*path, "name"), f"there is no Secret {key.secret} of this namespace in the files"
     if not secret.data.get(key.key):
         return (*path, "key"), f"Secret {key.secret} has no value for key {key.key}"
+    return None if _is_text(secret.data[key.key]) else ((*path, "key"), _no_text(key))
+
+
+def _is_text(value: bytes) -> bool:
+    """Whether an environment variable can hold a value."""
     try:
-        usable = b"\0" not in secret.data[key.key] and bool(secret.data[key.key].decode())
+        return b"\0" not in value and bool(value.decode())
     except UnicodeDecodeError:
-        usable = False
-    problem = f"the value for key {key.key} of Secret {key.secret} must be text"
-    return None if usable else ((*path, "key"), problem)
+        return False
+
+
+def _no_text(key: SecretVariable) -> str:
+    return f"the value for key {key.key} of Secret {key.secret} must be text"
 
 
 def keys(resources: Sequence[Resource], secrets: Sequence[Secret]) -> dict[str, str]:
@@ -104,12 +111,14 @@ def connection_problems(resource: Resource, secrets: Sequence[Secret]) -> Iterat
                 yield (*field, "name"), f"there is no Secret {need.secret} of this namespace in the files"
                 break
             # A name in the spec is beside a Secret without one.
-            unwanted = isinstance(need, SecretVariable) and need.optional
-            if unwanted and secret.data.get(need.key):
+            unwanted, value = isinstance(need, SecretVariable) and need.optional, secret.data.get(need.key)
+            if unwanted and value:
                 words = f"Secret {need.secret} has a value for key {need.key} too: leave one of them out"
                 yield (*security, "username"), words
-            elif not unwanted and not secret.data.get(need.key):
+            elif not unwanted and not value:
                 yield field, f"Secret {need.secret} has no value for key {need.key}{_otherwise(need)}"
+            elif isinstance(need, SecretVariable) and value and not _is_text(value):
+                yield field, _no_text(need)
 
 
 def _otherwise(need: SecretVariable | CertificateMount) -> str:

@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from messagestore_operator.api import MessageStream, ReplayJob
 from messagestore_operator.local.secrets import (
     certificate_files,
@@ -103,3 +105,11 @@ def test_an_endpoints_header_and_authority_are_there_too() -> None:
         to = task.destination
         assert (to.header.name, os.environ[to.header.environment]) == ("Authorization", "of alice")
         assert (to.addresses, Path(to.ca_file or "").read_bytes()) == ("Any", b"a certificate")
+
+
+@pytest.mark.parametrize("value", [b"\xff\xfe", b"of\0alice"])
+def test_a_password_that_no_variable_can_hold_is_named_by_its_field(value: bytes) -> None:
+    user = Secret("default", "user", {**USER.data, "password": value})
+    found = [(".".join(path), words) for path, words in connection_problems(stream(), [user, AUTHORITY])]
+    field = "spec.source.kafka.security.credentialsSecretRef"
+    assert found == [(field, "the value for key password of Secret user must be text")]
