@@ -9,6 +9,9 @@ from ruamel.yaml.representer import SafeRepresenter
 
 from messagestore_core.text import printable
 
+_TRUE_OR_FALSE = ("y", "yes", "on", "n", "no", "off")
+"""To YAML 1.2 they are texts."""
+
 
 def yaml_text(value: dict[str, Any]) -> str:
     """A value as one YAML document, in the order of its keys."""
@@ -23,11 +26,12 @@ def yaml_text(value: dict[str, Any]) -> str:
 
 
 class _Representer(SafeRepresenter):
-    """Quotes texts with characters that have to be escaped."""
+    """Quotes texts with characters that have to be escaped, and those that kubectl would take for true or false."""
 
 
 def _quoted(representer: SafeRepresenter, text: str) -> ScalarNode:
-    style = None if text.replace("\n", "").isprintable() else '"'
+    is_plain = text.replace("\n", "").isprintable() and text.lower() not in _TRUE_OR_FALSE
+    style = None if is_plain else '"'
     node: ScalarNode = representer.represent_scalar("tag:yaml.org,2002:str", text, style=style)
     return node
 

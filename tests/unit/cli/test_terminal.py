@@ -14,6 +14,8 @@ from messagestore_operator.cli.console import PlainConsole, TerminalConsole
 from messagestore_operator.cli.main import app
 from messagestore_operator.cli.messages import print_messages, print_more
 from messagestore_operator.cli.output import Output
+from messagestore_operator.cli.yaml_text import yaml_text
+from messagestore_operator.manifests.yaml_tree import read_documents
 from support.resources import smallest_stream
 
 HOSTILE = "a\x1b[2J\x07\x7f\x9b31m\u202etxt\u2066\u200b\U000e0041é\r\nb"
@@ -105,3 +107,9 @@ def test_a_run_says_plain_lines(kind: type[PlainConsole | TerminalConsole]) -> N
     console.say(HOSTILE)
     assert shows_nothing_but_text(stream.getvalue())
     assert r"\x9b31m" in stream.getvalue()
+
+
+@pytest.mark.parametrize("text", ["y", "N", "yes", "No", "ON", "off", "true", "0100", "1_0", "~", ""])
+def test_a_text_in_yaml_is_one_to_kubectl_too(text: str) -> None:
+    (document,), problems = read_documents("printed", yaml_text({"ids": [text], text or "empty": text}))
+    assert (document.data, problems) == ({"ids": [text], text or "empty": text}, [])
