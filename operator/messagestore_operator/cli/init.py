@@ -47,16 +47,18 @@ def init(folder: Folder, output: Target = None, name: Name = None) -> None:
 
     Exits 0 with a manifest that `validate` accepts, 1 if the files give none, 2 if FILE exists.
     """
-    if output is not None and output.exists():
-        echo(f"error: {output} exists: name another file, or remove it", err=True)
-        raise typer.Exit(BAD_INPUT)
+    if output is not None:
+        with writing(output):
+            if output.exists():
+                echo(f"error: {output} exists: name another file, or remove it", err=True)
+                raise typer.Exit(BAD_INPUT)
     with reporting():
         text = _proposed(folder, name)
     if output is None:
         typer.echo(text, nl=False)
     else:
         with writing(output):
-            output.write_text(text)
+            output.write_text(text, encoding="utf-8")
         echo(f"{output}: check it, then: messagestore validate -f {output}", err=True)
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.objects import is_local, local_path
 from messagestore_operator.api import API_VERSION
+from messagestore_operator.manifests.yaml_tree import other_reading
 from messagestore_operator.propose.mapping import Mapped
 from messagestore_operator.propose.paths import step
 from messagestore_operator.propose.shapes import Shape
@@ -42,7 +44,8 @@ def manifest(uri: str, name: str, shape: Shape, mapped: Mapped, storage: Storage
     spec["trigger"] = CommentedMap(interval="PT5M")
     if mapped.format != "Native" or mapped.unwrap:
         spec["envelope"] = _envelope(mapped)
-    document = CommentedMap(apiVersion=API_VERSION, kind="MessageStream", metadata=CommentedMap(name=name), spec=spec)
+    about = CommentedMap(name=_text(name))
+    document = CommentedMap(apiVersion=API_VERSION, kind="MessageStream", metadata=about, spec=spec)
     document.yaml_set_start_comment(head)
     text = StringIO()
     writer = YAML()
@@ -115,6 +118,12 @@ def _envelope(mapped: Mapped) -> CommentedMap:
 
 
 def _flow(values: Mapping[str, Any]) -> CommentedMap:
-    block = CommentedMap(values)
+    block = CommentedMap({name: _text(value) for name, value in values.items()})
     block.fa.set_flow_style()
     return block
+
+
+def _text(value: Any) -> Any:
+    """A value, in quotes if it is a text that kubectl would take for something else, such as the folder's name on."""
+    unclear = isinstance(value, str) and other_reading(value, value) is not None
+    return DoubleQuotedScalarString(value) if unclear else value

@@ -315,3 +315,16 @@ def test_a_file_that_exists_is_not_overwritten(folder: Path) -> None:
     target = folder.parent / "stream.yaml"
     target.write_text("mine")
     assert (runner.invoke(app, ["init", str(folder), "-o", str(target)]).exit_code, target.read_text()) == (2, "mine")
+
+
+@pytest.mark.parametrize("name", ["on", "y", "no", "true"])
+def test_a_folder_may_have_a_name_that_yaml_has_another_meaning_for(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "1.jsonl").write_bytes(lines(*orders()))
+    assert fields(proposed(tmp_path / name))["category"] == name
+
+
+def test_a_target_that_can_have_no_such_name_is_told(folder: Path) -> None:
+    result = runner.invoke(app, ["init", str(folder), "-o", str(folder / ("a" * 300))])
+    assert result.exit_code == 1
+    assert "can't be written: File name too long" in result.stderr
