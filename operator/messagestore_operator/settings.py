@@ -328,7 +328,7 @@ def _of_file(file: Path | None) -> dict[str, Any]:
         return {}
     try:
         document = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8")) or {}
-    except (OSError, YAMLError) as error:
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
         raise SettingsProblemError(f"{file}: {error}") from None
     if not isinstance(document, dict):
         raise SettingsProblemError(f"{file}: must hold settings by their names")
@@ -339,7 +339,11 @@ def _put(settings: dict[str, Any], variable: str, text: str) -> None:
     """Set the field that a variable names."""
     *groups, field = [_camel(part) for part in variable.removeprefix(PREFIX).lower().split("__")]
     for group in groups:
-        settings = settings.setdefault(group, {})
+        # A group without any fields is null in YAML.
+        settings[group] = settings.get(group) or {}
+        settings = settings[group]
+        if not isinstance(settings, dict):
+            raise SettingsProblemError(f"{group}: must hold settings by their names")
     try:
         settings[field] = YAML(typ="safe", pure=True).load(text)
     except YAMLError as error:

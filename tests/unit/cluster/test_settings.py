@@ -84,3 +84,18 @@ def test_a_leader_that_could_not_renew_or_would_stop_too_late_is_refused(file: P
     file.write_text(f"leader: {times}")
     with pytest.raises(SettingsProblemError, match="leader: duration must be more than renewDeadline"):
         load(file, {})
+
+
+def test_a_variable_sets_a_field_of_a_group_that_the_file_leaves_empty(file: Path) -> None:
+    environment = {"MESSAGESTORE_OPERATOR_SPARK__IMAGE": "of-the-environment"}
+    file.write_text("spark:\n")
+    assert load(file, environment).spark.image == "of-the-environment"
+    file.write_text("spark: all\n")
+    with pytest.raises(SettingsProblemError, match="spark: must hold settings by their names"):
+        load(file, environment)
+
+
+def test_a_file_that_is_no_text_is_named(file: Path) -> None:
+    file.write_bytes(b"workers: \xff\n")
+    with pytest.raises(SettingsProblemError, match=r"settings\.yaml: .*can't decode"):
+        load(file, {})
