@@ -34,7 +34,7 @@ _REACHING: dict[str, Any] = {
 }
 
 
-_DENIED = re.compile(r" cannot (\w+) resource \"(\w+)\"")
+_DENIED = re.compile(r" cannot (\w+) resource \"([\w/]+)\"")
 
 
 class UserError(Exception):

@@ -8,13 +8,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import typer
 
 from messagestore_operator.plugin import leases
 from messagestore_operator.plugin.dead_letters import counted
 from messagestore_operator.plugin.facts import failing, ready, runs
 from messagestore_operator.plugin.find import STREAM, kind_of, missing, wanted_kind
 from messagestore_operator.plugin.kubectl import Kubectl, KubectlError, error_of
-from messagestore_operator.plugin.options import UserError
+from messagestore_operator.plugin.options import UserError, telling
 from messagestore_operator.plugin.retention import holds_of, previews
 from messagestore_operator.plugin.runs import logs, used
 from messagestore_operator.plugin.status import details, print_overview, print_tree, tree
@@ -214,6 +215,21 @@ def test_a_kind_or_name_that_is_not_there_has_a_likely_one() -> None:
     said = str(missing("MessageStream", "ordres", "payments", ["orders", "refunds"]))
     assert said == 'no such stream "ordres" in namespace payments; did you mean "orders"?'
     assert str(missing("ReplayJob", "x", "payments", ["orders"])) == 'no such replay "x" in namespace payments'
+
+
+@pytest.mark.parametrize(
+    ("denied", "role"),
+    [
+        ('cannot get resource "messagestreams" in API group', "…-look"),
+        ('cannot get resource "pods/log" in API group ""', "…-look"),
+        ('cannot patch resource "replayjobs" in API group', "…-act"),
+        ('cannot patch resource "retentionpolicies" in API group', "…-act, or to approve …-approve"),
+    ],
+)
+def test_a_refusal_says_which_role_is_missing(capsys: pytest.CaptureFixture[str], denied: str, role: str) -> None:
+    with pytest.raises(typer.Exit), telling():
+        raise KubectlError("Forbidden", f'things are forbidden: User "ann" {denied}')
+    assert capsys.readouterr().err.replace("\n", " ").strip().endswith(f"that takes ClusterRole {role}")
 
 
 @pytest.mark.parametrize(
