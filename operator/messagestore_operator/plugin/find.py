@@ -46,7 +46,7 @@ def find(kubectl: Kubectl, kind: str, name: str) -> Document:
         if error.reason != "NotFound":
             raise
     names = [str(one["metadata"]["name"]) for one in all_of(kubectl, plural_of(kind))]
-    raise missing(kind, name, kubectl.current_namespace(), names)
+    raise missing(kubectl, kind, name, names)
 
 
 def all_of(kubectl: Kubectl, plurals: str) -> list[Document]:
@@ -92,13 +92,14 @@ def named(kubectl: Kubectl, resources: Iterable[Document], kind: str | None, nam
     matching = [one for one in of_kind if name in (None, one["metadata"]["name"])]
     if not matching and name is not None:
         names = [str(one["metadata"]["name"]) for one in of_kind]
-        raise missing(str(kind), name, kubectl.current_namespace(), names)
+        raise missing(kubectl, str(kind), name, names)
     return matching
 
 
-def missing(kind: str, name: str, namespace: str, names: Iterable[str]) -> UserError:
+def missing(kubectl: Kubectl, kind: str, name: str, names: Iterable[str]) -> UserError:
     """What to say of a name that no resource has."""
-    return UserError(f'no such {NOUNS[kind]} "{name}" in namespace {namespace}{_meant(name, names)}')
+    where = "any namespace" if kubectl.everywhere else f"namespace {kubectl.current_namespace()}"
+    return UserError(f'no such {NOUNS[kind]} "{name}" in {where}{_meant(name, names)}')
 
 
 def _kinds() -> dict[str, str]:

@@ -212,9 +212,11 @@ def test_a_kind_is_known_by_all_its_names(text: str) -> None:
 def test_a_kind_or_name_that_is_not_there_has_a_likely_one() -> None:
     with pytest.raises(UserError, match='no such kind: polcy; did you mean "policy"'):
         kind_of("polcy")
-    said = str(missing("MessageStream", "ordres", "payments", ["orders", "refunds"]))
+    payments, everywhere = Kubectl("payments"), Kubectl("payments", everywhere=True)
+    said = str(missing(payments, "MessageStream", "ordres", ["orders", "refunds"]))
     assert said == 'no such stream "ordres" in namespace payments; did you mean "orders"?'
-    assert str(missing("ReplayJob", "x", "payments", ["orders"])) == 'no such replay "x" in namespace payments'
+    assert str(missing(payments, "ReplayJob", "x", ["orders"])) == 'no such replay "x" in namespace payments'
+    assert str(missing(everywhere, "ReplayJob", "x", [])) == 'no such replay "x" in any namespace'
 
 
 @pytest.mark.parametrize(
