@@ -108,7 +108,16 @@ def answer_of(kubectl: Kubectl, options: PodOptions, stream: str, question: Docu
             finally:
                 lines.close()
         finally:
-            in_namespace.delete("pods", name, dry_run=False)
+            _remove(in_namespace, name)
+
+
+def _remove(kubectl: Kubectl, name: str) -> None:
+    """Delete the pod, which may be gone: the drain of its node takes it, too."""
+    try:
+        kubectl.delete("pods", name, dry_run=False)
+    except KubectlError as error:
+        if error.reason != "NotFound":
+            raise
 
 
 class Page:

@@ -388,6 +388,16 @@ def test_a_read_that_fails_ends_with_an_error_and_leaves_no_pod(
     assert len(cluster.deleted) == len(cluster.made) == 1
 
 
+def test_a_pod_that_is_gone_needs_no_deletion(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: Any, **__: Any) -> None:
+        raise KubectlError("NotFound", 'pods "orders-read-1" not found')
+
+    monkeypatch.setattr(Kubectl, "delete", gone)
+    assert cluster.run("message", "orders", "m1").exit_code == 0
+    cluster.answers = ['message {"messageId": "m1"}']
+    assert "the answer broke off" in cluster.run("messages", "orders").stderr
+
+
 def test_a_refused_condition_is_told(cluster: Cluster) -> None:
     result = cluster.run("messages", "orders", "--where", "colour = 'red'", "-o", "json")
     assert (result.exit_code, result.stdout) == (2, "")
