@@ -83,8 +83,8 @@ def messages(
         )
         page = _Page(matching)
         _print(page, output)
-        if batch_size > 0 and page.count == batch_size:
-            following = page.last + (1 if oldest_first else -1)
+        following = page.last + (1 if oldest_first else -1)
+        if 0 < batch_size == page.count and following > 0:
             typer.echo(f"more: --position {following}", err=True)
 
 

@@ -314,6 +314,12 @@ def test_messages_are_shown_by_state_page_by_page_without_payloads(failed: str) 
     assert '{"n"' not in first.stdout
 
 
+def test_no_page_is_said_to_follow_the_first_message(failed: str) -> None:
+    page = run("messages", failed, "-n", "2", "--position", "2")
+    assert [line.split()[0] for line in page.stdout.splitlines()] == ["GLOBAL", "2", "1"]
+    assert page.stderr == ""
+
+
 def test_messages_as_json_have_payloads_if_they_are_asked_for(failed: str) -> None:
     bare, whole = (json.loads(run("messages", failed, "-o", "json", *more).stdout) for more in ((), ("--payloads",)))
 
