@@ -3,10 +3,10 @@
 import json
 import re
 
+from messagestore_core.clock import in_utc
 from messagestore_core.contract.replay import Reset, StartPoint
 from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
-from messagestore_operator.api.scalars import Time
 from messagestore_operator.names import ADOPT_TABLE, APPROVED_BY, RESET_TO, RUN_REQUESTED, approved_previews
 
 _LONGEST = 1024
@@ -73,7 +73,7 @@ def _reset(text: str) -> Reset:
         return Reset(value=text, to=StartPoint(at="Now"))
     if re.fullmatch("[0-9]{1,15}", text):
         return Reset(value=text, to=StartPoint(global_position=int(text)))
-    return Reset(value=text, to=StartPoint(inserted_at=Time(text).datetime))
+    return Reset(value=text, to=StartPoint(inserted_at=in_utc(text)))
 
 
 def approvals(policy: RetentionPolicy) -> tuple[str, ...]:

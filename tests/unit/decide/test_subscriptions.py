@@ -78,6 +78,14 @@ def test_a_reset_starts_a_run_once_for_each_value(world: World) -> None:
     assert subscription.reset == Reset(value="2026-01-05T08:00:00Z", to=StartPoint(inserted_at=AT))
 
 
+def test_a_time_of_a_reset_without_a_zone_is_in_utc(world: World) -> None:
+    stream(world)
+    key = job(world)
+    world.annotate(key, reset_to="2026-01-05T08:00:00")
+    world.reconcile()
+    assert task_of(world).subscription.reset.to == StartPoint(inserted_at=AT)
+
+
 def test_a_reset_to_no_position_or_time_is_refused(world: World) -> None:
     stream(world)
     key = job(world)
