@@ -20,7 +20,10 @@ from messagestore_operator.kube.objects import (
     ROLE_BINDINGS,
     ROLES,
     SERVICE_ACCOUNTS,
+    ApiObject,
     Kind,
+    at,
+    metadata,
     namespace_of,
 )
 from messagestore_operator.kube.queue import WorkQueue
@@ -119,18 +122,25 @@ class Drivers:
         if driver.cluster_role is not None:
             account = _metadata(driver.service_account, namespace)
             given = driver.namespace_annotations.get(namespace, driver.annotations)
-            made = await self._make(SERVICE_ACCOUNTS, {"metadata": {**account, "annotations": given}})
-            named = set(driver.annotations).union(*driver.namespace_annotations.values())
-            if named and not made:
-                # It may have been created with other settings, such as the cloud identity of all namespaces.
-                path = SERVICE_ACCOUNTS.path(namespace, driver.service_account)
-                own = {name: given.get(name) for name in sorted(named)}
-                await self._client.merge_patch(path, {"metadata": {"annotations": own}})
+            if not await self._make(SERVICE_ACCOUNTS, {"metadata": {**account, "annotations": given}}):
+                await self._annotate(namespace, given)
             await self._bind(account, "ClusterRole", driver.cluster_role)
         reports = _metadata(self._role, namespace)
         await self._make(ROLES, {"metadata": reports, "rules": []})
         await self._bind(reports, ROLES.name, self._role)
         self._prepared[namespace] = self._clock()
+
+    async def _annotate(self, namespace: str, given: dict[str, str]) -> None:
+        """Give an existing account its annotations, and take from it those that other settings had given it.
+
+        It may have been created with the cloud identity of all namespaces.
+        """
+        path = SERVICE_ACCOUNTS.path(namespace, self._settings.service_account)
+        named = set(self._settings.annotations).union(*self._settings.namespace_annotations.values())
+        own = {name: given.get(name) for name in sorted(named)}
+        account = await self._client.merge_patch(path, {"metadata": {"annotations": own}})
+        if former := _annotations_of_operator(account) - given.keys():
+            await self._client.merge_patch(path, {"metadata": {"annotations": dict.fromkeys(sorted(former))}})
 
     async def _name(self, namespace: str, runs: set[str]) -> None:
         rules = {"rules": [_rule(runs)]}
@@ -169,6 +179,16 @@ class Drivers:
 
 def _metadata(name: str, namespace: str) -> dict[str, Any]:
     return {"name": name, "namespace": namespace, "labels": {MANAGED_BY: MANAGER}}
+
+
+def _annotations_of_operator(account: ApiObject) -> set[str]:
+    """The annotations whose values the operator has written."""
+    fields = [
+        at(entry, "fieldsV1", "f:metadata", "f:annotations") or {}
+        for entry in metadata(account).get("managedFields") or ()
+        if entry.get("manager") == MANAGER
+    ]
+    return {field.removeprefix("f:") for names in fields for field in names if field.startswith("f:")}
 
 
 def _rule(runs: set[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from messagestore_operator.kube.client import AlreadyExistsError, ApiError
+from messagestore_operator.kube.objects import MANAGER
 from messagestore_operator.settings import DriverSettings
 from support.launches import stream
 from support.waiting import scaled
@@ -76,11 +77,12 @@ async def _until_written(drivers: Drivers, server: _Server, times: int) -> None:
 
 
 class _Accounts:
-    """An API server that records the annotations of accounts, which exist or not."""
+    """An API server that records the annotations of accounts, which exist or not, and whose annotations those are."""
 
     def __init__(self, *, exist: bool) -> None:
         self.exist = exist
         self.annotations: dict[str, Any] = {}
+        self.managers: dict[str, str] = {}
 
     async def create(self, collection: str, body: dict[str, Any]) -> dict[str, Any]:
         if body["kind"] == "ServiceAccount":
@@ -89,8 +91,17 @@ class _Accounts:
             self.annotations[collection.split("/")[4]] = body["metadata"].get("annotations")
         return body
 
-    async def merge_patch(self, path: str, body: dict[str, Any]) -> None:
-        self.annotations[path.split("/")[4]] = body["metadata"]["annotations"]
+    async def merge_patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        annotations = self.annotations.setdefault(path.split("/")[4], {})
+        annotations |= body["metadata"]["annotations"]
+        for name in [name for name, value in annotations.items() if value is None]:
+            del annotations[name]
+        managed = [
+            {"manager": manager, "fieldsV1": {"f:metadata": {"f:annotations": {".": {}, f"f:{name}": {}}}}}
+            for name, manager in self.managers.items()
+        ]
+        other = {"manager": "kubectl-edit", "fieldsV1": {"f:secrets": {}}}
+        return {"metadata": {"annotations": annotations, "managedFields": [*managed, other]}}
 
 
 @pytest.mark.parametrize("exist", [False, True])
@@ -102,6 +113,16 @@ def test_the_drivers_of_each_namespace_have_the_cloud_identity_that_is_given_to_
     for namespace in ("billing", "sales"):
         asyncio.run(drivers.prepare(namespace))
     assert server.annotations == {"billing": {"role": "bill"}, "sales": {"role": "all"}}
+
+
+def test_an_account_loses_the_annotations_that_former_settings_gave_it_and_no_other() -> None:
+    server: Any = _Accounts(exist=True)
+    server.annotations["sales"] = {"example.org/role": "all", "example.org/owner": "sales"}
+    server.managers = {"example.org/role": MANAGER, "example.org/owner": "kubectl-annotate"}
+    settings = DriverSettings.model_validate({"clusterRole": "drivers"})
+    drivers = Drivers(server, KubeflowBackend(server), Cache("SparkApplication"), settings)
+    asyncio.run(drivers.prepare("sales"))
+    assert server.annotations == {"sales": {"example.org/owner": "sales"}}
 
 
 def test_runs_that_are_launched_together_share_a_write() -> None:
