@@ -28,6 +28,7 @@ def values() -> tuple[str, ...]:
         "spark.placement.executor.nodeSelector.disk=ssd,spark.placement.executor.schedulerName=packing",
         "spark.placement.executor.tolerations[0].key=disk,spark.placement.executor.tolerations[0].operator=Exists",
         "spark.placement.executor.priorityClassName=low,spark.scratchStorageClass=fast",
+        "tenancy.images[0]=registry.example.org/team/*,tenancy.images[1]=registry.example.org:*",
         f"{WEIGHTED}.weight=1,{WEIGHTED}.preference.matchExpressions[0].key=zone,"
         f"{WEIGHTED}.preference.matchExpressions[0].operator=Exists",
     )
@@ -76,6 +77,15 @@ def test_a_driver_makes_the_executors_that_spark_makes(tenants: Tenants) -> None
 def test_a_run_from_before_an_upgrade_gets_executors_of_its_own_release(tenants: Tenants, ending: str) -> None:
     pod = plain()
     of_container(image=SPARK_IMAGE.rpartition(":")[0] + ending)(pod)
+    answer = create(tenants, pod)
+    assert answer.accepted, answer.body
+
+
+@pytest.mark.usefixtures("_prepared")
+@pytest.mark.parametrize("image", ["registry.example.org/team/spark:1", "registry.example.org:1"])
+def test_an_executor_may_have_an_image_of_the_settings(tenants: Tenants, image: str) -> None:
+    pod = plain()
+    of_container(image=image)(pod)
     answer = create(tenants, pod)
     assert answer.accepted, answer.body
 
@@ -241,6 +251,7 @@ SYSTEM = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", 
         (with_token(audience="vault"), TOKEN),
         (of_container(image="registry.example.org/theirs:1"), ONE),
         (of_container(image=SPARK_IMAGE.replace(":", "-theirs:")), ONE),
+        (of_container(image="registry.example.org:5000/team/spark:1"), ONE),
         (lambda pod: pod["spec"]["containers"].append(MORE), ONE),
         (of_spec(initContainers=[MORE]), ONE),
         (of_spec(hostNetwork=True), NODE),
