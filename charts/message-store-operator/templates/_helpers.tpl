@@ -18,8 +18,8 @@
 {{- end }}
 
 {{- define "message-store-operator.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "message-store-operator.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "message-store-operator.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: operator
 {{- end }}
 
