@@ -7,12 +7,13 @@ from pydantic import Field
 from messagestore_core.contract.base import Count, Flag, Value
 from messagestore_operator.api.messagestream_status import TableStatus
 from messagestore_operator.api.model import StatusModel
-from messagestore_operator.api.scalars import Note, Time
+from messagestore_operator.api.scalars import Time
 from messagestore_operator.api.status import (
     Conditions,
     CurrentRun,
     FinishedRun,
     KnownFailure,
+    Note,
     RunError,
     TriggeredStatus,
 )

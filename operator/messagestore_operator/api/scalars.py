@@ -42,7 +42,6 @@ OauthScope = Annotated[
     Field(strict=True, min_length=1, max_length=512, pattern=r"^[!#-\[\]-~]+( [!#-\[\]-~]+)*$"),
 ]
 Topic = Annotated[str, Field(strict=True, max_length=249, pattern=TOPIC_PATTERN)]
-Note = Annotated[str, Field(strict=True, max_length=32768)]
 
 
 class RuledText(CheckedText):
