@@ -16,6 +16,7 @@ from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, Rete
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.decide.run_queue import RunSlot
 from messagestore_operator.decide.snapshot import DriverControl, RunRef, TableKey
+from messagestore_operator.status.size import fitted
 from messagestore_operator.translate import SecretVariable, StorageAccess
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def decision(
     Args:
         requeue_at: times of which the first counts; None is no time.
     """
-    wanted = list(actions)
+    wanted, status = list(actions), fitted(status)
     if need_newest_status(wanted) or before is None or before.to_dict() != status.to_dict():
         wanted.append(WriteStatus(status, resource.metadata.resource_version))
     ordered = tuple(action for kind in get_args(Action) for action in wanted if type(action) is kind)
