@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,12 @@ import typer
 
 from messagestore_operator.cli.output import Output, document_of, printed
 from messagestore_operator.cli.tables import print_rows
-from messagestore_operator.kube.objects import at, name_of, namespace_of
-from messagestore_operator.plugin import leases
+from messagestore_operator.kube.objects import MANAGED_BY, MANAGER, at, metadata, name_of, namespace_of
+from messagestore_operator.names import TABLE
 from messagestore_operator.plugin.arguments import MaybeKind, MaybeName
 from messagestore_operator.plugin.facts import Run, conditions, failing, ready, runs
 from messagestore_operator.plugin.find import ALL, POLICY, STREAM, all_of, named, wanted_kind
-from messagestore_operator.plugin.kubectl import Document, Kubectl
+from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
 from messagestore_operator.plugin.options import (
     BAD_INPUT,
     OPERATOR_NAMESPACE,
@@ -58,7 +59,7 @@ def status(
         places = ", ".join(sorted(map(namespace_of, matching)))
         raise UserError(f"{name} is in several namespaces, choose by -n: {places}", BAD_INPUT)
     (document,) = matching
-    shown = details(document, resources, leases.read(kubectl, operator_namespace))
+    shown = details(document, resources, _table_leases(kubectl, operator_namespace))
     if not printed(output, shown):
         print_tree(tree(document, shown, now))
 
@@ -90,9 +91,7 @@ def details(document: Document, resources: list[Document], table_leases: list[Do
         **summary(document),
         "why": [{"reason": reason, **about} for reason in dict.fromkeys(why) if (about := _meaning(reason))],
         "runs": [document_of(one) for one in runs(document)],
-        "tables": None
-        if table_leases is None
-        else [asdict(one) for one in leases.claims(document, streams, table_leases)],
+        "tables": None if table_leases is None else [asdict(one) for one in claims(document, streams, table_leases)],
         "usedBy": [summary(one) for one in used_by] if document["kind"] == STREAM else [],
     }
 
@@ -215,3 +214,55 @@ def print_tree(shown: Tree) -> None:
     with console.capture() as text:
         console.print(shown)
     typer.echo("\n".join(line.rstrip() for line in text.get().splitlines()))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A table that a run holds, or waits for.
+
+    Attributes:
+        holder: the namespace and the name of the run that has it.
+        waits: whether it is another run's.
+    """
+
+    table: str
+    lease: str
+    holder: str
+    waits: bool
+
+
+def _table_leases(kubectl: Kubectl, namespace: str) -> list[Document] | None:
+    """The Leases of all tables; None if the caller may not read them in the operator's namespace."""
+    in_namespace = Kubectl(namespace, options=kubectl.options)
+    try:
+        return in_namespace.items("leases.coordination.k8s.io", f"{MANAGED_BY}={MANAGER}")
+    except KubectlError as error:
+        if error.reason == "Forbidden":
+            return None
+        raise
+
+
+def claims(document: Document, streams: Iterable[Document], leases: Iterable[Document]) -> list[Claim]:
+    """The tables that a resource's current runs hold or wait for.
+
+    Args:
+        streams: those that its runs may write.
+        leases: of all tables.
+    """
+    current = {f"{one.namespace}/{one.run}": one for one in runs(document) if one.current}
+    waiting = any(one.launched_at is None for one in current.values())
+    tables = {(namespace_of(one), _plain(str(at(one, "spec", "table", "uri")))) for one in streams}
+    claimed = []
+    for lease in leases:
+        holder = at(lease, "spec", "holderIdentity")
+        namespace, _, table = str((metadata(lease).get("annotations") or {}).get(TABLE, "")).partition(" ")
+        uri = table.rpartition(" ")[2]
+        if not holder or not (holder in current or (waiting and (namespace, uri) in tables)):
+            continue
+        claimed.append(Claim(uri, name_of(lease), holder, waits=holder not in current))
+    return claimed
+
+
+def _plain(uri: str) -> str:
+    """With Hadoop's scheme for S3, as in Leases."""
+    return (f"s3a://{uri.removeprefix('s3://')}" if uri.startswith("s3://") else uri).rstrip("/")

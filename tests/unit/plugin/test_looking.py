@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import typer
 
-from messagestore_operator.plugin import leases
 from messagestore_operator.plugin.dead_letters import counted
 from messagestore_operator.plugin.facts import failing, ready, runs
 from messagestore_operator.plugin.find import STREAM, kind_of, missing, wanted_kind
@@ -18,7 +17,7 @@ from messagestore_operator.plugin.kubectl import Kubectl, KubectlError, error_of
 from messagestore_operator.plugin.options import UserError, telling
 from messagestore_operator.plugin.retention import holds_of, previews
 from messagestore_operator.plugin.runs import logs, used
-from messagestore_operator.plugin.status import details, print_overview, print_tree, tree
+from messagestore_operator.plugin.status import claims, details, print_overview, print_tree, tree
 from support.resource_states import NOW, State, states
 
 ALL = states()
@@ -136,7 +135,7 @@ def test_a_run_that_is_launched_holds_its_table(capsys: pytest.CaptureFixture[st
     mine = lease("s3a://lake/orders", "messaging/run-2")
     assert "holds table s3a://lake/orders" in told(document, capsys, found=[mine])
     others = [lease("s3a://lake/orders", "messaging/run-9"), lease("s3a://lake/orders", None)]
-    assert leases.claims(document, [document], others) == []
+    assert claims(document, [document], others) == []
 
 
 def test_a_run_that_waits_tells_who_has_the_table(capsys: pytest.CaptureFixture[str]) -> None:
