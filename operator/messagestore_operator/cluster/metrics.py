@@ -1,29 +1,36 @@
 """Metrics for Prometheus: of the operator, of runs, and of the three kinds."""
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import get_args
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
+from messagestore_operator.api import Resource
 from messagestore_operator.api.scalars import Time
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.labels import RUN_KIND
 from messagestore_operator.cluster.observe import app_state
-from messagestore_operator.cluster.resource_page import ResourcePage
+from messagestore_operator.cluster.resource_metrics import FIGURES, Figure, Since, samples
 from messagestore_operator.decide.run_lifecycle import EndedRun
 from messagestore_operator.decide.snapshot import RunKind
 from messagestore_operator.kube.health import Health
-from messagestore_operator.kube.objects import labels_of
+from messagestore_operator.kube.objects import ResourceKey, labels_of
 
 _RUN_KINDS = frozenset(get_args(RunKind))
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _START_BUCKETS = (1, 2.5, 5, 10, 15, 20, 30, 45, 60, 120, 300, 600, 1800)
 _RUN_BUCKETS = (1, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
+_BETWEEN = "\n\n"
+"""Between the lines of two figures: no line is empty, and none has a line break in it."""
+_ESCAPED = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 class Metrics:
@@ -141,3 +148,93 @@ class Telemetry:
 
     metrics: Metrics
     health: Health
+
+
+class Drawn(NamedTuple):
+    """The lines of one resource at one version, in little memory."""
+
+    version: str | None
+    figures: bytes
+    """The number of each figure in ``FIGURES`` whose lines follow in ``text``."""
+    text: str
+    ages: tuple[tuple[int, str, float], ...]
+    """Series that grow with time: the figure's number, name and labels, and since when."""
+
+
+class ResourcePage:
+    """The lines of all resources of a cache, for one thread at a time. Those of each are made once for each version.
+
+    Thousands of resources have 100,000 series, and between two scrapes few of them change.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._drawn: dict[ResourceKey, Drawn] = {}
+
+    def text(self, now: datetime) -> str:
+        """The lines of all, below the head of each figure."""
+        self._draw()
+        return page(self._drawn.values(), now)
+
+    def _draw(self) -> None:
+        """Draw those that have changed."""
+        drawn: dict[ResourceKey, Drawn] = {}
+        for key in self._cache.resource_keys():
+            known = self._drawn.get(key)
+            if known is None or known.version != self._cache.version_of(key):
+                resource = self._cache.peek(key)
+                known = drawing(resource) if resource is not None else None
+            if known is not None:
+                drawn[key] = known
+        self._drawn = drawn
+
+
+def drawing(resource: Resource) -> Drawn:
+    """The lines of a resource."""
+    lines: dict[int, list[str]] = {}
+    ages = []
+    for name, labels, value in samples(resource):
+        if value is None:
+            continue
+        number, template = _TEMPLATES[name]
+        series = template % tuple(map(_escaped, labels))
+        if isinstance(value, Since):
+            ages.append((number, series, value.at))
+        else:
+            lines.setdefault(number, []).append(_line(series, value))
+    text = _BETWEEN.join("\n".join(some) for some in lines.values())
+    return Drawn(resource.metadata.resource_version, bytes(lines), text, tuple(ages))
+
+
+def page(resources: Iterable[Drawn], now: datetime) -> str:
+    """The lines of resources, below the head of each figure."""
+    lines, at = [[head] for head in _HEADS], now.timestamp()
+    for drawn in resources:
+        for number, text in zip(drawn.figures, drawn.text.split(_BETWEEN), strict=False):
+            lines[number].append(text)
+        for number, series, since in drawn.ages:
+            lines[number].append(_line(series, at - since))
+    return "\n".join(chain.from_iterable(lines)) + "\n"
+
+
+@lru_cache(maxsize=10_000)
+def _escaped(value: str) -> str:
+    return value.translate(_ESCAPED)
+
+
+def _line(series: str, value: float) -> str:
+    number: str = floatToGoString(value)  # type: ignore[no-untyped-call]
+    return f"{series} {number}"
+
+
+def _template(figure: Figure) -> str:
+    """A series, with ``%s`` for the value of each label."""
+    return figure.full_name + "{" + ",".join(f'{label}="%s"' for label in figure.labels) + "}"
+
+
+def _head(figure: Figure) -> str:
+    return f"# HELP {figure.full_name} {figure.words}\n# TYPE {figure.full_name} {figure.type}"
+
+
+_TEMPLATES = {figure.name: (number, _template(figure)) for number, figure in enumerate(FIGURES)}
+_HEADS = tuple(map(_head, FIGURES))

@@ -15,8 +15,8 @@ from prometheus_client.registry import Collector
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.metrics import ResourcePage, drawing, page
 from messagestore_operator.cluster.resource_metrics import FIGURES
-from messagestore_operator.cluster.resource_page import ResourcePage, drawing, page
 
 EARLIER, LATER, NOW = "2026-01-05T08:00:00Z", "2026-01-05T08:00:30Z", datetime(2026, 1, 5, 9, tzinfo=UTC)
 READY = {"type": "Ready", "status": "False", "reason": "SourceMissing"}
