@@ -19,7 +19,7 @@ from messagestore_operator.cluster.packed import PackedResources
 from messagestore_operator.cluster.references import References, matters, refers_to
 from messagestore_operator.cluster.resources import read
 from messagestore_operator.cluster.run_objects import RunKey, RunObjects, reduced, run_key, shared
-from messagestore_operator.cluster.slots import Slots
+from messagestore_operator.decide.run_queue import Slots
 from messagestore_operator.decide.snapshot import AppState, LeaseRequest, ObservedRun, RunRef, TableKey
 from messagestore_operator.decide.tables import current_runs, lease_requests_of, slots_of
 from messagestore_operator.kube.cache import DELETED_SECONDS, ObjectCache, Versions
