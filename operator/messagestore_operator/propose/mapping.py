@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from messagestore_core.bounds import LONGEST_TEXT
-from messagestore_operator.propose.paths import Values, columns_of, name_of, plain
+from messagestore_operator.propose.paths import Step, Values, columns_of, find_steps, name_of, plain, unwrapped
 from messagestore_operator.propose.shapes import Shape
-from messagestore_operator.propose.within import Step, find_steps, unwrapped
 
 _UNITS = {"Seconds": 1, "Milliseconds": 10**3, "Microseconds": 10**6, "Nanoseconds": 10**9}
 _FIRST, _LAST = 10**8, 10**10

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from messagestore_core.envelope import FIELDS
 from messagestore_operator.propose.mapping import Choice, Mapped, time_of
-from messagestore_operator.propose.paths import value_at
+from messagestore_operator.propose.paths import unwrapped, value_at
 from messagestore_operator.propose.shapes import Shape
-from messagestore_operator.propose.within import unwrapped
 
 _NATIVE = {field.name: f"$.{field.name}" for field in FIELDS}
 _PLACE = "(its place)"
