@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_operator.api import Resource, parse_resource
-from messagestore_operator.tenancy.check import not_allowed
-from messagestore_operator.tenancy.endpoints import is_of_the_node
+from messagestore_operator.tenancy.check import is_of_the_node, not_allowed
 from messagestore_operator.tenancy.settings import Tenancy
 
 STREAM: dict[str, Any] = {
