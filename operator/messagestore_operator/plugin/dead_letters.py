@@ -8,8 +8,7 @@ import typer
 from messagestore_operator.cli.output import Output, printed
 from messagestore_operator.cli.tables import print_rows, shown_source
 from messagestore_operator.kube.objects import at, name_of, namespace_of
-from messagestore_operator.plugin.arguments import MaybeStream
-from messagestore_operator.plugin.find import STREAM, all_of, find, plural_of
+from messagestore_operator.plugin.find import STREAM, MaybeStream, all_of, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import BAD_INPUT, Everywhere, OutputOption, UserError, reaching
 from messagestore_operator.plugin.reading import PodOptions, answer_of, by_pod

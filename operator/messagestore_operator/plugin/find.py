@@ -1,12 +1,15 @@
-"""Kinds and resources by the names that people give, and what they may have meant."""
+"""Kinds and resources by the names that people give, what they may have meant, and what a shell may complete."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from difflib import get_close_matches
+from typing import Annotated
+
+import typer
 
 from messagestore_operator.names import GROUP, NAMES
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
-from messagestore_operator.plugin.options import BAD_INPUT, UserError
+from messagestore_operator.plugin.options import BAD_INPUT, UserError, kubectl_of
 
 ALL = ",".join(f"{names.plural}.{GROUP}" for names in NAMES.values())
 """The three kinds, for a list."""
@@ -113,3 +116,43 @@ def _kinds() -> dict[str, str]:
 def _meant(text: str, names: Iterable[str]) -> str:
     close = get_close_matches(text, list(names), n=1)
     return f'; did you mean "{close[0]}"?' if close else ""
+
+
+def _nouns(incomplete: str) -> list[str]:
+    return [noun for noun in NOUNS.values() if noun.startswith(incomplete)]
+
+
+def _names(kind: str | None = None) -> Callable[[typer.Context, str], list[str]]:
+    """Completes to names of a kind, or of the one that the line has already; to nothing if the server gives none."""
+
+    def matching(context: typer.Context, incomplete: str) -> list[str]:
+        try:
+            plural = plural_of(kind or kind_of(str(context.params.get("kind"))))
+            text = kubectl_of(context.params).run("get", plural, "--output=name", "--request-timeout=2s")
+        except (KubectlError, UserError):
+            return []
+        names = (line.rpartition("/")[2] for line in text.splitlines())
+        return [name for name in names if name.startswith(incomplete)]
+
+    return matching
+
+
+def _argument(metavar: str, about: str, kind: str | None = None) -> typer.models.ArgumentInfo:
+    argument: typer.models.ArgumentInfo = typer.Argument(
+        metavar=metavar, show_default=False, help=about, autocompletion=_names(kind)
+    )
+    return argument
+
+
+_KIND = typer.Argument(metavar="KIND", show_default=False, help="stream, policy or replay.", autocompletion=_nouns)
+_ANY_KIND = typer.Argument(
+    metavar="KIND", show_default=False, help="stream, policy or replay. Default: all.", autocompletion=_nouns
+)
+Kind = Annotated[str, _KIND]
+Name = Annotated[str, _argument("NAME", "The resource's name.")]
+MaybeKind = Annotated[str | None, _ANY_KIND]
+MaybeName = Annotated[str | None, _argument("NAME", "Its name. Default: all.")]
+StreamName = Annotated[str, _argument("STREAM", "The stream's name.", STREAM)]
+MaybeStream = Annotated[str | None, _argument("STREAM", "Of one stream. Default: of all.", STREAM)]
+PolicyName = Annotated[str, _argument("POLICY", "The policy's name.", POLICY)]
+ReplayName = Annotated[str, _argument("REPLAY", "The replay's name.", REPLAY)]

@@ -12,8 +12,7 @@ import typer
 from messagestore_operator.cli.page import write_page
 from messagestore_operator.cli.store import reporting
 from messagestore_operator.kube.objects import at, name_of, namespace_of
-from messagestore_operator.plugin.arguments import StreamName
-from messagestore_operator.plugin.find import POLICY, STREAM, find, plural_of
+from messagestore_operator.plugin.find import POLICY, STREAM, StreamName, find, plural_of
 from messagestore_operator.plugin.kubectl import Kubectl
 from messagestore_operator.plugin.options import reaching
 from messagestore_operator.plugin.reading import PodOptions, answer_of, by_pod, naming_rights

@@ -9,8 +9,7 @@ from messagestore_operator.cli.output import Output
 from messagestore_operator.kube.objects import at, name_of
 from messagestore_operator.names import APPROVED_BY, APPROVED_PREVIEW, RUN_REQUESTED
 from messagestore_operator.plugin.act import annotate, request_time, tell
-from messagestore_operator.plugin.arguments import PolicyName, StreamName
-from messagestore_operator.plugin.find import POLICY, STREAM, find
+from messagestore_operator.plugin.find import POLICY, STREAM, PolicyName, StreamName, find
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
 from messagestore_operator.plugin.options import DryRun, OutputOption, UserError, Yes, ask, reaching
 from messagestore_operator.plugin.retention import previews

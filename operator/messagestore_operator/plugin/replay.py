@@ -10,8 +10,7 @@ from messagestore_operator.cli.output import Output, echo
 from messagestore_operator.kube.objects import at
 from messagestore_operator.names import RESET_TO
 from messagestore_operator.plugin.act import annotate, set_suspended, tell
-from messagestore_operator.plugin.arguments import ReplayName
-from messagestore_operator.plugin.find import REPLAY, find, plural_of
+from messagestore_operator.plugin.find import REPLAY, ReplayName, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import BAD_INPUT, DryRun, OutputOption, UserError, Yes, ask, reaching
 

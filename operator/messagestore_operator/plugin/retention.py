@@ -11,9 +11,8 @@ from messagestore_operator.cli.output import Output, printed
 from messagestore_operator.cli.tables import Column, print_rows, print_table
 from messagestore_operator.kube.objects import at, name_of, namespace_of, time_of
 from messagestore_operator.names import approved_previews
-from messagestore_operator.plugin.arguments import MaybeStream, PolicyName
 from messagestore_operator.plugin.facts import conditions
-from messagestore_operator.plugin.find import POLICY, STREAM, all_of, find, plural_of
+from messagestore_operator.plugin.find import POLICY, STREAM, MaybeStream, PolicyName, all_of, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import BAD_INPUT, Everywhere, OutputOption, UserError, reaching
 from messagestore_operator.plugin.reading import Page, PodOptions, answer_of, by_pod

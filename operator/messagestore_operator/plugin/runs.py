@@ -10,9 +10,20 @@ from messagestore_operator.cli.output import Output, document_of, echo, printed
 from messagestore_operator.cli.tables import print_rows
 from messagestore_operator.kube.objects import name_of
 from messagestore_operator.names import DRIVER, DRIVER_ENDING
-from messagestore_operator.plugin.arguments import Kind, MaybeKind, MaybeName, Name
 from messagestore_operator.plugin.facts import Run, end_of, runs
-from messagestore_operator.plugin.find import ALL, NOUNS, all_of, find, kind_of, named, wanted_kind
+from messagestore_operator.plugin.find import (
+    ALL,
+    NOUNS,
+    Kind,
+    MaybeKind,
+    MaybeName,
+    Name,
+    all_of,
+    find,
+    kind_of,
+    named,
+    wanted_kind,
+)
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
 from messagestore_operator.plugin.options import Everywhere, OutputOption, UserError, reaching
 from messagestore_operator.plugin.words import ago, size

@@ -13,9 +13,8 @@ from messagestore_operator.cli.output import Output, document_of, printed
 from messagestore_operator.cli.tables import print_rows
 from messagestore_operator.kube.objects import MANAGED_BY, MANAGER, at, metadata, name_of, namespace_of
 from messagestore_operator.names import TABLE
-from messagestore_operator.plugin.arguments import MaybeKind, MaybeName
 from messagestore_operator.plugin.facts import Run, conditions, failing, ready, runs
-from messagestore_operator.plugin.find import ALL, POLICY, STREAM, all_of, named, wanted_kind
+from messagestore_operator.plugin.find import ALL, POLICY, STREAM, MaybeKind, MaybeName, all_of, named, wanted_kind
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
 from messagestore_operator.plugin.options import (
     BAD_INPUT,
