@@ -8,12 +8,11 @@ from messagestore_operator.cli.crds import crds
 from messagestore_operator.cli.dead_letters import dead_letters
 from messagestore_operator.cli.find import messages
 from messagestore_operator.cli.get import get
-from messagestore_operator.cli.history import history
+from messagestore_operator.cli.history import history, outcome
 from messagestore_operator.cli.init import init
 from messagestore_operator.cli.offsets import offsets
 from messagestore_operator.cli.operator import operator
 from messagestore_operator.cli.options import options
-from messagestore_operator.cli.outcome import outcome
 from messagestore_operator.cli.page import page
 from messagestore_operator.cli.repair import repair
 from messagestore_operator.cli.retention_for import retention_for
