@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messagestore_operator.cli.options import moment
-from messagestore_operator.cli.output import Output, document_of, printed
+from messagestore_operator.cli.output import Column, Output, document_of, print_table, printed
 from messagestore_operator.cli.store import Store, opened
-from messagestore_operator.cli.tables import Column, print_table
 
 if TYPE_CHECKING:
     from messagestore.audit import AuditRow

@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from messagestore_operator.cli.output import Output, document_of, printed
+from messagestore_operator.cli.output import Column, Output, document_of, print_table, printed
 from messagestore_operator.cli.store import Store, opened
-from messagestore_operator.cli.tables import Column, print_table
 
 consumers = typer.Typer(
     name="consumers",

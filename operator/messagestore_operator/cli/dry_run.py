@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, echo, plain_json, printed
-from messagestore_operator.cli.tables import Column, print_table, shown_bytes, shown_source, shown_time
+from messagestore_operator.cli.output import (
+    Column,
+    Output,
+    echo,
+    plain_json,
+    print_table,
+    printed,
+    shown_bytes,
+    shown_source,
+    shown_time,
+)
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:

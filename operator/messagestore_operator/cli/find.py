@@ -10,9 +10,8 @@ import typer
 
 from messagestore_operator.cli.messages import print_messages
 from messagestore_operator.cli.options import CorrelationId, ErrorText, From, OldestFirst, Since, Statuses, Types
-from messagestore_operator.cli.output import Output
+from messagestore_operator.cli.output import Column, Output, print_table
 from messagestore_operator.cli.store import At, Store, Version, Where, opened
-from messagestore_operator.cli.tables import Column, print_table
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from messagestore_operator.cli.options import seconds
-from messagestore_operator.cli.output import Output, document_of, printed
+from messagestore_operator.cli.output import Column, Output, document_of, print_table, printed
 from messagestore_operator.cli.store import Store, opened
-from messagestore_operator.cli.tables import Column, print_table
 
 if TYPE_CHECKING:
     from messagestore.history import HistoryRow

@@ -124,7 +124,7 @@ def _failed(what: str) -> typer.Exit:
 
 
 def _show(shape: Shape, mapped: Mapped) -> None:
-    from messagestore_operator.cli.tables import Column, print_table, shown_bytes
+    from messagestore_operator.cli.output import Column, print_table, shown_bytes
     from messagestore_operator.propose.preview import previews, set_aside
 
     columns = [Column(header) for header in ("ID", "STREAM", "TYPE", "TIME", "PAYLOAD")]

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from messagestore_operator.cli.output import Output, plain_json, print_yaml
-from messagestore_operator.cli.tables import Column, print_table, shown_bytes, shown_source
+from messagestore_operator.cli.output import (
+    Column,
+    Output,
+    plain_json,
+    print_table,
+    print_yaml,
+    shown_bytes,
+    shown_source,
+)
 
 if TYPE_CHECKING:
     from messagestore.dead_letters import DeadLetter

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from datetime import datetime
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from messagestore_core.text import printable
-from messagestore_operator.cli.tables import shown_time
+from messagestore_core.text import clipped, printable
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+LONGEST_CELL = 60
+_UNBOUNDED = 10_000
+"""Characters per line if there is no terminal."""
 
 
 class Output(StrEnum):
@@ -64,3 +69,71 @@ def print_yaml(value: dict[str, Any]) -> None:
     from messagestore_operator.cli.yaml_text import yaml_text
 
     typer.echo(yaml_text(value), nl=False)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's header and its minimum width, so that later rows are aligned."""
+
+    header: str
+    least: int = 0
+
+
+def print_table(
+    columns: Sequence[Column], rows: Iterable[Sequence[object]], *, header: bool = True, err: bool = False
+) -> None:
+    """Print rows, to stderr with ``err``; on a terminal long cells are cut to fit."""
+    # Imported late: most commands that could print a table don't.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    file = sys.stderr if err else sys.stdout
+    terminal = file.isatty()
+    table = Table(box=None, pad_edge=False, show_header=header, header_style="bold", padding=(0, 3, 0, 0))
+    for column in columns:
+        table.add_column(
+            column.header,
+            min_width=max(column.least, len(column.header)),
+            no_wrap=True,
+            overflow="ellipsis" if terminal else "ignore",
+        )
+    for row in rows:
+        table.add_row(*(Text(shown(cell)) for cell in row))
+    console = Console(file=file, highlight=False, width=None if terminal else _UNBOUNDED)
+    with console.capture() as printed:
+        console.print(table)
+    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()), err=err)
+
+
+def print_rows(headers: Iterable[str], rows: Sequence[Sequence[object]], nothing: str) -> None:
+    """Print rows below plain headers, or to stderr that there are none."""
+    if rows:
+        print_table([Column(one) for one in headers], rows)
+    else:
+        typer.echo(nothing, err=True)
+
+
+def shown(value: object) -> str:
+    """A cell's text."""
+    if value is None:
+        return ""
+    return shown_time(value) if isinstance(value, datetime) else printable(str(value))
+
+
+def shown_time(moment: datetime) -> str:
+    """A time in UTC, to the second."""
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
+
+
+def shown_source(source: Mapping[str, Any]) -> str:
+    """Where a record was read."""
+    return f"{source['uri']}#{source['offset']}"
+
+
+def shown_bytes(content: bytes | None) -> str:
+    """The beginning of some bytes as text."""
+    if content is None:
+        return ""
+    text = content[: 4 * LONGEST_CELL].decode(errors="replace")
+    return clipped(text, LONGEST_CELL)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from messagestore_operator.cli.options import moment
-from messagestore_operator.cli.output import Output, printed
+from messagestore_operator.cli.output import Column, Output, print_table, printed, shown_time
 from messagestore_operator.cli.store import At, Store, Version, opened
-from messagestore_operator.cli.tables import Column, print_table, shown_time
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, printed
-from messagestore_operator.cli.tables import print_rows, shown_source
+from messagestore_operator.cli.output import Output, print_rows, printed, shown_source
 from messagestore_operator.kube.objects import at, name_of, namespace_of
 from messagestore_operator.plugin.find import STREAM, MaybeStream, all_of, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl

@@ -9,8 +9,16 @@ import typer
 from messagestore_core.text import printable
 from messagestore_operator.cli.messages import print_array
 from messagestore_operator.cli.options import CorrelationId, ErrorText, From, OldestFirst, Since, Statuses, Types
-from messagestore_operator.cli.output import Output, echo, plain_json, print_yaml, printed
-from messagestore_operator.cli.tables import Column, print_rows, print_table
+from messagestore_operator.cli.output import (
+    Column,
+    Output,
+    echo,
+    plain_json,
+    print_rows,
+    print_table,
+    print_yaml,
+    printed,
+)
 from messagestore_operator.plugin.find import StreamName
 from messagestore_operator.plugin.kubectl import Kubectl
 from messagestore_operator.plugin.options import FAILED, OutputOption, UserError, reaching

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, printed
-from messagestore_operator.cli.tables import Column, print_rows, print_table
+from messagestore_operator.cli.output import Column, Output, print_rows, print_table, printed
 from messagestore_operator.kube.objects import at, name_of, namespace_of, time_of
 from messagestore_operator.names import approved_previews
 from messagestore_operator.plugin.facts import conditions

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, document_of, echo, printed
-from messagestore_operator.cli.tables import print_rows
+from messagestore_operator.cli.output import Output, document_of, echo, print_rows, printed
 from messagestore_operator.kube.objects import name_of
 from messagestore_operator.names import DRIVER, DRIVER_ENDING
 from messagestore_operator.plugin.facts import Run, end_of, runs

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, document_of, printed
-from messagestore_operator.cli.tables import print_rows
+from messagestore_operator.cli.output import Output, document_of, print_rows, printed
 from messagestore_operator.kube.objects import MANAGED_BY, MANAGER, at, metadata, name_of, namespace_of
 from messagestore_operator.names import TABLE
 from messagestore_operator.plugin.facts import Run, conditions, failing, ready, runs

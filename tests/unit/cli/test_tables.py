@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from messagestore_operator.cli.options import moment, seconds
-from messagestore_operator.cli.tables import shown
+from messagestore_operator.cli.output import shown
 
 
 @pytest.mark.parametrize(
