@@ -55,9 +55,8 @@ def page(
         from importlib.metadata import version
 
         from messagestore.figures import figures
-        from messagestore_operator.page.document import html
+        from messagestore_operator.page.document import html, store_page
         from messagestore_operator.page.forecast import applied
-        from messagestore_operator.page.gather import store_page
 
         pages = []
         for store in stores:

@@ -39,9 +39,8 @@ def page(
     with reporting():
         from messagestore.figures import Figures
         from messagestore_operator.api.kinds import parse_stored
-        from messagestore_operator.page.document import html
+        from messagestore_operator.page.document import html, store_page
         from messagestore_operator.page.forecast import applied
-        from messagestore_operator.page.gather import store_page
 
     now = datetime.now(UTC)
     with naming_rights():
