@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messagestore_operator.cli.options import moment
-from messagestore_operator.cli.output import Column, Output, document_of, print_table, printed
+from messagestore_operator.cli.output import Column, Output, OutputOption, document_of, print_table, printed
 from messagestore_operator.cli.store import Store, opened
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def audit(
     batch_size: Annotated[
         int, typer.Option("--batch-size", "-n", min=-1, help="Maximum number of rows. -1 is no limit.")
     ] = 100,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Print what was done to a store, the newest first: what, by which resource, who asked, and how much."""
     with opened(store) as reader:

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from messagestore_operator.cli.output import Column, Output, document_of, print_table, printed
+from messagestore_operator.cli.output import Column, Output, OutputOption, document_of, print_table, printed
 from messagestore_operator.cli.store import Store, opened
 
 consumers = typer.Typer(
@@ -26,7 +26,7 @@ State = Annotated[
 def list_(
     store: Store,
     state: State = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Print the consumers of a store: the smallest cursor of each name, what lies behind it, and who is running.
 

@@ -10,7 +10,7 @@ import typer
 
 from messagestore_operator.cli.messages import print_messages
 from messagestore_operator.cli.options import CorrelationId, ErrorText, From, OldestFirst, Since, Statuses, Types
-from messagestore_operator.cli.output import Column, Output, print_table
+from messagestore_operator.cli.output import Column, Output, OutputOption, print_table
 from messagestore_operator.cli.store import At, Store, Version, Where, opened
 from messagestore_operator.cli.validate import BAD_INPUT
 
@@ -51,7 +51,7 @@ def messages(
     ] = False,
     version: Version = None,
     at: At = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Print messages by their state, the newest first, without payloads: which have failed, and why.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messagestore_operator.cli.messages import print_messages
-from messagestore_operator.cli.output import Output
+from messagestore_operator.cli.output import Output, OutputOption
 from messagestore_operator.cli.store import At, Store, Version, Where, opened
 from messagestore_operator.cli.validate import BAD_INPUT
 
@@ -58,7 +58,7 @@ def get(
     message_id: Annotated[str | None, typer.Option("--id", help="Only the message with this id.")] = None,
     version: Version = None,
     at: At = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Print messages of a store: of a stream by position, of a category in order of arrival.
 

@@ -1,4 +1,4 @@
-"""``messagestore history``: what has changed in the lifecycle of a message."""
+"""``messagestore history`` and ``outcome``: what has changed in the lifecycle of a message, and what became of it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.options import seconds
-from messagestore_operator.cli.output import Column, Output, document_of, print_table, printed
+from messagestore_operator.cli.options import MessageId, seconds
+from messagestore_operator.cli.output import Column, Output, OutputOption, document_of, print_rows, print_table, printed
 from messagestore_operator.cli.store import Store, opened
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("AT", "ATTEMPT", "FROM", "TO", "NEXT RETRY", "ERROR")
 _WIDE = ("POSITION", "RUN")
-EXIT_CODES = {"Stored": 0, "SetAside": 3, "Erased": 4, "Purged": 5, "NotSeen": 6}
+_EXIT_CODES = {"Stored": 0, "SetAside": 3, "Erased": 4, "Purged": 5, "NotSeen": 6}
 """The exit code of each outcome; that of the first one counts."""
 
 
 def history(
     store: Store,
-    message_id: Annotated[str, typer.Argument(metavar="ID", show_default=False, help="The message's id.")],
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+    message_id: MessageId,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Print what has changed in the lifecycle of a message, in order: when, in which attempt, and with which error.
 
@@ -35,14 +35,11 @@ def history(
         rows = reader.history(message_id)
         became = () if rows else reader.outcome(message_id)
     if not printed(output, list(map(document_of, rows)), "history"):
-        if rows:
-            wide = output is Output.WIDE
-            columns = [Column(name) for name in (*_COLUMNS, *(_WIDE if wide else ()))]
-            print_table(columns, [_cells(row, wide=wide) for row in rows])
-        else:
-            typer.echo("no changes", err=True)
+        wide = output is Output.WIDE
+        cells = [_cells(row, wide=wide) for row in rows]
+        print_rows((*_COLUMNS, *(_WIDE if wide else ())), cells, "no changes")
     if became:
-        raise typer.Exit(EXIT_CODES[type(became[0]).__name__])
+        raise typer.Exit(_EXIT_CODES[type(became[0]).__name__])
 
 
 def _cells(row: HistoryRow, *, wide: bool) -> tuple[object, ...]:
@@ -52,11 +49,11 @@ def _cells(row: HistoryRow, *, wide: bool) -> tuple[object, ...]:
 
 def outcome(
     store: Store,
-    message_id: Annotated[str, typer.Argument(metavar="ID", show_default=False, help="The message's id.")],
+    message_id: MessageId,
     wait: Annotated[
         float, typer.Option("--wait", metavar="DURATION", parser=seconds, help="Wait so long until anything is known.")
     ] = 0.0,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Print what became of a message: all that is known of its id.
 
@@ -67,9 +64,9 @@ def outcome(
         outcomes = reader.wait(message_id, timedelta(seconds=wait)) if wait else reader.outcome(message_id)
     documents = [{"outcome": type(one).__name__, **document_of(one)} for one in outcomes]
     if not printed(output, documents, "outcomes"):
-        rows = [(name, _details(one)) for one in documents for name in (one.pop("outcome"),)]
+        rows = [(document.pop("outcome"), _details(document)) for document in documents]
         print_table((Column("OUTCOME"), Column("DETAILS")), rows)
-    raise typer.Exit(EXIT_CODES[type(outcomes[0]).__name__])
+    raise typer.Exit(_EXIT_CODES[type(outcomes[0]).__name__])
 
 
 def _details(document: dict[str, Any]) -> str:

@@ -70,6 +70,7 @@ def options(
     """Options before the command."""
 
 
+MessageId = Annotated[str, typer.Argument(metavar="ID", show_default=False, help="The message's id.")]
 Statuses = Annotated[
     list[str] | None, typer.Option("--status", metavar="STATUS", help="Only with this status. Repeatable.")
 ]

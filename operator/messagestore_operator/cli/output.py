@@ -1,4 +1,4 @@
-"""The formats of what commands print, and lines that a terminal can't be fooled by."""
+"""What commands print: formats, tables with colours only on a terminal, and lines that it can't be fooled by."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,7 @@ from messagestore_core.text import clipped, printable
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from rich.console import RenderableType
 
 LONGEST_CELL = 60
 _UNBOUNDED = 10_000
@@ -29,6 +30,9 @@ class Output(StrEnum):
     WIDE = "wide"
     JSON = "json"
     YAML = "yaml"
+
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
 
 
 def echo(line: str, *, err: bool = False) -> None:
@@ -84,12 +88,10 @@ def print_table(
 ) -> None:
     """Print rows, to stderr with ``err``; on a terminal long cells are cut to fit."""
     # Imported late: most commands that could print a table don't.
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    file = sys.stderr if err else sys.stdout
-    terminal = file.isatty()
+    terminal = (sys.stderr if err else sys.stdout).isatty()
     table = Table(box=None, pad_edge=False, show_header=header, header_style="bold", padding=(0, 3, 0, 0))
     for column in columns:
         table.add_column(
@@ -100,10 +102,18 @@ def print_table(
         )
     for row in rows:
         table.add_row(*(Text(shown(cell)) for cell in row))
-    console = Console(file=file, highlight=False, width=None if terminal else _UNBOUNDED)
-    with console.capture() as printed:
-        console.print(table)
-    typer.echo("\n".join(line.rstrip() for line in printed.get().splitlines()), err=err)
+    print_drawn(table, err=err)
+
+
+def print_drawn(shown: RenderableType, *, err: bool = False) -> None:
+    """Print what rich draws, cut only to the width of a terminal."""
+    from rich.console import Console
+
+    file = sys.stderr if err else sys.stdout
+    console = Console(file=file, highlight=False, width=None if file.isatty() else _UNBOUNDED)
+    with console.capture() as text:
+        console.print(shown)
+    typer.echo("\n".join(line.rstrip() for line in text.get().splitlines()), err=err)
 
 
 def print_rows(headers: Iterable[str], rows: Sequence[Sequence[object]], nothing: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from messagestore_operator.cli.options import moment
-from messagestore_operator.cli.output import Column, Output, print_table, printed, shown_time
+from messagestore_operator.cli.output import Column, Output, OutputOption, print_table, printed, shown_time
 from messagestore_operator.cli.store import At, Store, Version, opened
 from messagestore_operator.cli.validate import BAD_INPUT
 
@@ -42,7 +42,7 @@ def stats(
             "--since", metavar="TIME", parser=moment, help="With --between: what began at this time or later."
         ),
     ] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Print counts of a store: messages by category and status, dead letters by reason, and records read in all.
 

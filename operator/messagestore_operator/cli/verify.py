@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from messagestore_operator.cli.output import Output, echo, printed
+from messagestore_operator.cli.output import Output, OutputOption, echo, printed
 from messagestore_operator.cli.store import FAILED, Store, reporting
 from messagestore_operator.cli.validate import BAD_INPUT
 
@@ -28,7 +28,7 @@ def verify(
         ),
     ] = None,
     payloads: Annotated[bool, typer.Option(help="Read all payloads, and compare each with its SHA-256.")] = True,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Check that a store is what was stored. It reads all messages, and writes nothing.
 

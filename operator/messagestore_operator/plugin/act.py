@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from messagestore_operator.cli.output import Output, echo, printed
+from messagestore_operator.cli.output import Output, OutputOption, echo, printed
 from messagestore_operator.kube.objects import at, name_of
 from messagestore_operator.names import API_VERSION, RUN_REQUESTED, named_after
 from messagestore_operator.plugin.find import NOUNS, REPLAY, STREAM, Kind, Name, StreamName, find, kind_of, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
-from messagestore_operator.plugin.options import DryRun, OutputOption, UserError, reaching
+from messagestore_operator.plugin.options import DryRun, UserError, reaching
 
 
 @reaching

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, echo
+from messagestore_operator.cli.output import echo
 from messagestore_operator.plugin.kubectl import Kubectl, KubectlError
 
 FAILED, BAD_INPUT = 1, 2
@@ -18,7 +18,6 @@ OPERATOR_NAMESPACE = "messagestore"
 """Where docs/install.md installs the operator."""
 
 Everywhere = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look in all namespaces.")]
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Let the API server check the change, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 OfOperator = Annotated[

@@ -8,10 +8,20 @@ import typer
 
 from messagestore_core.text import printable
 from messagestore_operator.cli.messages import print_array
-from messagestore_operator.cli.options import CorrelationId, ErrorText, From, OldestFirst, Since, Statuses, Types
+from messagestore_operator.cli.options import (
+    CorrelationId,
+    ErrorText,
+    From,
+    MessageId,
+    OldestFirst,
+    Since,
+    Statuses,
+    Types,
+)
 from messagestore_operator.cli.output import (
     Column,
     Output,
+    OutputOption,
     echo,
     plain_json,
     print_rows,
@@ -21,10 +31,9 @@ from messagestore_operator.cli.output import (
 )
 from messagestore_operator.plugin.find import StreamName
 from messagestore_operator.plugin.kubectl import Kubectl
-from messagestore_operator.plugin.options import FAILED, OutputOption, UserError, reaching
+from messagestore_operator.plugin.options import FAILED, UserError, reaching
 from messagestore_operator.plugin.reading import Line, Page, PodOptions, answer_of, by_pod
 
-MessageId = Annotated[str, typer.Argument(metavar="ID", show_default=False, help="The message's id.")]
 Payload = Annotated[bool, typer.Option("--payload", help="Show payloads and results, too.")]
 _CELLS = {
     "GLOBAL": "globalPosition",

@@ -5,13 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output
+from messagestore_operator.cli.output import Output, OutputOption
 from messagestore_operator.kube.objects import at, name_of
 from messagestore_operator.names import APPROVED_BY, APPROVED_PREVIEW, RUN_REQUESTED
 from messagestore_operator.plugin.act import annotate, request_time, tell
 from messagestore_operator.plugin.find import POLICY, STREAM, PolicyName, StreamName, find
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
-from messagestore_operator.plugin.options import DryRun, OutputOption, UserError, Yes, ask, reaching
+from messagestore_operator.plugin.options import DryRun, UserError, Yes, ask, reaching
 from messagestore_operator.plugin.retention import previews
 from messagestore_operator.plugin.words import size
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, echo, printed
+from messagestore_operator.cli.output import Output, OutputOption, echo, printed
 from messagestore_operator.kube.objects import MANAGED_BY, MANAGER, at, labels_of, name_of, namespace_of
 from messagestore_operator.names import DRIVER_ENDING, REPORT, RUN
 from messagestore_operator.plugin import bundle
@@ -22,7 +22,6 @@ from messagestore_operator.plugin.options import (
     OPERATOR_NAMESPACE,
     Everywhere,
     OfOperator,
-    OutputOption,
     UserError,
     reaching,
 )

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, document_of, echo, print_rows, printed
+from messagestore_operator.cli.output import Output, OutputOption, document_of, echo, print_rows, printed
 from messagestore_operator.kube.objects import name_of
 from messagestore_operator.names import DRIVER, DRIVER_ENDING
 from messagestore_operator.plugin.facts import Run, end_of, runs
@@ -24,7 +24,7 @@ from messagestore_operator.plugin.find import (
     wanted_kind,
 )
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
-from messagestore_operator.plugin.options import Everywhere, OutputOption, UserError, reaching
+from messagestore_operator.plugin.options import Everywhere, UserError, reaching
 from messagestore_operator.plugin.words import ago, size
 
 VCPU_HOUR = 0.04048

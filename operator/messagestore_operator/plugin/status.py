@@ -7,9 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from messagestore_operator.cli.output import Output, document_of, print_rows, printed
+from messagestore_operator.cli.output import Output, OutputOption, document_of, print_drawn, print_rows, printed
 from messagestore_operator.kube.objects import MANAGED_BY, MANAGER, at, metadata, name_of, namespace_of
 from messagestore_operator.names import TABLE
 from messagestore_operator.plugin.facts import Run, conditions, failing, ready, runs
@@ -20,7 +18,6 @@ from messagestore_operator.plugin.options import (
     OPERATOR_NAMESPACE,
     Everywhere,
     OfOperator,
-    OutputOption,
     UserError,
     reaching,
 )
@@ -59,7 +56,7 @@ def status(
     (document,) = matching
     shown = details(document, resources, _table_leases(kubectl, operator_namespace))
     if not printed(output, shown):
-        print_tree(tree(document, shown, now))
+        print_drawn(tree(document, shown, now))
 
 
 def summary(document: Document) -> dict[str, Any]:
@@ -199,19 +196,6 @@ def _add_runs(root: Tree, title: str, listed: list[Run], now: datetime) -> None:
         branch = root.add(title)
         for one in listed:
             branch.add(Text(run_words(one, now)))
-
-
-def print_tree(shown: Tree) -> None:
-    """A tree, in colours and within the width only on a terminal."""
-    import sys
-
-    from rich.console import Console
-
-    terminal = sys.stdout.isatty()
-    console = Console(file=sys.stdout, highlight=False, width=None if terminal else 10_000)
-    with console.capture() as text:
-        console.print(shown)
-    typer.echo("\n".join(line.rstrip() for line in text.get().splitlines()))
 
 
 @dataclass(frozen=True)

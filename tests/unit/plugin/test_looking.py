@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import typer
 
+from messagestore_operator.cli.output import print_drawn
 from messagestore_operator.plugin.dead_letters import counted
 from messagestore_operator.plugin.facts import failing, ready, runs
 from messagestore_operator.plugin.find import STREAM, kind_of, missing, wanted_kind
@@ -17,7 +18,7 @@ from messagestore_operator.plugin.kubectl import Kubectl, KubectlError, error_of
 from messagestore_operator.plugin.options import UserError, telling
 from messagestore_operator.plugin.retention import holds_of, previews
 from messagestore_operator.plugin.runs import logs, used
-from messagestore_operator.plugin.status import claims, details, print_overview, print_tree, tree
+from messagestore_operator.plugin.status import claims, details, print_overview, tree
 from support.resource_states import NOW, State, states
 
 ALL = states()
@@ -31,7 +32,7 @@ def state(title: str) -> Document:
 
 
 def told(document: Document, capsys: pytest.CaptureFixture[str], *there: Document, found: Any = ()) -> str:
-    print_tree(tree(document, details(document, [document, *there], found), NOW))
+    print_drawn(tree(document, details(document, [document, *there], found), NOW))
     return capsys.readouterr().out
 
 
@@ -261,7 +262,7 @@ def test_a_narrow_terminal_gets_whole_words_in_colours(
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     document = state("RetentionPolicy-awaiting-approval")
-    print_tree(tree(document, details(document, [document], None), NOW))
+    print_drawn(tree(document, details(document, [document], None), NOW))
     printed = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
     assert printed != screen.getvalue()
     assert all(len(line) <= 40 for line in printed.splitlines())
