@@ -256,8 +256,7 @@ class Settings(Model):
     metrics_port: Port = Field(default=8080, description="Port of /metrics. 0 is any free port.")
     metrics: MetricsSettings = Field(default=MetricsSettings(), description="How /metrics is served.")
     stalled_after: Duration = Field(
-        default=Duration("PT2M"),
-        description="How late reconciling or watches may be before a replica is unready.",
+        default=Duration("PT2M"), description="How late reconciling or watches may be before a replica is unready."
     )
     leader: LeaderSettings = Field(default=LeaderSettings(), description="Leader election among replicas.")
     driver: DriverSettings = Field(default=DriverSettings(), description="The drivers' account.")

@@ -122,8 +122,7 @@ class HeaderSecretRef(Model):
     name: Name = Field(description="Name of the Secret.")
     key: SecretKey = Field(default="value", description="Key in the Secret that holds the header's value.")
     header: HeaderName = Field(
-        default="Authorization",
-        description="Name of the header: Authorization, X-…, or ending in -Key or -Token.",
+        default="Authorization", description="Name of the header: Authorization, X-…, or ending in -Key or -Token."
     )
 
 
@@ -158,8 +157,7 @@ class Destination(Model):
     kafka: KafkaDestination | None = Field(default=None, description="A topic of a Kafka cluster.")
     http: HttpDestination | None = Field(default=None, description="An HTTP endpoint that takes CloudEvents.")
     stream: StreamRef | None = Field(
-        default=None,
-        description="A MessageStream of the namespace. It may be streamRef only with origin DeadLetters.",
+        default=None, description="A MessageStream of the namespace. It may be streamRef only with origin DeadLetters."
     )
     envelope: destinations.SentAs = Field(
         default="Native",

@@ -124,8 +124,7 @@ class Payload(Model):
         default=Quantity("16Mi"), description="Larger payloads become dead letters with reason PayloadTooLarge."
     )
     claim_check_threshold: Quantity | None = Field(
-        default=None,
-        description="Larger payloads are stored as separate objects (claim checks). If absent, none are.",
+        default=None, description="Larger payloads are stored as separate objects (claim checks). If absent, none are."
     )
     compression: Literal["None", "Zstd"] = Field(default="Zstd", description="Compression of the tables' files.")
 
@@ -138,8 +137,7 @@ class Integrity(Model):
         default=(), description="Keys that stored messages were sealed with before. Their seals stay valid."
     )
     unsigned: Literal["Refuse", "Accept"] = Field(
-        default="Refuse",
-        description="Whether a replay sends messages without a seal, which are older than the key.",
+        default="Refuse", description="Whether a replay sends messages without a seal, which are older than the key."
     )
 
 

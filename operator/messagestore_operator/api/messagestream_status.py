@@ -153,8 +153,7 @@ class MaintenanceStatus(StatusModel):
     small_files: Count | None = Field(default=None, description="Small files left by it.")
     last_run: FinishedRun | None = Field(default=None, description="The last maintenance run that ended.")
     requested_version: Count | None = Field(
-        default=None,
-        description="Table version at which a continuous run was last asked to maintain the tables.",
+        default=None, description="Table version at which a continuous run was last asked to maintain the tables."
     )
 
 

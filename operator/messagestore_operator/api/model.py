@@ -80,10 +80,7 @@ class Model(BaseModel):
         schema = handler.resolve_ref_schema(reference)
         for field in schema.get("properties", {}).values():
             _collapse_optional(field)
-        validations = [
-            *(rule.to_schema() for rule in cls.validations),
-            *(rule.to_schema() for rule in cls.transitions),
-        ]
+        validations = [*(rule.to_schema() for rule in cls.validations), *(rule.to_schema() for rule in cls.transitions)]
         if validations:
             schema["x-kubernetes-validations"] = validations
         return reference

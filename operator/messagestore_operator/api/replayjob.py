@@ -123,8 +123,7 @@ class ReplayTrigger(Model):
     interval: Duration | None = Field(default=None, description="Selects again after this time.")
     schedule: Schedule | None = Field(default=None, description="Selects at times of a cron expression.")
     continuous: ContinuousReplay | None = Field(
-        default=None,
-        description="Sends messages all the time, as they come. Only with start, and to kafka and http.",
+        default=None, description="Sends messages all the time, as they come. Only with start, and to kafka and http."
     )
     manual: Manual | None = Field(
         default=None, description="Selects when annotation messagestore.dev/run-requested changes."
@@ -173,8 +172,7 @@ class ReplayJobSpec(Model):
         "for a retry. If absent, once.",
     )
     start: StartPoint | None = Field(
-        default=None,
-        description="Where a subscription begins, if it has no cursor in the store yet. Needs trigger.",
+        default=None, description="Where a subscription begins, if it has no cursor in the store yet. Needs trigger."
     )
     rate_limit: RateLimit | None = Field(default=None, description="How fast messages are sent. If absent, no limit.")
     mark: Mark | None = Field(default=None, description="Headers that mark each replayed message.")

@@ -37,10 +37,7 @@ HeaderName = Annotated[
     ),
 ]
 UserName = Annotated[str, Field(strict=True, min_length=1, max_length=253, pattern=r"^[^\x00-\x1f\x7f]+$")]
-OauthScope = Annotated[
-    str,
-    Field(strict=True, min_length=1, max_length=512, pattern=r"^[!#-\[\]-~]+( [!#-\[\]-~]+)*$"),
-]
+OauthScope = Annotated[str, Field(strict=True, min_length=1, max_length=512, pattern=r"^[!#-\[\]-~]+( [!#-\[\]-~]+)*$")]
 Topic = Annotated[str, Field(strict=True, max_length=249, pattern=TOPIC_PATTERN)]
 
 

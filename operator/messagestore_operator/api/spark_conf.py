@@ -75,9 +75,7 @@ FORMS = (
         names=("spark.rpc.message.maxSize",),
     ),
     Form(
-        words="a whole number of at most 12 digits",
-        pattern="[0-9]{1,12}",
-        names=("spark.sql.files.maxRecordsPerFile",),
+        words="a whole number of at most 12 digits", pattern="[0-9]{1,12}", names=("spark.sql.files.maxRecordsPerFile",)
     ),
     Form(
         words="a number from 0 to 1, such as 0.75",
@@ -133,11 +131,7 @@ FORMS = (
             "spark.sql.autoBroadcastJoinThreshold",
         ),
     ),
-    Form(
-        words="lz4, lzf, snappy or zstd",
-        pattern="lz4|lzf|snappy|zstd",
-        names=("spark.io.compression.codec",),
-    ),
+    Form(words="lz4, lzf, snappy or zstd", pattern="lz4|lzf|snappy|zstd", names=("spark.io.compression.codec",)),
 )
 
 ALLOWED_CONF: Mapping[str, Form] = {name: form for form in FORMS for name in form.names}

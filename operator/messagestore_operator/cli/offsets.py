@@ -32,8 +32,7 @@ def offsets(
     csv: Annotated[
         bool,
         typer.Option(
-            "--csv",
-            help="Print lines topic,partition,offset, as kafka-consumer-groups --from-file takes them.",
+            "--csv", help="Print lines topic,partition,offset, as kafka-consumer-groups --from-file takes them."
         ),
     ] = False,
     apply: Annotated[

@@ -21,8 +21,7 @@ def operator(
         Path | None, typer.Option("--settings", metavar="FILE", help="YAML file with the operator's settings.")
     ] = None,
     namespace: Annotated[
-        list[str] | None,
-        typer.Option("--namespace", "-n", metavar="NAME", help="Watch this namespace. Repeatable."),
+        list[str] | None, typer.Option("--namespace", "-n", metavar="NAME", help="Watch this namespace. Repeatable.")
     ] = None,
     log_format: Annotated[
         LogFormat | None, typer.Option("--log-format", help="Lines of the log, of drivers too. Default: text.")

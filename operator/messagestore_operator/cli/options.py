@@ -86,7 +86,6 @@ Since = Annotated[
     typer.Option("--since", metavar="TIME", parser=moment, help="Only if its time is not before this (RFC 3339)."),
 ]
 From = Annotated[
-    int | None,
-    typer.Option("--position", "-p", help="Global position to begin with, inclusive. Default: the newest."),
+    int | None, typer.Option("--position", "-p", help="Global position to begin with, inclusive. Default: the newest.")
 ]
 OldestFirst = Annotated[bool, typer.Option("--oldest-first", help="In order of arrival. Default: the newest first.")]

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 def page(
     stores: Annotated[
-        list[str],
-        typer.Argument(metavar="STORE...", show_default=False, help="The stores' folders, as for stats."),
+        list[str], typer.Argument(metavar="STORE...", show_default=False, help="The stores' folders, as for stats.")
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write; it may be there.")

@@ -63,12 +63,7 @@ _NOTHING_LASTS = timedelta(seconds=5)
 class Gatherer:
     """Takes snapshots."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        predicates: Predicates,
-        defaults: Defaults,
-    ) -> None:
+    def __init__(self, cluster: Cluster, predicates: Predicates, defaults: Defaults) -> None:
         self._cluster = cluster
         self._cache = cluster.cache
         self._client = cluster.client

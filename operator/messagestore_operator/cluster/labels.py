@@ -36,7 +36,7 @@ _CONTINUOUS = f"{GROUP}/continuous"
 _SECRETS = f"{GROUP}/secrets-version"
 _OF_STREAM = RESOURCE_LABELS["MessageStream"]
 IDENTITY = frozenset(
-    {RUN, RUN_KIND, UID, *RESOURCE_LABELS.values(), _NUMBER, _GENERATION, _ATTEMPT, _CONTINUOUS, _SECRETS},
+    {RUN, RUN_KIND, UID, *RESOURCE_LABELS.values(), _NUMBER, _GENERATION, _ATTEMPT, _CONTINUOUS, _SECRETS}
 )
 """The labels and annotations that are read of a run's objects."""
 

@@ -43,10 +43,7 @@ def _executors_from(launch: Launch) -> int:
 def driver_template(launch: Launch) -> dict[str, Any]:
     """The driver's pod: it reads its document from a file and reports to the API with its own account."""
     run = launch.run.run
-    document = {
-        "name": "run",
-        "configMap": {"name": run.name, "items": [{"key": DOCUMENT, "path": DOCUMENT}]},
-    }
+    document = {"name": "run", "configMap": {"name": run.name, "items": [{"key": DOCUMENT, "path": DOCUMENT}]}}
     environment = [
         {"name": DOCUMENT_VARIABLE, "value": DOCUMENT_FILE},
         {"name": CONFIG_MAP_VARIABLE, "value": f"{run.namespace}/{run.name}"},

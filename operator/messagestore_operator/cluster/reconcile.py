@@ -129,13 +129,7 @@ class OldLeases:
         namespaces: watched namespaces, empty means all; other Leases belong to other operators.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        gatherer: Gatherer,
-        namespaces: Collection[str],
-        defaults: Defaults,
-    ) -> None:
+    def __init__(self, cluster: Cluster, gatherer: Gatherer, namespaces: Collection[str], defaults: Defaults) -> None:
         self._cache = cluster.cache
         self._leases = cluster.leases
         self._gatherer = gatherer

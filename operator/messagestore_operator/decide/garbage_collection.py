@@ -9,10 +9,7 @@ from messagestore_operator.decide.snapshot import AppState, ObservedRun, Snapsho
 
 
 def cleanup(
-    snapshot: Snapshot,
-    before: Iterable[CurrentRun | None],
-    now: Iterable[CurrentRun | None],
-    listed: int | None = None,
+    snapshot: Snapshot, before: Iterable[CurrentRun | None], now: Iterable[CurrentRun | None], listed: int | None = None
 ) -> list[DeleteRun | ReleaseLease]:
     """Delete old runs, and release the tables that the resource's runs hold and no longer need.
 

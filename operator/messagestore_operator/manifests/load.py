@@ -337,11 +337,7 @@ class _Collector:
         if not (self.loaded or self.secrets or self.problems):
             self.problems.append(Problem(files, 1, 1, "", "the files have no resource"))
         return LoadResult(
-            tuple(self.loaded),
-            tuple(self.secrets),
-            tuple(self.problems),
-            (*self.warnings, *unresolved),
-            unresolved,
+            tuple(self.loaded), tuple(self.secrets), tuple(self.problems), (*self.warnings, *unresolved), unresolved
         )
 
 

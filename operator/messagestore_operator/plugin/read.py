@@ -149,11 +149,7 @@ def message(
 @reaching
 @by_pod
 def history(
-    kubectl: Kubectl,
-    pod: PodOptions,
-    stream: StreamName,
-    message_id: MessageId,
-    output: OutputOption = Output.TABLE,
+    kubectl: Kubectl, pod: PodOptions, stream: StreamName, message_id: MessageId, output: OutputOption = Output.TABLE
 ) -> None:
     """Read what has changed in the lifecycle of a message, as `messages` does: when, which attempt, which error."""
     question = {"ask": "history", "messageId": message_id}

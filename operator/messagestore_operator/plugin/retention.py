@@ -37,8 +37,7 @@ def preview(
     policy: PolicyName,
     stream: MaybeStream = None,
     each: Annotated[
-        bool,
-        typer.Option("--list", help="Read which messages go once the preview is approved, as messages does."),
+        bool, typer.Option("--list", help="Read which messages go once the preview is approved, as messages does.")
     ] = False,
     rule: Annotated[
         str | None, typer.Option("--rule", metavar="RULE", help="With --list: only those that this rule selects.")
@@ -147,10 +146,7 @@ def _rows(preview: dict[str, Any]) -> Iterator[tuple[object, ...]]:
 
 @reaching
 def holds(
-    kubectl: Kubectl,
-    stream: MaybeStream = None,
-    everywhere: Everywhere = False,
-    output: OutputOption = Output.TABLE,
+    kubectl: Kubectl, stream: MaybeStream = None, everywhere: Everywhere = False, output: OutputOption = Output.TABLE
 ) -> None:
     """List the holds of streams: what each covers, and until when."""
     streams = [find(kubectl, STREAM, stream)] if stream else all_of(kubectl, plural_of(STREAM))
