@@ -1,4 +1,7 @@
-"""The objects of a reserved run: its document, the Secrets that its pods need, its labels and annotations."""
+"""The objects of a reserved run: its document, the Secrets that its pods need, its labels and annotations.
+
+As in ``translate``, NotSupportedError says what this release can't do.
+"""
 
 from collections.abc import Mapping
 
@@ -35,11 +38,7 @@ Epochs = Mapping[TableKey, int]
 
 
 def stream_run(snapshot: StreamSnapshot, current: CurrentRun, epochs: Epochs) -> CreateRun:
-    """A stream's own run: it ingests messages, maintains the tables, or deletes them.
-
-    Raises:
-        NotSupportedError: the stream asks for something that this release can't do.
-    """
+    """A stream's own run: it ingests messages, maintains the tables, or deletes them."""
     stream = snapshot.stream
     continuous = stream.spec.trigger.continuous if current.kind == "ingest" else None
     if current.kind == "ingest":
@@ -73,11 +72,7 @@ def stream_run(snapshot: StreamSnapshot, current: CurrentRun, epochs: Epochs) ->
 
 
 def policy_run(policy: RetentionPolicy, stream: MessageStream, current: CurrentRun, epochs: Epochs) -> CreateRun:
-    """A policy's run on one of its streams.
-
-    Raises:
-        NotSupportedError: the policy and the stream ask for something that this release can't do.
-    """
+    """A policy's run on one of its streams."""
     make = erase_document if current.kind == "erase" else purge_document
     document = make(policy, stream, current.name, None)
     hashes = isinstance(document.task, PurgeTask)
@@ -108,9 +103,6 @@ def replay_run(
 
     Args:
         secrets_version: see ``Snapshot``.
-
-    Raises:
-        NotSupportedError: the job and its streams ask for something that this release can't do.
     """
     document = replay_document(job, stream, target, current.name, None, addresses, routes)
     goes_on = job.spec.goes_on

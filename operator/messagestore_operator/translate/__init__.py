@@ -1,4 +1,8 @@
-"""Translates resources to run documents: one pure function per kind; durations and quantities become numbers."""
+"""Translates resources to run documents: one pure function per kind; durations and quantities become numbers.
+
+What makes a document or an access raises NotSupportedError if a resource asks for something that this release can't do,
+such as a folder that is on no supported object store, or storages of a bucket that contradict each other.
+"""
 
 from messagestore_operator.translate.annotations import adopts, approvals
 from messagestore_operator.translate.ingest import ingest_document, ingest_task

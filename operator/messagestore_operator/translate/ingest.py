@@ -22,11 +22,7 @@ _LAST_LINE_AFTER = timedelta(minutes=1)
 def ingest_document(
     stream: MessageStream, run: str, at: datetime | None, adopt_from: tuple[store_contract.FormerOwner, ...] = ()
 ) -> RunDocument:
-    """Ingest what has arrived into the stream's store, which may be adopted from ``adopt_from``.
-
-    Raises:
-        NotSupportedError: the stream asks for something that this release can't do.
-    """
+    """Ingest what has arrived into the stream's store, which may be adopted from ``adopt_from``."""
     return RunDocument(
         run=run,
         resource=resource_of(stream),
@@ -38,11 +34,7 @@ def ingest_document(
 
 
 def ingest_task(stream: MessageStream) -> contract.IngestTask:
-    """The ingest task of a stream.
-
-    Raises:
-        NotSupportedError: the stream asks for something that this release can't do.
-    """
+    """The ingest task of a stream."""
     ensure_supported(stream)
     spec = stream.spec
     window = spec.deduplication.window if spec.deduplication else None

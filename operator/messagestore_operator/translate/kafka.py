@@ -131,20 +131,12 @@ def kafka_source(namespace: str, kafka: KafkaSource) -> record_contract.KafkaSou
 
 
 def ingest_access(stream: MessageStream) -> StorageAccess:
-    """The access that an ingest of the stream needs.
-
-    Raises:
-        NotSupportedError: a folder is not on a supported object store, or storages contradict each other.
-    """
+    """The access that an ingest of the stream needs."""
     return _with(storage.ingest_access(stream), *source_accesses(stream))
 
 
 def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream | None) -> StorageAccess:
-    """The access that a replay needs; ``target`` is the destination's stream, if it is one.
-
-    Raises:
-        NotSupportedError: a folder is not on a supported object store, or storages contradict each other.
-    """
+    """The access that a replay needs; ``target`` is the destination's stream, if it is one."""
     access = _with(storage.replay_access(job, stream, target), *(kafka for _, kafka in accesses_of(job)))
     endpoints = [http_needs(job.metadata.namespace, http) for _, http in endpoints_of(job)]
     return replace(

@@ -21,11 +21,7 @@ from messagestore_operator.translate.storage import job_uri, purge_access
 
 
 def purge_document(policy: RetentionPolicy, stream: MessageStream, run: str, at: datetime | None) -> RunDocument:
-    """Apply a policy to one of its streams; the holds are the stream's.
-
-    Raises:
-        NotSupportedError: this release can't reach a folder, or can't reach it together with another one.
-    """
+    """Apply a policy to one of its streams; the holds are the stream's."""
     spec = policy.spec
     task = as_document(
         contract.PurgeTask,
@@ -51,11 +47,7 @@ def purge_document(policy: RetentionPolicy, stream: MessageStream, run: str, at:
 
 
 def erase_document(policy: RetentionPolicy, stream: MessageStream, run: str, at: datetime | None) -> RunDocument:
-    """Erase what is due on one of a policy's streams.
-
-    Raises:
-        NotSupportedError: as in ``purge_document``.
-    """
+    """Erase what is due on one of a policy's streams."""
     return purge_document(policy, stream, run, at).model_copy(update={"task": contract.EraseTask()})
 
 

@@ -42,9 +42,6 @@ def replay_document(
 
     ``addresses`` are those that an HTTP endpoint's name may stand for, ``routes`` is how several destinations are
     tried. A store is adopted only for writing, if the target asks for that.
-
-    Raises:
-        NotSupportedError: the job or its target asks for something that this release can't do.
     """
     ensure_supported(job)
     spec = job.spec

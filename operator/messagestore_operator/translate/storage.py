@@ -68,20 +68,12 @@ class StorageLocation:
 
 
 def ingest_access(stream: MessageStream) -> StorageAccess:
-    """The access that an ingest of the stream needs.
-
-    Raises:
-        NotSupportedError: a folder is not on a supported object store, or storages contradict each other.
-    """
+    """The access that an ingest of the stream needs."""
     return _with_keys(access(stream_locations(stream)), stream)
 
 
 def purge_access(policy: RetentionPolicy, stream: MessageStream) -> StorageAccess:
-    """The access that a purge of one of the policy's streams needs.
-
-    Raises:
-        NotSupportedError: a folder is not on a supported object store, or storages contradict each other.
-    """
+    """The access that a purge of one of the policy's streams needs."""
     locations = [_table(stream)]
     if (archive := policy.spec.archive) is not None:
         path = ("spec", "archive", "uri")
@@ -90,20 +82,12 @@ def purge_access(policy: RetentionPolicy, stream: MessageStream) -> StorageAcces
 
 
 def table_access(stream: MessageStream) -> StorageAccess:
-    """The access of a run that uses only the stream's store.
-
-    Raises:
-        NotSupportedError: the folder is not on a supported object store.
-    """
+    """The access of a run that uses only the stream's store."""
     return access([_table(stream)])
 
 
 def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream | None) -> StorageAccess:
-    """The access that a replay needs; ``target`` is the destination's stream, if it is one.
-
-    Raises:
-        NotSupportedError: a folder is not on a supported object store, or storages contradict each other.
-    """
+    """The access that a replay needs; ``target`` is the destination's stream, if it is one."""
     locations = [_table(stream)]
     if target is not None:
         locations.append(_table(target))
@@ -152,11 +136,7 @@ def _with_keys(access: StorageAccess, *sealing: MessageStream) -> StorageAccess:
 
 
 def access(locations: Sequence[StorageLocation]) -> StorageAccess:
-    """The access to all of the locations.
-
-    Raises:
-        NotSupportedError: one is not on a supported object store, or two storages of a bucket contradict each other.
-    """
+    """The access to all of the locations."""
     if refused := tuple(refused_locations(locations)):
         raise NotSupportedError(refused)
     storages: dict[str, Storage] = {}
