@@ -24,11 +24,7 @@ def plural_of(kind: str) -> str:
 
 
 def kind_of(text: str) -> str:
-    """The kind that a person names, in any of its forms.
-
-    Raises:
-        UserError: there is no such kind.
-    """
+    """The kind that a person names, in any of its forms."""
     known = _kinds()
     if kind := known.get(text.lower()):
         return kind
@@ -38,11 +34,7 @@ def kind_of(text: str) -> str:
 
 
 def find(kubectl: Kubectl, kind: str, name: str) -> Document:
-    """A resource.
-
-    Raises:
-        UserError: there is none of this name; with one of a similar name.
-    """
+    """A resource; what is told if there is none has a similar name."""
     try:
         return kubectl.get(plural_of(kind), name)
     except KubectlError as error:
@@ -53,11 +45,7 @@ def find(kubectl: Kubectl, kind: str, name: str) -> Document:
 
 
 def all_of(kubectl: Kubectl, plurals: str) -> list[Document]:
-    """The resources of one or several of the kinds, with commas between.
-
-    Raises:
-        UserError: there is no such namespace, which the API server takes for an empty one.
-    """
+    """The resources of one or several of the kinds, with commas between."""
     found = kubectl.items(plurals)
     if not found and not kubectl.everywhere:
         _check_namespace(kubectl)
@@ -65,6 +53,7 @@ def all_of(kubectl: Kubectl, plurals: str) -> list[Document]:
 
 
 def _check_namespace(kubectl: Kubectl) -> None:
+    """Refuse a namespace that doesn't exist, which the API server takes for an empty one."""
     name = kubectl.current_namespace()
     # Not everybody may list them.
     with suppress(KubectlError):
@@ -74,11 +63,7 @@ def _check_namespace(kubectl: Kubectl) -> None:
 
 
 def wanted_kind(kind: str | None, name: str | None) -> str | None:
-    """The kind that a person wants to see; None: all.
-
-    Raises:
-        UserError: there is no such kind, or a name comes without one.
-    """
+    """The kind that a person wants to see; None: all."""
     wanted = None if kind in (None, "all") else kind_of(str(kind))
     if wanted is None and name is not None:
         raise UserError("with a name, also give its kind: stream, policy or replay", BAD_INPUT)
@@ -86,11 +71,7 @@ def wanted_kind(kind: str | None, name: str | None) -> str | None:
 
 
 def named(kubectl: Kubectl, resources: Iterable[Document], kind: str | None, name: str | None) -> list[Document]:
-    """Those of the resources that have a kind and a name, if these are given.
-
-    Raises:
-        UserError: none has the name.
-    """
+    """Those of the resources that have a kind and a name, if these are given."""
     of_kind = [one for one in resources if kind in (None, one["kind"])]
     matching = [one for one in of_kind if name in (None, one["metadata"]["name"])]
     if not matching and name is not None:

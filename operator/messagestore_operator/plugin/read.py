@@ -191,11 +191,7 @@ def verify(
 
 
 def _of_message(lines: Iterator[Line], stream: str, message_id: str) -> list[str]:
-    """The lines about a message.
-
-    Raises:
-        UserError: there is no such message.
-    """
+    """The lines about a message."""
     texts = []
     for word, text in lines:
         if word == "missing":

@@ -72,11 +72,7 @@ class Access:
 
 
 def access_of(stream: Document, *, seals: bool) -> Access:
-    """The access to a stream's store, as its runs have it; the keys of seals only where these are checked.
-
-    Raises:
-        UserError: the store is in no object storage.
-    """
+    """The access to a stream's store, as its runs have it; the keys of seals only where these are checked."""
     uri, storage = str(at(stream, "spec", "table", "uri")), at(stream, "spec", "storage") or {}
     bucket = urlsplit(uri)
     if bucket.scheme not in ("s3", "s3a"):

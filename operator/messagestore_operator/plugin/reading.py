@@ -86,12 +86,7 @@ def by_pod(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def answer_of(kubectl: Kubectl, options: PodOptions, stream: str, question: Document) -> Iterator[Iterator[Line]]:
-    """The lines of the answer to a question about a stream's store, without the last one's end.
-
-    Raises:
-        UserError: the store can't be read, or refuses the question.
-        KubectlError: the API server refuses something.
-    """
+    """The lines of the answer to a question about a stream's store, without the last one's end."""
     with naming_rights():
         document = find(kubectl, STREAM, stream)
         access = access_of(document, seals=question["ask"] == "verify")
@@ -174,11 +169,7 @@ def _nearness(application: Document, stream: str) -> tuple[bool, str]:
 
 
 def _wait(kubectl: Kubectl, name: str, patience: float) -> None:
-    """Wait until the pod runs.
-
-    Raises:
-        UserError: it will not, or not in time.
-    """
+    """Wait until the pod runs."""
     end = time.monotonic() + patience
     while not runs(pod := kubectl.get("pods", name)):
         if words := why_not(pod):
@@ -189,11 +180,7 @@ def _wait(kubectl: Kubectl, name: str, patience: float) -> None:
 
 
 def _answered(lines: Iterator[str]) -> Iterator[Line]:
-    """The lines up to the last one; broken messages are told as they come, and make it fail.
-
-    Raises:
-        UserError: the answer is an error, tells broken messages, or is not whole.
-    """
+    """The lines up to the last one; broken messages are told as they come, and make it fail."""
     broken = 0
     for line in lines:
         word, _, text = line.partition(" ")

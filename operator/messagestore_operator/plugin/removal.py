@@ -42,11 +42,7 @@ def approve(
 
 
 def waiting(previews: list[dict[str, Any]], policy: str, stream: str | None, preview: str | None) -> dict[str, Any]:
-    """The one preview that waits for approval, and that was asked for.
-
-    Raises:
-        UserError: there is none, or there are several.
-    """
+    """The one preview that waits for approval, and that was asked for."""
     waits = [one for one in previews if one["awaitingApproval"]]
     chosen = [one for one in waits if stream in (None, one["stream"]) and _begins(one["id"], preview)]
     chosen = [one for one in chosen if not one["approved"]] or chosen
@@ -68,11 +64,7 @@ def _begins(known: str, given: str | None) -> bool:
 
 
 def approval(document: Document, preview: str, own_name: str) -> dict[str, str]:
-    """The annotations that approve a preview, and still those that wait for their runs.
-
-    Raises:
-        UserError: another one has approved these; both would then be in this one's name.
-    """
+    """The annotations that approve a preview, and still those that wait for their runs."""
     waits = [one for one in previews(document) if one["approved"] and one["awaitingApproval"] and one["id"] != preview]
     by = at(document, "metadata", "annotations", APPROVED_BY)
     if waits and by != own_name:

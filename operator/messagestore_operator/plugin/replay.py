@@ -53,11 +53,7 @@ def rate(
 
 
 def rate_of(text: str) -> dict[str, int] | None:
-    """The field ``rateLimit``; None removes it.
-
-    Raises:
-        UserError: it is neither a number above 0 nor none.
-    """
+    """The field ``rateLimit``; None removes it."""
     if text == "none":
         return None
     if _is_number(text) and int(text) > 0:
@@ -105,11 +101,7 @@ def reset(
 
 
 def reset_value(document: Document, to: str, destination: str | None) -> str:
-    """The annotation that moves cursors.
-
-    Raises:
-        UserError: the replay has none, or the annotation would change nothing.
-    """
+    """The annotation that moves cursors."""
     name, spec = document["metadata"]["name"], document.get("spec") or {}
     if not spec.get("start"):
         raise UserError(f"replay {name} has no start, so no cursor: it is no subscription")

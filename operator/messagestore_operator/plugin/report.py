@@ -157,11 +157,7 @@ def _text(value: Any) -> str:
 
 
 def write(target: Path, title: str, parts: list[Part], now: datetime) -> None:
-    """Write a compressed archive that only its owner may read.
-
-    Raises:
-        UserError: it can't be written there.
-    """
+    """Write a compressed archive that only its owner may read."""
     # Imported late, as other libraries that only one command needs: each takes milliseconds of every start.
     import tarfile
 

@@ -78,11 +78,7 @@ def _why_none(policy: Document) -> str:
 
 
 def _only_waiting(policy: Document) -> str:
-    """The stream whose preview waits for approval.
-
-    Raises:
-        UserError: there is none, or more than one.
-    """
+    """The stream whose preview waits for approval."""
     waiting = [str(one["stream"]) for one in previews(policy) if one["awaitingApproval"]]
     if len(waiting) == 1:
         return waiting[0]
