@@ -69,7 +69,6 @@ class Applier:
 
         Raises:
             ConflictError: something is not as it was in the snapshot: take another one.
-            ApiError: it can't be done now.
         """
         for action in wanted:
             await self._do(action, resource)

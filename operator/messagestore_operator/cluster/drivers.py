@@ -72,9 +72,6 @@ class Drivers:
 
         That is their ServiceAccount and the right to create executors, if the settings leave these to the operator. A
         namespace without runs may have been deleted and created again, without these objects.
-
-        Raises:
-            ApiError: it can't be created.
         """
         then = self._prepared.get(namespace)
         if then is None or self._clock() - then >= _FRESH_SECONDS or not self._cache.has_runs(namespace):
@@ -104,11 +101,7 @@ class Drivers:
                 self._to_write.done(namespace, failed=failed)
 
     async def write(self, namespace: str) -> None:
-        """Write the Role of a namespace with the names of the runs in progress.
-
-        Raises:
-            ApiError: the Role can't be written.
-        """
+        """Write the Role of a namespace with the names of the runs in progress."""
         reporting = self._reporting[namespace]
         wanted, known = set(reporting.wanted), reporting.named or self._runs_in(namespace)
         names = {name for name in wanted | known if self._is_under_way(namespace, name)}

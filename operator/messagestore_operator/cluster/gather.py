@@ -82,11 +82,7 @@ class Gatherer:
         return all(self._predicates.knows(one, key) for one in self._read_by(resource))
 
     async def snapshot(self, key: ResourceKey) -> Snapshot | None:
-        """The snapshot of a resource; None if it doesn't exist.
-
-        Raises:
-            ApiError: the API server could not be asked.
-        """
+        """The snapshot of a resource; None if it doesn't exist."""
         resource = self._cache.resource(key)
         if resource is None:
             self._predicates.forget(key)
@@ -194,11 +190,7 @@ class Gatherer:
         return (resource, target) if target is not None else (resource,)
 
     async def refresh(self, key: ResourceKey) -> None:
-        """Read a resource and its tables' Leases again, because the cached ones were out of date.
-
-        Raises:
-            ApiError: the API server could not be asked.
-        """
+        """Read a resource and its tables' Leases again, because the cached ones were out of date."""
         kind, namespace, name = key
         document = await self._client.find(RESOURCES[kind].path(namespace, name))
         known = self._cache.resource(key)

@@ -91,7 +91,6 @@ class Reconciler:
 
         Raises:
             ConflictError: something changed in the meantime.
-            ApiError: it can't be done now.
         """
         if not self._gatherer.is_ready(key):
             self._admission.leave(key)
