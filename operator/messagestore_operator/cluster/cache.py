@@ -42,12 +42,7 @@ _NOBODY = ("", "", "")
 
 
 class Cache(ObjectCache):
-    """Resources, runs and Leases.
-
-    Args:
-        application_kind: the kind of the backend's applications.
-        clock: seconds, for tests.
-    """
+    """Resources, runs and Leases."""
 
     def __init__(self, application_kind: str, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(clock)

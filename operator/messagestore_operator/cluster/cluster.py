@@ -26,9 +26,7 @@ class RunAdmission:
     """Admits reserved runs within the limits; keeps the run queue of all resources.
 
     Args:
-        cache: knows all resources' current runs.
         bounds: limits of concurrent runs.
-        clock: seconds, for tests.
     """
 
     def __init__(self, cache: Cache, bounds: RunBounds, clock: Callable[[], float] = time.monotonic) -> None:

@@ -99,11 +99,7 @@ def replay_run(
     routes: Routes | None,
     epochs: Epochs,
 ) -> CreateRun:
-    """A run of a replay; ``addresses`` are those that an HTTP endpoint's name may stand for.
-
-    Args:
-        secrets_version: see ``Snapshot``.
-    """
+    """A run of a replay; ``addresses`` are those that an HTTP endpoint's name may stand for."""
     document = replay_document(job, stream, target, current.name, None, addresses, routes)
     goes_on = job.spec.goes_on
     if goes_on:

@@ -16,7 +16,6 @@ def cleanup(
     Args:
         before: the current runs in the status so far; those that are not in ``now`` are over.
         now: the current runs in the next status.
-        listed: as in ``old_runs``.
     """
     current = {run.name for run in now if run is not None}
     over = {run.name for run in before if run is not None} - current

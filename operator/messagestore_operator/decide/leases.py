@@ -51,7 +51,6 @@ def with_requests(lease: TableLease, requests: Collection[tuple[LeaseRequest, bo
     another name in an earlier release or with an earlier endpoint of the stream.
 
     Args:
-        lease: as it is in the cluster.
         requests: of all resources for the table; each with whether it waits.
     """
     launched = {request.holder: request for request, waits in requests if not waits}

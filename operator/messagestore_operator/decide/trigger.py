@@ -25,14 +25,7 @@ _SPREAD = 0.2
 
 
 def backoff(failures: int, base: timedelta, longest: timedelta, jitter: float = 0.0) -> timedelta:
-    """The wait doubles with each failure, from ``base`` to ``longest``; jitter adds up to a fifth.
-
-    Args:
-        failures: how many so far, at least one.
-        base: the wait after the first.
-        longest: the longest wait, before jitter.
-        jitter: from 0 to 1.
-    """
+    """The wait doubles with each failure, from ``base`` to ``longest``; jitter adds up to a fifth."""
     doubled: timedelta = base * 2 ** min(max(failures, 1) - 1, _MOST_DOUBLINGS)
     waits: timedelta = min(doubled, longest) * (1 + _SPREAD * jitter)
     return waits

@@ -18,11 +18,7 @@ DELETED_SECONDS = 600.0
 
 
 class ObjectCache(ABC):
-    """Knows the version of each object; what is kept of the objects is up to the subclass.
-
-    Args:
-        clock: seconds.
-    """
+    """Knows the version of each object; what is kept of the objects is up to the subclass."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -25,7 +25,6 @@ class Health:
     Args:
         stalled_after: how many seconds late work may be.
         resync: seconds between two lists of everything.
-        clock: seconds, for tests.
     """
 
     def __init__(self, stalled_after: float, resync: float, clock: Callable[[], float] = time.monotonic) -> None:

@@ -34,7 +34,6 @@ class Leader:
     Args:
         client: without the shared rate: a renewal must not wait behind other requests.
         identity: of this replica, unique.
-        clock: seconds, for tests.
     """
 
     def __init__(

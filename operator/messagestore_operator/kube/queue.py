@@ -31,7 +31,6 @@ class WorkQueue(Generic[K]):
     Args:
         backoff_base: seconds before the first retry; each failure in a row doubles it.
         backoff_max: the longest wait between retries.
-        clock: seconds.
     """
 
     def __init__(

@@ -13,7 +13,6 @@ class TokenBucket:
     Args:
         rate: requests per second, more than 0.
         burst: requests at once after a pause, at least 1.
-        clock: seconds, for tests.
     """
 
     __slots__ = ("_clock", "_due", "_interval", "_slack")

@@ -204,7 +204,6 @@ async def served(
     """Serve /metrics while the block lasts; gives the port.
 
     Args:
-        render: makes the page.
         visitors: decide who gets figures; None: anyone does.
     """
     page = Page(render)

@@ -19,7 +19,6 @@ class PredicateProcess:
     """One process, which answers one request after the other; only one task at a time may use it.
 
     Args:
-        command: starts the process.
         answer_seconds: after this time without an answer the process is killed.
     """
 
