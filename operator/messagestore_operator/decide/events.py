@@ -3,7 +3,7 @@
 Their texts contain no run's name and no counts, which the status has: so Kubernetes counts equal Events.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from messagestore_operator.api import MessageStreamStatus
 from messagestore_operator.api.messagestream_status import LifecycleStatus
@@ -85,22 +85,46 @@ def _ending(ended: EndedRun) -> EmitEvent:
 
 
 def stream_events(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
-    """Events of a stream, when counts in its status grow."""
-    yield from _dead_letters_event(before, after)
-    yield from _lifecycle_events(before, after)
-    yield from _loss_event(before, after)
-    yield from _sequences_event(before, after)
+    """Warnings of a stream, when counts in its status grow."""
+    counted = zip(_counted(before), _counted(after, _grown_reasons(before, after)), strict=True)
+    for (known, _, _), (now, reason, words) in counted:
+        if now > known:
+            yield EmitEvent("Warning", reason, words)
 
 
-def _dead_letters_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
-    """An Event when records became dead letters."""
-    known = before.totals.dead_lettered if before.totals else 0
-    now = after.totals.dead_lettered if after.totals else 0
-    if now > known:
-        why = ", ".join(_grown_reasons(before, after))
-        counted = f": {why}; status.table.deadLettersByReason" if why else "; status.totals.deadLettered"
-        words = f"records were set aside as dead letters{counted} counts them"
-        yield EmitEvent("Warning", Reason.DEAD_LETTERS, words)
+def _counted(status: MessageStreamStatus, grown: Sequence[str] = ()) -> list[tuple[int, Reason, str]]:
+    """Counts in a status with the warnings if they grow; ``grown`` are the reasons with more dead letters."""
+    totals, loss, sequences = status.totals, status.loss, status.sequences
+    lifecycle = status.lifecycle or LifecycleStatus()
+    where = f": {', '.join(grown)}; status.table.deadLettersByReason" if grown else "; status.totals.deadLettered"
+    return [
+        (
+            totals.dead_lettered if totals else 0,
+            Reason.DEAD_LETTERS,
+            f"records were set aside as dead letters{where} counts them",
+        ),
+        (
+            lifecycle.dead_lettered,
+            Reason.DEAD_LETTERS,
+            "status updates were set aside as dead letters; status.lifecycle.deadLettered counts them",
+        ),
+        (
+            lifecycle.exhausted,
+            Reason.RETRIES_EXHAUSTED,
+            "messages failed and have no retry left; status.lifecycle.exhausted counts them",
+        ),
+        (
+            loss.records or 0 if loss else 0,
+            Reason.RECORDS_LOST,
+            f"records of topic {loss.topic if loss else ''} were lost before they were read; status.loss has their "
+            "offsets",
+        ),
+        (
+            sequences.overdue if sequences else 0,
+            Reason.SEQUENCES_OVERDUE,
+            "message sequences are incomplete after spec.sequences.timeout; status.sequences.overdue counts them",
+        ),
+    ]
 
 
 def _grown_reasons(before: MessageStreamStatus, after: MessageStreamStatus) -> list[str]:
@@ -109,32 +133,3 @@ def _grown_reasons(before: MessageStreamStatus, after: MessageStreamStatus) -> l
         return []
     known = {one.reason: one.count for one in before.table.dead_letters_by_reason} if before.table else {}
     return sorted(one.reason for one in after.table.dead_letters_by_reason if one.count > known.get(one.reason, 0))
-
-
-def _loss_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
-    """An Event when records were lost before they were read."""
-    known = before.loss.records or 0 if before.loss else 0
-    if after.loss is not None and (after.loss.records or 0) > known:
-        words = f"records of topic {after.loss.topic} were lost before they were read; status.loss has their offsets"
-        yield EmitEvent("Warning", Reason.RECORDS_LOST, words)
-
-
-def _sequences_event(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
-    """An Event when sequences are incomplete after their timeout."""
-    known = before.sequences.overdue if before.sequences else 0
-    if after.sequences is not None and after.sequences.overdue > known:
-        words = "message sequences are incomplete after spec.sequences.timeout; status.sequences.overdue counts them"
-        yield EmitEvent("Warning", Reason.SEQUENCES_OVERDUE, words)
-
-
-def _lifecycle_events(before: MessageStreamStatus, after: MessageStreamStatus) -> Iterator[EmitEvent]:
-    """Events when status updates became dead letters, and when messages have no retry left."""
-    if after.lifecycle is None:
-        return
-    known, now = before.lifecycle or LifecycleStatus(), after.lifecycle
-    if now.dead_lettered > known.dead_lettered:
-        words = "status updates were set aside as dead letters; status.lifecycle.deadLettered counts them"
-        yield EmitEvent("Warning", Reason.DEAD_LETTERS, words)
-    if now.exhausted > known.exhausted:
-        words = "messages failed and have no retry left; status.lifecycle.exhausted counts them"
-        yield EmitEvent("Warning", Reason.RETRIES_EXHAUSTED, words)
