@@ -80,9 +80,8 @@ class Model(BaseModel):
         schema = handler.resolve_ref_schema(reference)
         for field in schema.get("properties", {}).values():
             _collapse_optional(field)
-        validations = [*(rule.to_schema() for rule in cls.validations), *(rule.to_schema() for rule in cls.transitions)]
-        if validations:
-            schema["x-kubernetes-validations"] = validations
+        if rules := (*cls.validations, *cls.transitions):
+            schema["x-kubernetes-validations"] = [rule.to_schema() for rule in rules]
         return reference
 
 

@@ -16,19 +16,6 @@ MAX_RESOURCE_NAME = 63
 
 
 @dataclass(frozen=True)
-class ValidationRule:
-    """A condition on a value, in CEL and in Python, and the message if it doesn't hold."""
-
-    message: str
-    cel: str
-    holds: Callable[[Any], bool]
-
-    def to_schema(self) -> dict[str, str]:
-        """The rule as an item of x-kubernetes-validations."""
-        return {"rule": self.cel, "message": self.message}
-
-
-@dataclass(frozen=True)
 class TransitionRule:
     """A condition on the old and new value of an update; only the API server sees both."""
 
@@ -38,6 +25,13 @@ class TransitionRule:
     def to_schema(self) -> dict[str, str]:
         """The rule as an item of x-kubernetes-validations."""
         return {"rule": self.cel, "message": self.message}
+
+
+@dataclass(frozen=True)
+class ValidationRule(TransitionRule):
+    """A condition on a value, in CEL and in Python, and the message if it doesn't hold."""
+
+    holds: Callable[[Any], bool]
 
 
 def exactly_one(*fields: str) -> ValidationRule:
