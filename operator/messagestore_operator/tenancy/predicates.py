@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from messagestore_core import predicate as language
+from messagestore_operator.kube.objects import at
 
 Predicate = tuple[str, str]
 """The name of its set of columns in messagestore_core.predicate, and its text."""
@@ -31,18 +32,18 @@ class _OutOfTimeError(BaseException):
 def refused(predicates: Sequence[Predicate]) -> list[Refused]:
     """The refused predicates, up to the first that exceeds time or memory. Only for the main thread."""
     problems: list[Refused] = []
-    at = 0
+    number = 0
     try:
         with _time_limit():
-            for at, (columns, text) in enumerate(predicates):
+            for number, (columns, text) in enumerate(predicates):
                 try:
                     language.compile_predicate(text, getattr(language, columns))
                 except language.PredicateError as error:
-                    problems.append((at, str(error)))
+                    problems.append((number, str(error)))
     except _OutOfTimeError:
-        problems.append((at, TOO_LONG))
+        problems.append((number, TOO_LONG))
     except MemoryError:
-        problems.append((at, TOO_LARGE))
+        problems.append((number, TOO_LARGE))
     return problems
 
 
@@ -74,8 +75,8 @@ def predicate_problems(document: Mapping[str, Any]) -> Iterator[tuple[Path, str]
 
 def predicates_of(document: Mapping[str, Any]) -> Iterator[tuple[Path, Predicate]]:
     """The predicates of a document with their paths."""
-    replayed = "DEAD_LETTER_COLUMNS" if _at(document, ("spec", "origin")) == "DeadLetters" else "MESSAGE_COLUMNS"
-    if _at(document, ("spec", "start")) is not None:
+    replayed = "DEAD_LETTER_COLUMNS" if at(document, "spec", "origin") == "DeadLetters" else "MESSAGE_COLUMNS"
+    if at(document, "spec", "start") is not None:
         replayed = "SUBSCRIPTION_COLUMNS"
     fields: dict[str, list[tuple[Path, str]]] = {
         "MessageStream": [
@@ -89,7 +90,7 @@ def predicates_of(document: Mapping[str, Any]) -> Iterator[tuple[Path, Predicate
         ],
     }
     for path, columns in fields.get(str(document.get("kind")), []):
-        text = _at(document, (*path, "where"))
+        text = at(document, *path, "where")
         if isinstance(text, str) and text:
             yield (*path, "where"), (columns, text)
 
@@ -99,16 +100,5 @@ def _matches(document: Mapping[str, Any], field: str) -> list[Path]:
 
 
 def _items(document: Mapping[str, Any], field: str) -> list[Path]:
-    items = _at(document, ("spec", field))
+    items = at(document, "spec", field)
     return [("spec", field, index) for index in range(len(items))] if isinstance(items, list) else []
-
-
-def _at(value: Any, path: Path) -> Any:
-    for step in path:
-        if isinstance(value, Mapping):
-            value = value.get(step)
-        elif isinstance(value, list) and isinstance(step, int):
-            value = value[step]
-        else:
-            return None
-    return value
