@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messagestore_operator.cli.options import moment
-from messagestore_operator.cli.output import Column, Output, OutputOption, document_of, print_table, printed
+from messagestore_operator.cli.output import Output, OutputOption, document_of, print_rows, printed
 from messagestore_operator.cli.store import Store, opened
 
 if TYPE_CHECKING:
@@ -38,14 +38,10 @@ def audit(
     """Print what was done to a store, the newest first: what, by which resource, who asked, and how much."""
     with opened(store) as reader:
         rows = list(reader.audit(action or (), since, batch_size))
-    if printed(output, list(map(document_of, rows)), "audit"):
-        return
-    if not rows:
-        typer.echo("no rows", err=True)
-    else:
+    if not printed(output, list(map(document_of, rows)), "audit"):
         wide = output is Output.WIDE
-        columns = [Column(name) for name in (*_COLUMNS, *(_WIDE if wide else ()))]
-        print_table(columns, [tuple(_cells(row, wide=wide)) for row in rows])
+        cells = [tuple(_cells(row, wide=wide)) for row in rows]
+        print_rows((*_COLUMNS, *(_WIDE if wide else ())), cells, "no rows")
 
 
 def _cells(row: AuditRow, *, wide: bool) -> Iterator[object]:

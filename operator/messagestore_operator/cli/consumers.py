@@ -23,11 +23,7 @@ State = Annotated[
 
 
 @consumers.command("list")
-def list_(
-    store: Store,
-    state: State = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
+def list_(store: Store, state: State = None, output: OutputOption = Output.TABLE) -> None:
     """Print the consumers of a store: the smallest cursor of each name, what lies behind it, and who is running.
 
     Exits 1 if the store or the state can't be read.

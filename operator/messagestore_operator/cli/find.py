@@ -10,7 +10,7 @@ import typer
 
 from messagestore_operator.cli.messages import print_messages
 from messagestore_operator.cli.options import CorrelationId, ErrorText, From, OldestFirst, Since, Statuses, Types
-from messagestore_operator.cli.output import Column, Output, OutputOption, print_table
+from messagestore_operator.cli.output import Output, OutputOption, print_rows
 from messagestore_operator.cli.store import At, Store, Version, Where, opened
 from messagestore_operator.cli.validate import BAD_INPUT
 
@@ -115,10 +115,7 @@ def _print(messages: Iterable[Message], form: Output) -> None:
         return
     wide = form is Output.WIDE
     rows = [_cells(message, wide=wide) for message in messages]
-    if not rows:
-        typer.echo("no messages", err=True)
-        return
-    print_table([Column(name) for name in (*_COLUMNS, *(_WIDE if wide else ()))], rows)
+    print_rows((*_COLUMNS, *(_WIDE if wide else ())), rows, "no messages")
 
 
 def _cells(message: Message, *, wide: bool) -> tuple[object, ...]:
