@@ -4,7 +4,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from typing import NamedTuple, get_args
 
@@ -40,42 +40,30 @@ class Metrics:
         self._resources: ResourcePage | None = None
         self.registry = CollectorRegistry()
         name = "messagestore_operator"
-        self.reconciled = Histogram(
-            f"{name}_reconcile_seconds",
-            "Time that reconciling a resource took.",
-            ["kind"],
-            buckets=_BUCKETS,
-            registry=self.registry,
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self.reconciled = histogram(
+            f"{name}_reconcile_seconds", "Time that reconciling a resource took.", ["kind"], buckets=_BUCKETS
         )
-        self.errors = Counter(
-            f"{name}_reconcile_errors",
-            "Reconciliations of a resource that failed.",
-            ["kind", "error"],
-            registry=self.registry,
+        self.errors = counter(
+            f"{name}_reconcile_errors", "Reconciliations of a resource that failed.", ["kind", "error"]
         )
-        self.requests = Counter(
-            f"{name}_requests",
-            "Requests to the API server. Status 0 is no answer.",
-            ["method", "status"],
-            registry=self.registry,
+        self.requests = counter(
+            f"{name}_requests", "Requests to the API server. Status 0 is no answer.", ["method", "status"]
         )
-        self.missed = Counter(
-            f"{name}_watch_missed", "Changes that a list showed and no watch had shown.", registry=self.registry
-        )
-        self.leading = Gauge(f"{name}_leading", "Whether this replica leads.", registry=self.registry)
-        self._runs = Histogram(
+        self.missed = counter(f"{name}_watch_missed", "Changes that a list showed and no watch had shown.")
+        self.leading = gauge(f"{name}_leading", "Whether this replica leads.")
+        self._runs = histogram(
             "messagestore_run_seconds",
             "How long runs took that ended while this replica led, from their start, by how they ended.",
             ["kind", "outcome"],
             buckets=_RUN_BUCKETS,
-            registry=self.registry,
         )
-        self._starts = Histogram(
+        self._starts = histogram(
             "messagestore_driver_start_seconds",
             "Of the same runs: from the launch until the driver's program began, by its report.",
             ["kind"],
             buckets=_START_BUCKETS,
-            registry=self.registry,
         )
 
     def observe_run(self, ended: EndedRun) -> None:
