@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from messagestore_operator.cli.options import moment
-from messagestore_operator.cli.output import Column, Output, OutputOption, print_table, printed, shown_time
+from messagestore_operator.cli.output import Column, Output, OutputOption, document_of, print_table, printed, shown_time
 from messagestore_operator.cli.store import At, Store, Version, opened
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
-    from messagestore.statistics import CategoryStatistics, Elapsed, Share, Statistics
+    from messagestore.statistics import Elapsed, Share, Statistics
 
 
 def stats(
@@ -131,17 +131,5 @@ def _document(figures: Statistics) -> dict[str, Any]:
         "totals": figures.totals.model_dump(mode="json", by_alias=True),
         "statuses": figures.statuses,
         "deadLetters": figures.dead_letters,
-        "categories": [_category(category) for category in figures.categories],
-    }
-
-
-def _category(category: CategoryStatistics) -> dict[str, Any]:
-    return {
-        "category": category.category,
-        "messages": category.messages,
-        "streams": category.streams,
-        "payloadBytes": category.payload_bytes,
-        "oldestTime": shown_time(category.oldest_time),
-        "newestTime": shown_time(category.newest_time),
-        "lastGlobalPosition": category.last_global_position,
+        "categories": list(map(document_of, figures.categories)),
     }
