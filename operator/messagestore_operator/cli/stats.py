@@ -48,6 +48,9 @@ def stats(
 
     Reads a few columns of all messages.
     """
+    if between is None and since is not None:
+        typer.echo("error: --since needs --between", err=True)
+        raise typer.Exit(BAD_INPUT)
     if between is not None:
         first, comma, then = between.partition(",")
         if by is not None or not (first and comma and then):

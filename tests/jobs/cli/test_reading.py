@@ -459,6 +459,8 @@ def test_stats_tell_the_time_between_two_messages_of_a_correlation(tmp_path: Pat
     none = json.loads(run("stats", uri, "--between", "Answered,Nothing", "-o", "json").stdout)
     assert (none["correlations"], none["open"], none["seconds"]["median"]) == (0, 4, None)
     assert run("stats", uri, "--between", "Asked").exit_code == 2
+    alone = run("stats", uri, "--since", "2026-01-05T00:00:02Z")
+    assert (alone.exit_code, alone.stderr) == (2, "error: --since needs --between\n")
 
 
 def test_the_audit_is_shown(store: str) -> None:
