@@ -4,6 +4,7 @@ import io
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -53,8 +54,9 @@ def report(
     now = datetime.now(UTC)
     title = f"messagestore-report-{now:%Y%m%dT%H%M%SZ}"
     target = file or Path(f"{title}.tar.gz")
-    if target.exists():
-        raise UserError(f"{target} is there already", BAD_INPUT)
+    with _writing(target):
+        if target.exists():
+            raise UserError(f"{target} is there already", BAD_INPUT)
     problems: list[str] = []
     parts = [*collected(kubectl, Kubectl(operator_namespace, options=kubectl.options), problems, logs=logs)]
     if len(parts) == 1 and problems:
@@ -161,13 +163,18 @@ def write(target: Path, title: str, parts: list[Part], now: datetime) -> None:
     # Imported late, as other libraries that only one command needs: each takes milliseconds of every start.
     import tarfile
 
+    with _writing(target), target.open("xb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        target.chmod(0o600)
+        for path, text in parts:
+            content = text.encode(errors="replace")
+            entry = tarfile.TarInfo(f"{title}/{path}")
+            entry.size, entry.mtime, entry.mode = len(content), now.timestamp(), 0o600
+            archive.addfile(entry, io.BytesIO(content))
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
     try:
-        with target.open("xb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
-            target.chmod(0o600)
-            for path, text in parts:
-                content = text.encode(errors="replace")
-                entry = tarfile.TarInfo(f"{title}/{path}")
-                entry.size, entry.mtime, entry.mode = len(content), now.timestamp(), 0o600
-                archive.addfile(entry, io.BytesIO(content))
+        yield
     except OSError as error:
         raise UserError(f"{target} can't be written: {error.strerror}") from None

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from messagestore_operator.plugin import bundle
 from messagestore_operator.plugin.kubectl import Kubectl, KubectlError
+from messagestore_operator.plugin.main import app
 from messagestore_operator.plugin.options import UserError
 from messagestore_operator.plugin.report import collected, write
 
@@ -117,3 +119,9 @@ def test_a_file_that_can_not_be_written_is_told(tmp_path: Path) -> None:
     target = tmp_path / "gone" / "report.tar.gz"
     with pytest.raises(UserError, match=f"^{target} can't be written: No such file or directory$"):
         write(target, "report", [], datetime(2026, 1, 5, tzinfo=UTC))
+
+
+def test_a_file_that_can_have_no_such_name_is_told_before_anything_is_read(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["report", "--file", str(tmp_path / ("a" * 300))])
+    assert result.exit_code == 1
+    assert result.stderr.endswith("can't be written: File name too long\n")
