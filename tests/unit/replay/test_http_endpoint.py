@@ -2,6 +2,7 @@
 
 import base64
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -11,12 +12,14 @@ from typing import Any
 import pytest
 
 from messagestore_core.contract.destinations import Folder, HttpDestination, HttpHeader, HttpRetries
+from messagestore_core.progress import never
 from messagestore_core.store.errors import RunFailedError, RunStoppedError
 from messagestore_jobs.replay.http.endpoint import Endpoint, Taken
 from messagestore_jobs.replay.http.events import Event, event_of
 from support.certificates import certify
 from support.httpendpoint import Answer, HttpEndpoint, http_endpoint
 from support.servers import free_ports
+from support.waiting import scaled
 
 EVENT = Event(7, "order-1", {"content-type": "application/json", "ce-globalposition": "7", "ce-id": "m7"}, b'{"n":7}')
 QUICK = HttpRetries(
@@ -133,6 +136,17 @@ def test_a_message_that_is_refused_is_set_aside_if_there_is_a_place(endpoint: Ht
 def test_a_large_answer_is_not_waited_for(endpoint: HttpEndpoint) -> None:
     endpoint.answer = lambda _: Answer(body=b"x" * 5_000_000)
     assert send(endpoint.url) == Taken(EVENT)
+
+
+def test_more_large_answers_than_requests_under_way_leave_room_for_the_next(endpoint: HttpEndpoint) -> None:
+    endpoint.answer = lambda _: Answer(body=b"x" * 5_000_000)
+    sender = Endpoint(HttpDestination(url=endpoint.url, delivery=QUICK, in_flight=2), never)
+    sent: list[Taken] = []
+    thread = threading.Thread(target=lambda: sent.extend(sender.send(EVENT) for _ in range(3)), daemon=True)
+    thread.start()
+    thread.join(scaled(20))
+    assert sent == [Taken(EVENT)] * 3
+    sender.close()
 
 
 def test_a_run_that_is_stopped_ends_between_two_tries(endpoint: HttpEndpoint) -> None:

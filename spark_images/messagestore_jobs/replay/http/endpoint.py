@@ -181,6 +181,8 @@ class Endpoint:
             # What counts is the status.
             pass
         response.close()
+        # Closed, it still has one of the places for requests under way.
+        response.release_conn()
 
     def _error(self, action: Action, status: int | None, event: Event) -> RunFailedError:
         if action is Action.SET_ASIDE:
