@@ -66,11 +66,11 @@ class Reporting:
         self._thread.start()
 
     def finish(self, last: RunReport, seconds: float) -> RunReport:
-        """Report the last state, with retries for so many seconds; return the report with its sequence."""
+        """Report the last state, with retries, within so many seconds; return the report with its sequence."""
+        deadline, wait = time.monotonic() + seconds, _FIRST_WAIT
         self._ended.set()
         self._thread.join(seconds)
         last = self._numbered(last)
-        deadline, wait = time.monotonic() + seconds, _FIRST_WAIT
         while not self._gone and not self._deliver(last):
             if time.monotonic() + wait >= deadline:
                 _log.warning("the last report could not be delivered")

@@ -5,6 +5,7 @@ import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from urllib.parse import quote, quote_plus
 from xml.sax.saxutils import escape
 
@@ -19,6 +20,7 @@ from messagestore_core.contract.run_document import MaintainTask, Resource, RunD
 from messagestore_core.contract.run_report import ExecutorsRefused, MaintainOutcome, RunProgress, RunReport
 from messagestore_core.contract.stores import CredentialVariables, Owner, StorageEntry, Table, TableState
 from messagestore_core.store.errors import RunFailedError
+from messagestore_jobs.driver import reporting as reporting_module
 from messagestore_jobs.driver.control import Commands, Maintenance, RunControl, Steps, read_commands
 from messagestore_jobs.driver.failures import error_of
 from messagestore_jobs.driver.reporting import (
@@ -452,6 +454,21 @@ def test_the_last_report_is_tried_again_and_has_the_highest_sequence() -> None:
     last = one.finish(report(state="Succeeded"), 5)
     assert [told.state for told in board.written] == ["Running", "Succeeded"]
     assert board.written[-1].sequence == last.sequence == 3
+
+
+def test_the_last_report_is_tried_no_longer_than_told_though_a_report_is_still_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+
+    def passes(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr(reporting_module, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=passes))
+    one = reporting(Board(*[OSError("down")] * 99), report, [])
+    one._thread = SimpleNamespace(join=passes)
+    one.finish(report(state="Succeeded"), 8)
+    assert clock == [8.0]
 
 
 def test_no_report_is_written_once_the_config_map_is_gone() -> None:
