@@ -28,6 +28,8 @@ _BLOCKS_AT_ONCE = 8192
 _GAP = 64 << 10
 """On object storage, gaps of so many bytes are read too, rather than asked around."""
 _THREADS = 16
+_GONE = ("NO_SUCH_KEY", "RESOURCE_NOT_FOUND")
+"""In pyarrow's error about an object that was deleted after it was opened."""
 _WHOLE = 4
 """Once a fourth of an object has been read in pieces, all of it is fetched."""
 
@@ -71,7 +73,8 @@ class StoredRun(SortedRun):
         try:
             tail = self._open()
         except OSError as error:
-            raise TornIndexError(f"{info.name} can't be read: {error}") from error
+            _refuse_gone(info.name, error)
+            raise
         if hashlib.sha256(tail.data).hexdigest() != info.digest:
             raise TornIndexError(f"{info.name} is not what was written")
         sums, bits = info.blocks * 8, info.blocks * 12
@@ -171,7 +174,8 @@ class StoredRun(SortedRun):
         try:
             return bytes(self._file.read_at(end - begin, begin))
         except OSError as error:
-            raise TornIndexError(f"{self.info.name} can't be read: {error}") from error
+            _refuse_gone(self.info.name, error)
+            raise
 
     def _fetch(self, what: str, begin: int, end: int) -> Path:
         path = self._folder / f"{self.info.name}.{what}"
@@ -208,6 +212,16 @@ def write_sorted_run(objects: Objects, name: str, chunks: Iterable[Entries], at_
         objects.delete(name)
         return None
     return SortedRunInfo(name=name, count=count, filter_blocks=filter_blocks, digest=digest.hexdigest(), newest=newest)
+
+
+def _refuse_gone(name: str, error: OSError) -> None:
+    """Tell of an object that is gone.
+
+    Any other error, as of the network or of credentials, says nothing of the index: to make it again would fail too, or
+    read the whole table in vain.
+    """
+    if isinstance(error, FileNotFoundError) or any(sign in str(error) for sign in _GONE):
+        raise TornIndexError(f"{name} can't be read: {error}") from error
 
 
 def _sums(entries: Entries) -> npt.NDArray[np.uint32]:

@@ -70,6 +70,13 @@ def test_a_changed_byte_of_an_index_is_noticed(objects: Objects, run: StoredRun,
         StoredRun(objects, run.info, tmp_path).find(EVERY)
 
 
+def test_an_object_that_is_deleted_while_it_is_read_is_noticed(objects: Objects, run: StoredRun) -> None:
+    run.find(EVERY.where(np.arange(len(NAMES)) == 7))
+    objects.delete(RUN)
+    with pytest.raises(TornIndexError):
+        run.find(EVERY.where(np.arange(len(NAMES)) == 100_007))
+
+
 def test_an_index_is_kept_on_object_storage(spark: SparkSession, storage: Storage) -> None:
     store = HeldStore("s3a://indexes/other", storage, owner=OWNER)
     open_folder(store)

@@ -140,3 +140,19 @@ def test_hashes_are_read_from_any_piece_of_a_column() -> None:
     whole = pa.chunked_array([pa.array(hashes[:4], pa.binary()), pa.array(hashes[4:], pa.binary())]).slice(2, 6)
     high, low = words(whole)
     assert high.tolist() == low.tolist() == [int.from_bytes(h[:8]) for h in hashes[2:8]]
+
+
+class Refusing(Objects):
+    """Objects as on an object storage that refuses them."""
+
+    def local_path(self, name: str) -> None:
+        return None
+
+    def file(self, name: str, size: int = 0) -> pa.NativeFile:
+        raise PermissionError("AWS Error ACCESS_DENIED")
+
+
+def test_an_object_that_is_refused_is_not_taken_for_a_torn_index(tmp_path: Path) -> None:
+    info = write_sorted_run(Objects(f"file://{tmp_path}", Storage()), f"ids-{uuid4().hex}", [entries([(1, 2, 3)])], 1)
+    with pytest.raises(PermissionError, match="ACCESS_DENIED"):
+        StoredRun(Refusing(f"file://{tmp_path}", Storage()), info, tmp_path).find(keys([(1, 2)]))
