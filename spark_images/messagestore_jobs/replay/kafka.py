@@ -39,6 +39,8 @@ from messagestore_jobs.source.plan import Listed
 
 TRANSACTION_RECORDS = 10_000
 """Records of a transaction, which readers of committed records see at once."""
+_TOO_LARGE_TO_SEND = "the buffer.memory configuration"
+"""What the client says of a record that no setting of a topic would let it send."""
 _REFUSED = ("InvalidTimestampException", "InvalidRecordException", "part of a batch which had")
 """What brokers say of a record that they refuse, and of others of its batch."""
 
@@ -238,6 +240,12 @@ def _failure_of(error: Py4JJavaError, to: KafkaDestination) -> RunFailedError:
     """The error of a sender, for people."""
     text = str(error)
     which = f"topic {to.topic}" if to.topic_from is None else "a topic that a message names"
+    if _TOO_LARGE_TO_SEND in text:
+        return RunFailedError(
+            "RecordTooLarge",
+            f"a record of the selection for {which} has more than the 64 MiB that a replay holds of what it sends: "
+            "leave the message out",
+        )
     if "RecordTooLargeException" in text:
         return RunFailedError(
             "RecordTooLarge",

@@ -248,6 +248,16 @@ def test_a_topic_that_is_not_there_or_takes_no_large_records_is_named(
     assert unfit.value.reason == "TopicUnfit"
 
 
+def test_a_record_that_no_topic_would_get_is_not_told_of_the_topic(
+    spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path
+) -> None:
+    table = make_store(tmp_path / "store", [message(1, payload=b'"%s"' % (b"a" * (64 << 20)))])
+    topic = topics.make(max_message_bytes=str(128 << 20))
+    with pytest.raises(RunFailedError, match="has more than the 64 MiB that a replay holds") as large:
+        run_replay(Run.of(to_topic(table, broker.cluster(), topic), spark, Silent()))
+    assert (large.value.reason, "max.message.bytes" in str(large.value)) == ("RecordTooLarge", False)
+
+
 def threads(spark: SparkSession) -> list[str]:
     """The names of all threads of the JVM."""
     return [thread.getName() for thread in spark._jvm.java.lang.Thread.getAllStackTraces().keySet()]
