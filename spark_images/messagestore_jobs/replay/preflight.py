@@ -105,6 +105,11 @@ def _of_settings(source: Source, topic: str, settings: Mapping[str, str] | None)
             f"message.timestamp.before.max.ms of topic {topic} is {settings['message.timestamp.before.max.ms']}: it "
             f"refuses {figures['refused']} records, which are older"
         )
+    if figures["ahead"]:
+        yield (
+            f"message.timestamp.after.max.ms of topic {topic} is {settings['message.timestamp.after.max.ms']}: it "
+            f"refuses {figures['ahead']} records, whose times are further ahead"
+        )
     if settings.get("message.timestamp.type") == "LogAppendTime":
         yield f"topic {topic} has message.timestamp.type LogAppendTime: records get times of their own"
     largest = settings.get("max.message.bytes")
@@ -139,10 +144,12 @@ def _figures(rows: DataFrame, now: datetime, settings: Mapping[str, str]) -> dic
         span = int(settings.get(setting, "-1"))
         return F.count_if((kept["timestamp"] >= 0) & (kept["timestamp"] < at - span)) if span >= 0 else F.lit(0)
 
+    most_ahead = int(settings.get("message.timestamp.after.max.ms", "-1"))
     first = rows.agg(
         F.max(whole).alias("largest"),
         (older("retention.ms") if "delete" in settings.get("cleanup.policy", "delete") else F.lit(0)).alias("old"),
         older("message.timestamp.before.max.ms").alias("refused"),
+        (F.count_if(kept["timestamp"] - at > most_ahead) if most_ahead >= 0 else F.lit(0)).alias("ahead"),
         F.count_if((F.substring(value, 1, 1) == F.lit(b"\x00")) & (F.octet_length(value) > 5)).alias("registered"),
     ).first()
     assert first is not None

@@ -174,6 +174,24 @@ def test_a_topic_that_refuses_old_records_is_named(
     assert unfit.value.reason == "TopicUnfit"
 
 
+def test_a_dry_run_tells_of_a_topic_that_refuses_records_of_times_ahead(
+    spark: SparkSession, topics: Topics, broker: Broker, stream_of: Callable[..., KafkaStream]
+) -> None:
+    topic = topics.make(message_timestamp_after_max_ms=str((1 << 63) - 1), **FOR_EVER)
+    ahead = int((AT + timedelta(days=1)).timestamp() * 1000)
+    topics.send(topic, Record(b"ahead", timestamp=ahead), Record(b"now", timestamp=ahead - 86_400_000))
+    stream = stream_of(topic, keep_record=True)
+    stream.run(envelope=AS_IT_IS)
+
+    def told(most_ahead: int) -> list[str]:
+        out = topics.make(message_timestamp_after_max_ms=str(most_ahead), **FOR_EVER)
+        outcome = run_replay(Run.of(as_they_came(stream.table, broker, out, mode="DryRun"), spark, Silent()))
+        return [words for words in outcome.findings if "message.timestamp.after.max.ms" in words]
+
+    assert "refuses 1 records" in told(3_600_000)[0]
+    assert told(2 * 86_400_000) == []
+
+
 def _files(stream: KafkaStream) -> list[list[str]]:
     """The columns of each data file."""
     dataset = Store(stream.table.uri).table("messages").to_pyarrow_dataset()
