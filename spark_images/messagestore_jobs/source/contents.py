@@ -51,6 +51,17 @@ class Contents:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return tuple(pool.map(self._with_digest, ranges))
 
+    def replaced(self, ranges: Sequence[Range]) -> frozenset[SourceFile]:
+        """The files of planned ranges that have other bytes there by now; not those that can't be read."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            are = pool.map(self._is_replaced, ranges)
+            return frozenset(r.file for r, is_replaced in zip(ranges, are, strict=True) if is_replaced)
+
+    def _is_replaced(self, r: Range) -> bool:
+        with suppress(OSError), self._open(r.file) as content:
+            return r.digest is not None and _digest(content, r.start, r.end)[0] != r.digest
+        return False
+
     def _unread(self, r: Range, known: Known) -> list[Range]:
         """What is to be read of a file that this source or another has read before."""
         own = known.own

@@ -157,6 +157,10 @@ class FileArrivals(Arrivals):
     @override
     def uncommitted(self) -> Due | None:
         batch = self._read.uncommitted()
+        if batch is not None and self._contents and (replaced := self._contents.replaced(batch.ranges)):
+            # Records at the same places of another content are others. What is there now is listed as another file.
+            self._read.take_out(batch, replaced)
+            batch = self._read.uncommitted()
         if batch is None or not (batch.ranges or self._has_dead_letters(batch)):
             return None
         self._refuse_elsewhere(batch)

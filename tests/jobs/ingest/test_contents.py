@@ -54,6 +54,17 @@ def test_another_content_is_taken_in_once_though_its_batch_broke_off(stream: Str
     assert not file.exists()
 
 
+def test_a_file_that_is_replaced_before_its_batch_is_repeated_is_taken_in_once(stream: Stream) -> None:
+    stream.arrive("app.log", b"one\ntwo\n\xff\n")
+    stream.arrive("b.log", b"stays\n")
+    crash(stream, "dead-letters", "after", 1)
+    stream.arrive("app.log", b"other lines, and\nmore of them\n")
+    stream.run()
+    assert stored(stream) == {"app.log#0": b"other lines, and", "app.log#17": b"more of them", "b.log#0": b"stays"}
+    assert [row["raw"] for row in stream.dead_letters()] == [b"\xff"]
+    assert stream.run().totals == IngestCounts(received=4, stored=3, dead_lettered=1)
+
+
 def test_half_a_line_waits_and_is_told_until_its_file_rests(stream: Stream) -> None:
     half = record("m2")[:-9]
     written = datetime.now(UTC)
