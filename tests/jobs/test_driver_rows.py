@@ -4,14 +4,18 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.purge import Match, Rule, Scrub
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.index import changes
 from messagestore_jobs.index.store_index import StoreIndex
+from messagestore_jobs.replay.records import without_erased
+from messagestore_jobs.rows.messages import read_messages
 from support.driver_rows import counting
 from support.ingests import Stream, lines, record
 from support.purges import erase, purge
@@ -106,3 +110,14 @@ def test_what_reaches_the_driver_does_not_grow_with_the_claim_checks_that_a_scru
         assert rows.pop("streamed") == size
         reached.append(+rows)
     assert reached[0] == reached[1]
+
+
+def test_what_reaches_the_driver_of_a_chunk_does_not_grow_with_it(
+    spark: SparkSession, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for size in SIZES:
+        held = HeldStore(store(size).table.uri)
+        add_tombstones(held, [("m7", 7), ("m8", 8), ("gone", size + 1)], NOW, "purge-1")
+        with counting(monkeypatch) as rows:
+            left = without_erased(read_messages(spark, held), SimpleNamespace(store=held, spark=spark))
+        assert (rows["spark"], left.count()) == (2, size - 3)

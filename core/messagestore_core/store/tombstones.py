@@ -138,6 +138,11 @@ class Erased:
         """Whether anything was ever erased."""
         return bool(len(self))
 
+    @property
+    def have_positions(self) -> bool:
+        """Whether each tombstone has the position of its message; older ones have none."""
+        return not len(self._without_position)
+
     def contains(self, ids: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
         """Which of the ids were erased, of whatever message; null is not."""
         return self._contained(ids, self._digests)

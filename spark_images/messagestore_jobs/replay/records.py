@@ -105,7 +105,11 @@ def without_erased(rows: DataFrame, source: Source) -> DataFrame:
     erased = open_erased(source.store)
     if not erased.any():
         return rows
-    chosen = rows.select("message_id", "global_position").toArrow()
+    suspects = rows.select("message_id", "global_position")
+    if erased.have_positions:
+        buried = source.spark.createDataFrame(pa.table({"global_position": erased.positions}))
+        suspects = suspects.join(F.broadcast(buried), "global_position", "left_semi")
+    chosen = suspects.toArrow()
     erased_ones = erased.contains_messages(chosen["message_id"], chosen["global_position"])
     gone = chosen.filter(pa.array(erased_ones)).select(["global_position"])
     if not gone.num_rows:
