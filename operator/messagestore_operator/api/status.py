@@ -1,24 +1,16 @@
 """Parts of a status that more than one kind has."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from messagestore_core.contract.base import Count, Seconds, Value
-from messagestore_core.text import clipped
 from messagestore_operator.api.model import StatusModel
 from messagestore_operator.api.scalars import Time, UniqueNames
 
 RunState = Literal["Pending", "Running", "Succeeded", "Failed", "Cancelled"]
-_LONGEST_NOTE = 32768
-
-
-def _cut(text: Any) -> Any:
-    return clipped(text, _LONGEST_NOTE) if isinstance(text, str) else text
-
-
-Note = Annotated[str, Field(strict=True, max_length=_LONGEST_NOTE), BeforeValidator(_cut)]
-"""A text for people. One that is too long, such as one that repeats an annotation, is cut."""
+LONGEST_NOTE = 32768
+Note = Annotated[str, Field(strict=True, max_length=LONGEST_NOTE)]
 
 
 class Condition(StatusModel):

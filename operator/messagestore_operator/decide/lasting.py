@@ -12,7 +12,7 @@ from messagestore_operator.api.status import RunError as StatusError
 from messagestore_operator.decide.snapshot import Defaults, Snapshot
 from messagestore_operator.status.conditions import LASTING, OUTAGES, generation
 from messagestore_operator.status.reasons import Reason
-from messagestore_operator.status.runs import failed_as_it_is
+from messagestore_operator.status.runs import api_error, failed_as_it_is
 from messagestore_operator.status.words import clock_time
 
 ENOUGH_TRIES = 2
@@ -68,7 +68,7 @@ def lasting(
         ended: whether that run has just ended.
     """
     blocks = blocker is not None and blocker.reason in LASTING
-    cause = StatusError(reason=blocker.reason, message=blocker.message) if blocker and blocks else failed
+    cause = api_error(blocker) if blocker and blocks else failed
     failure = _after(before, cause, snapshot, tried=ended and not blocks)
     if failure is None or (blocker is not None and not blocks):
         return Lasting(failure)

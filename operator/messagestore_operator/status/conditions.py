@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import Literal, TypeVar
 
 from messagestore_core.contract.base import RunError
+from messagestore_core.text import clipped
 from messagestore_operator.api.resource import Resource
-from messagestore_operator.api.status import BaseStatus, Condition, CurrentRun, FinishedRun
+from messagestore_operator.api.status import LONGEST_NOTE, BaseStatus, Condition, CurrentRun, FinishedRun
 from messagestore_operator.api.status import RunError as StatusError
 from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
@@ -139,11 +140,11 @@ def after_failure(last: FinishedRun, current: CurrentRun | None, next_try: datet
 
 def after_lasting(error: RunError, current: CurrentRun | None, next_try: datetime | None) -> list[ConditionValue]:
     """Conditions of a resource that is stalled by a lasting failure while tries go on."""
-    failure = failure_of(StatusError(reason=error.reason, message=error.message), current, next_try)
+    failure = failure_of(error, current, next_try)
     return stuck(failure.reason, failure.message)
 
 
-def failure_of(error: StatusError, current: CurrentRun | None, next_try: datetime | None) -> RunError:
+def failure_of(error: RunError | StatusError, current: CurrentRun | None, next_try: datetime | None) -> RunError:
     """Why the last run failed, with the current try or the time of the next."""
     then = ""
     if current is not None:
@@ -206,7 +207,8 @@ def _condition(resource: Resource, before: Condition | None, value: ConditionVal
         type=value.type,
         status=value.status,
         reason=str(value.reason),
-        message=value.message,
+        # It may repeat a long annotation or spec.
+        message=clipped(value.message, LONGEST_NOTE),
         observed_generation=generation(resource),
         last_transition_time=before.last_transition_time if before is not None and same else clock_time(now),
     )

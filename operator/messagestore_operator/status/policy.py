@@ -206,8 +206,8 @@ def _waits(stream: StreamView, error: RunError) -> bool:
 
 def _problem(policy: RetentionPolicy, stream: StreamView) -> RunError | None:
     entry, outlook = stream.entry, stream.outlook
-    if (lasts := api_error(outlook.lasting)) is not None:
-        return failure_of(lasts, entry.current_run, outlook.next_run)
+    if outlook.lasting is not None:
+        return failure_of(outlook.lasting, entry.current_run, outlook.next_run)
     error = outlook.blocker or ending_of(entry.current_run) or outlook.trouble
     if error is not None:
         return error

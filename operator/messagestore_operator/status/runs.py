@@ -7,6 +7,7 @@ from typing import Any, Literal
 from messagestore_core.contract.base import RunError
 from messagestore_core.contract.ingest import IngestOutcome
 from messagestore_core.contract.run_report import RunReport
+from messagestore_core.text import clipped
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api import status as api
 from messagestore_operator.api.messagestream_status import StreamRun
@@ -21,7 +22,9 @@ from messagestore_operator.translate.annotations import adopts
 
 def api_error(error: RunError | None) -> api.RunError | None:
     """Why a run failed, in the status' form."""
-    return None if error is None else in_status(api.RunError, error)
+    if error is None:
+        return None
+    return api.RunError(reason=error.reason, message=clipped(error.message, api.LONGEST_NOTE))
 
 
 def finished_run(report: RunReport, kind: str) -> api.FinishedRun:

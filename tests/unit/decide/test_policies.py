@@ -123,6 +123,9 @@ def test_an_approval_lets_the_very_preview_be_carried_out(world: World) -> None:
     world.reconcile()
     assert world.ready(key)[1] == "WrongApproval"
     assert "the preview that awaits approval is preview-1" in world.ready(key)[2]
+    world.annotate(key, approved_preview="x" * 40000)
+    world.reconcile()
+    assert world.ready(key)[2].startswith("annotation messagestore.dev/approved-preview approves preview xxx")
     world.annotate(key, approved_preview="preview-1")
     world.reconcile()
     approved = world.only_run()

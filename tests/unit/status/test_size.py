@@ -1,16 +1,24 @@
 """A status with many long messages stays small enough for etcd."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from messagestore_core.contract.base import RunError
 from messagestore_operator.api import MessageStream, MessageStreamStatus, RetentionPolicyStatus
-from messagestore_operator.api.status import Condition, RunError
 from messagestore_operator.decide.actions import decision
+from messagestore_operator.status.conditions import conditions, well
+from messagestore_operator.status.runs import api_error
 from messagestore_operator.status.size import MOST_BYTES, SHORT, fitted, size
 
 LONG = {"reason": "RunFailed", "message": "🙂" * 4096}
 OTHER = {"reason": "RunFailed", "message": "<" * 4096}
+SPEC = {
+    "table": {"uri": "s3a://lake/orders"},
+    "source": {"files": {"uri": "s3a://lake/in"}},
+    "trigger": {"manual": {}},
+}
 READY = {"type": "Ready", "status": "False", "message": "é" * 32768}
 
 
@@ -45,16 +53,17 @@ def test_a_policy_with_a_long_error_on_each_of_its_streams_can_be_written() -> N
 
 def test_a_decision_writes_what_fits() -> None:
     status = MessageStreamStatus.model_validate({"recentRuns": [failed(number, LONG) for number in range(100)]})
-    source = {"files": {"uri": "s3a://lake/in"}}
-    spec = {"table": {"uri": "s3a://lake/orders"}, "source": source, "trigger": {"manual": {}}}
-    stream = MessageStream.model_validate({"metadata": {"name": "orders"}, "spec": spec})
+    stream = MessageStream.model_validate({"metadata": {"name": "orders"}, "spec": SPEC})
     decided = decision(stream, None, status, [])
     assert size(decided.status.to_dict()) <= MOST_BYTES
     assert decision(stream, decided.status, decided.status, []).actions == ()
 
 
-@pytest.mark.parametrize("part", [Condition(type="Ready", status="True"), RunError(reason="RunFailed")])
-def test_a_message_that_is_longer_than_a_status_takes_is_cut(part: Condition | RunError) -> None:
-    values = {**part.model_dump(), "message": "é" * 40000}
-    message = type(part).model_validate(values).message
-    assert (len(message), message[-2:]) == (32768, "é…")
+def test_a_message_that_is_longer_than_a_status_takes_is_cut() -> None:
+    long = "é" * 40000
+    error = api_error(RunError(reason="NotAllowed", message=long))
+    stream = MessageStream.model_validate({"metadata": {"name": "orders"}, "spec": SPEC})
+    (condition,) = conditions(stream, [], well("WrongApproval", long), datetime(2026, 1, 5, tzinfo=UTC))
+    assert error is not None
+    for message in (error.message, condition.message):
+        assert (len(message), message[-2:]) == (32768, "é…")
