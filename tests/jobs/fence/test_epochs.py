@@ -168,6 +168,7 @@ def test_an_old_purge_is_refused_wherever_it_slept(lake: Lake, name: str) -> Non
     assert lake.ids() == (["m1", "m2"] if name != "audit-purge" else ["m1"])
 
 
+@pytest.mark.long
 def test_an_old_run_that_slept_between_its_check_and_its_commit_is_refused_and_the_new_one_ends_its_work(
     lake: Lake,
 ) -> None:

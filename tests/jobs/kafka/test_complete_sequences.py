@@ -108,6 +108,7 @@ def test_a_subscription_that_is_killed_between_two_writes_sends_each_member_once
     assert [*(at for at in sent if at in OF_Q), *(at for at in sent if at not in OF_Q)] == [*OF_Q, *OF_P_AND_R]
 
 
+@pytest.mark.long
 def test_a_subscription_sends_each_member_once_whichever_answer_is_lost(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table
 ) -> None:

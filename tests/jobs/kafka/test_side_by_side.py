@@ -184,6 +184,7 @@ def part(position: int, sequence: str, number: int, topic: str) -> dict[str, Any
     return message(position, sequence_id=sequence, sequence_number=number, sequence_size=3, headers=headers)
 
 
+@pytest.mark.long
 def test_each_destination_gets_whole_sequences_whatever_happens_to_the_others(
     spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

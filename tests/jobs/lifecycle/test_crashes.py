@@ -134,6 +134,7 @@ def test_a_second_run_that_breaks_off_at_any_write_ends_with_the_same_store(
     assert ends_the_same(stream, uninterrupted)
 
 
+@pytest.mark.long
 def test_a_run_with_updates_ends_with_the_same_store_whichever_answer_is_lost(
     begun: Kept[Updated], uninterrupted: tuple[Any, Counter[str]]
 ) -> None:

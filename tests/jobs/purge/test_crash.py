@@ -221,9 +221,7 @@ def test_a_purge_that_is_killed_at_writes_of_each_stage_ends_with_the_same_store
     assert state(tmp_path, table) == expected
 
 
-@pytest.mark.parametrize(
-    "name", few(["delete-days", "delete-rows", "index-parts", "index", "index-manifest"], "delete-rows")
-)
+@pytest.mark.parametrize("name", few(["delete-days", "delete-rows", "index-parts", "index", "index-manifest"]))
 def test_an_index_is_right_after_a_purge_that_broke_off(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -151,7 +151,7 @@ HELD_BACK = {
 }
 
 
-@pytest.mark.parametrize("name", few(HELD_BACK, "behind one that failed", "of a stream"))
+@pytest.mark.parametrize("name", few(HELD_BACK, "behind one that failed"))
 def test_a_group_is_held_back_behind_its_failed_member(spark: SparkSession, tmp_path: Path, name: str) -> None:
     held_back, expected = HELD_BACK[name]
     later = AT + MINUTE
@@ -250,13 +250,7 @@ CRASHES = [(name, moment) for name in WRITES for moment in ("before", "after")]
 
 @pytest.mark.parametrize(
     ("name", "moment"),
-    few(
-        CRASHES,
-        ("history", "after"),
-        ("lifecycle", "before"),
-        ("lifecycle", "after"),
-        ("replay-object", "before"),
-    ),
+    few(CRASHES, ("history", "after"), ("replay-object", "before")),
 )
 def test_cut_off_anywhere_each_message_is_noted_and_sent_once(
     spark: SparkSession, tmp_path: Path, name: str, moment: str
