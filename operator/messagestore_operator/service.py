@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -195,22 +195,27 @@ class Service:
         work += [self._sync.keep_up(every), self._old_leases.work(every)]
         async with _tasks(*work) as tasks:
             while await self._watched(stop, tasks):
-                _log.info("%s is installed now", self._foreign[0].plural)
+                _log.info("watching again: other kinds or namespaces can be read now")
             broken = next((task for task in tasks if task.done()), None)
             if broken is not None:
                 raise ServiceError("a worker ended unexpectedly") from broken.exception()
 
     async def _watched(self, stop: asyncio.Future[None], tasks: Iterable[asyncio.Task[None]]) -> bool:
-        """Watch until the end, or until a missing kind is installed; returns True for the latter."""
-        ended = asyncio.Event()
-        watches = asyncio.create_task(self._watch(ended))
-        async with _tasks(self._sync.missing_comes()) as (came,):
-            done, _ = await asyncio.wait([stop, watches, came, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        """Watch until the end, or until other kinds or namespaces can be watched; returns True for the latter."""
+        ended, namespaces = asyncio.Event(), self._sync.namespaces
+        watches = asyncio.create_task(self._watch(namespaces, ended))
+        async with _tasks(self._sync.changed(namespaces)) as (changed,):
+            done, _ = await asyncio.wait([stop, watches, changed, *tasks], return_when=asyncio.FIRST_COMPLETED)
         ended.set()
-        await _ended_watches(watches)
-        if came in done:
-            came.result()
-        return done == {came}
+        try:
+            await _ended_watches(watches)
+        except ServiceError:
+            if not await self._sync.has_lost_one_of(namespaces):
+                raise
+            return True
+        if changed in done:
+            changed.result()
+        return done == {changed}
 
     def _enqueue(self, keys: Iterable[ResourceKey], delay: float = 0, *, first: bool = False) -> None:
         for key in keys:
@@ -226,8 +231,7 @@ class Service:
             # Resources that people have applied are reconciled at once, before changes of runs.
             self._enqueue([key], first=True)
 
-    async def _watch(self, ended: asyncio.Event) -> None:
-        namespaces = self._settings.watch_namespaces
+    async def _watch(self, namespaces: Sequence[str], ended: asyncio.Event) -> None:
         await kopf.operator(
             registry=handlers.registry([kind for kind in self._sync.kinds if kind is not CONFIG_MAPS], self._observed),
             settings=handlers.settings(self._foreign),

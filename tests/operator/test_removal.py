@@ -1,5 +1,6 @@
 """The release is uninstalled while a run is in progress, and installed again."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -11,6 +12,7 @@ import pytest
 from support.apiserver import ApiServer
 from support.fakespark import fake_spark
 from support.installed import ACCOUNT, installed_chart
+from support.interception import intercepting
 from support.launches import stream
 from support.long import few
 from support.operators import FAST, Operator, eventually, running_operator
@@ -40,7 +42,7 @@ def test_a_run_outlives_the_release_and_the_next_one_follows_it(
         assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
     make_storage_secrets(apiserver, served)
     values = [f"watch.namespaces={{{served}}}"] if chosen else []
-    streams = f"/apis/messagestore.dev/v1alpha1/namespaces/{served}/messagestreams"
+    streams = _streams(served)
 
     def status() -> dict[str, Any]:
         return dict(apiserver.request("GET", f"{streams}/orders").body.get("status", {}))
@@ -76,3 +78,57 @@ def test_a_run_outlives_the_release_and_the_next_one_follows_it(
         assert [one.name for one in spark.launched("orders-")] == [run.name]
     assert (spark.problems, spark.overlaps) == ([], [])
     apiserver.request("DELETE", f"{streams}/orders")
+
+
+def test_a_namespace_that_may_not_be_read_holds_up_no_other_and_is_served_again_once_it_may(
+    apiserver: ApiServer, tmp_path: Path
+) -> None:
+    own, lost, kept = (f"removal-{next(_numbers)}" for _ in range(3))
+    for name in (own, lost, kept):
+        assert apiserver.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}}).accepted
+    bindings = f"/apis/{RBAC}/v1/namespaces/{lost}/rolebindings"
+
+    def apply(name: str, namespace: str) -> None:
+        document = stream(name, namespace=namespace, suspend=True).to_dict()
+        del document["metadata"]["uid"], document["metadata"]["generation"]
+        assert apiserver.request("POST", _streams(namespace), document).accepted
+
+    def is_served(name: str, namespace: str) -> bool:
+        return bool(apiserver.request("GET", f"{_streams(namespace)}/{name}").body.get("status"))
+
+    with (
+        intercepting(f"https://127.0.0.1:{apiserver.port}") as way,
+        installed_chart(apiserver, own, tmp_path, f"watch.namespaces={{{lost},{kept}}}") as chart,
+    ):
+        config = json.loads(chart.kubeconfig.read_text())
+        config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{way.port}"
+        chart.kubeconfig.write_text(json.dumps(config))
+        settings = {**chart.settings, **FAST, "tenancy": chart.settings["tenancy"]}
+        with running_operator(apiserver, tmp_path, settings, chart.kubeconfig) as operator:
+            for namespace in (lost, kept):
+                apply("first", namespace)
+                eventually(lambda namespace=namespace: is_served("first", namespace), of=operator)
+            removed = apiserver.request("GET", bindings).body["items"]
+            assert apiserver.request("DELETE", bindings).accepted
+            eventually(lambda: "is forbidden" in operator.text or way.cut(), of=operator)
+            apply("second", kept)
+            eventually(lambda: is_served("second", kept), of=operator)
+            assert operator.stop() == 0
+        with running_operator(apiserver, tmp_path, settings, chart.kubeconfig) as operator:
+            apply("third", kept)
+            eventually(lambda: is_served("third", kept), of=operator)
+            assert operator.get("/readyz")[0] == 200
+            apply("second", lost)
+            for binding in removed:
+                binding["metadata"] = {"name": binding["metadata"]["name"]}
+                assert apiserver.request("POST", bindings, binding).accepted
+            eventually(lambda: is_served("second", lost), of=operator)
+            apply("third", lost)
+            eventually(lambda: is_served("third", lost), of=operator)
+            assert operator.stop() == 0
+    for namespace in (lost, kept):
+        apiserver.request("DELETE", _streams(namespace))
+
+
+def _streams(namespace: str) -> str:
+    return f"/apis/messagestore.dev/v1alpha1/namespaces/{namespace}/messagestreams"

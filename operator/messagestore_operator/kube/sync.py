@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from messagestore_operator.kube.cache import ObjectCache, Versions
-from messagestore_operator.kube.client import JSON, ApiError, GoneError, KubeClient, NotFoundError
+from messagestore_operator.kube.client import JSON, ApiError, ForbiddenError, GoneError, KubeClient, NotFoundError
 from messagestore_operator.kube.health import Health
 from messagestore_operator.kube.objects import SELECTOR, ApiObject, Kind, ResourceKey, at, name_of, namespace_of
 
@@ -22,7 +22,7 @@ _GRACE_SECONDS = 5.0
 _RETRY_SECONDS = (1.0, 60.0)
 """Seconds between the first two tries of the first list, and the maximum between later ones."""
 _MISSING_SECONDS = 10.0
-"""How often the operator looks for a kind that is not installed."""
+"""How often the operator looks for a kind that is not installed, or a namespace that it may not read."""
 
 
 async def watched(client: KubeClient, kind: Kind, namespace: str | None, seen: Seen) -> None:
@@ -97,6 +97,15 @@ class Sync:
         self._enqueue = enqueue
         self._health = health
         self._count_missed = count_missed
+        self._forbidden: set[str] = set()
+        """Namespaces that it may not read now: one that is deleted takes the operator's Role with it."""
+        self._reading = asyncio.Lock()
+
+    @property
+    def namespaces(self) -> list[str]:
+        """The chosen namespaces that it may read; none: all are watched."""
+        chosen = dict.fromkeys(name for one in self._listings if one.watched for name in one.namespaces)
+        return [name for name in chosen if name not in self._forbidden]
 
     @property
     def kinds(self) -> list[Kind]:
@@ -119,9 +128,9 @@ class Sync:
         self._touch_all()
         self._health.synced()
 
-    async def missing_comes(self) -> None:
-        """Return once a missing kind is installed and read; never, if none is missing."""
-        while True:
+    async def changed(self, watched: Sequence[str]) -> None:
+        """Return once a missing kind is installed, or other namespaces may be read than those that are watched."""
+        while self.namespaces == watched:
             await asyncio.sleep(_MISSING_SECONDS)
             if self._cache.missing_kind is not None:
                 for listing in self._listings:
@@ -129,8 +138,30 @@ class Sync:
                         await self._fill(listing)
                 if self._cache.missing_kind is None:
                     await self._discovered()
-                    self._touch_all()
-                    return
+                    break
+            for namespace in sorted(self._forbidden):
+                await self._read_again(namespace)
+        self._touch_all()
+
+    async def has_lost_one_of(self, watched: Sequence[str]) -> bool:
+        """Whether a namespace that is watched may no longer be read, but others may."""
+        try:
+            await self._compare_all()
+        except ApiError:
+            return False
+        return not {*watched} <= {*self.namespaces}
+
+    async def _read_again(self, namespace: str) -> None:
+        """Read a namespace if the API server allows it again."""
+        async with self._reading:
+            try:
+                for listing in self._present():
+                    if listing.watched:
+                        await self._read(replace(listing, namespaces=[namespace]))
+            except ApiError:
+                return
+            self._forbidden.remove(namespace)
+        _log.warning("namespace %s can be read again", namespace)
 
     async def _fill(self, listing: Listing) -> None:
         """Read a kind for the first time, or find it missing."""
@@ -215,12 +246,13 @@ class Sync:
 
         What isn't watched changes only by the operator's own writes, and by people. It is put into the cache last.
         """
-        before = self._cache.versions()
-        unwatched = [(one, *await self._newer(one)) for one in self._listings if not one.watched]
-        missed = sum([await self._compare(one) for one in self._present() if one.watched])
-        for listing, listed, newer in unwatched:
-            self._put(listing, listed, newer, before)
-        return missed
+        async with self._reading:
+            before = self._cache.versions()
+            unwatched = [(one, *await self._newer(one)) for one in self._listings if not one.watched]
+            missed = sum([await self._compare(one) for one in self._present() if one.watched])
+            for listing, listed, newer in unwatched:
+                self._put(listing, listed, newer, before)
+            return missed
 
     async def _compare(self, listing: Listing) -> int:
         """List a kind, wait for its watch, put missed changes into the cache, and return their number."""
@@ -244,10 +276,28 @@ class Sync:
     def _put(self, listing: Listing, listed: list[tuple[str, str]], newer: list[ApiObject], before: Versions) -> None:
         for document in newer:
             self._enqueue(self._cache.put(document))
-        self._enqueue(self._cache.forget_others(listing.kind.name, listed, before))
+        # What may not be read may still be there, and may still write.
+        read = {key: version for key, version in before.items() if key[1] not in self._forbidden}
+        self._enqueue(self._cache.forget_others(listing.kind.name, listed, read))
 
     async def _list(self, listing: Listing) -> AsyncIterator[ApiObject]:
+        """The objects of a kind, without those of namespaces that may not be read if others may.
+
+        Raises:
+            ApiError: the API server could not be asked, or allows no namespace.
+        """
         kind = listing.kind
-        for path in [kind.path(namespace) for namespace in listing.namespaces] or [kind.path(None)]:
-            async for document in self._client.items(path, listing.selector, listing.accept):
-                yield {**document, "kind": kind.name}
+        chosen: Sequence[str | None] = listing.namespaces or [None]
+        for namespace in chosen:
+            try:
+                async for document in self._client.items(kind.path(namespace), listing.selector, listing.accept):
+                    yield {**document, "kind": kind.name}
+            except ForbiddenError as error:
+                if namespace is None or not listing.watched or set(listing.namespaces) <= {*self._forbidden, namespace}:
+                    raise
+                self._forbid(namespace, error)
+
+    def _forbid(self, namespace: str, error: ForbiddenError) -> None:
+        if namespace not in self._forbidden:
+            _log.error("namespace %s can't be read, the others are: %s", namespace, error)
+        self._forbidden.add(namespace)

@@ -14,7 +14,7 @@ from messagestore_operator.cluster.resources import RESOURCES
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import TableKey
 from messagestore_operator.kube import sync
-from messagestore_operator.kube.client import ApiError, KubeClient, NotFoundError
+from messagestore_operator.kube.client import ApiError, ForbiddenError, KubeClient, NotFoundError
 from messagestore_operator.kube.health import Health
 from messagestore_operator.kube.objects import LEASES
 from messagestore_operator.kube.sync import KindMissingError, Listing, Sync
@@ -219,7 +219,7 @@ def test_applications_that_are_not_installed_are_waited_for_and_nothing_else_is(
     assert kept.read_again() == 0
 
     async def install() -> None:
-        comes = asyncio.create_task(kept.sync.missing_comes())
+        comes = asyncio.create_task(kept.sync.changed([]))
         await asyncio.sleep(0.05)
         assert not comes.done()
         kept.touched.clear()
@@ -234,3 +234,78 @@ def test_applications_that_are_not_installed_are_waited_for_and_nothing_else_is(
     assert kept.cache.missing_kind is None
     assert kept.sync.kinds == [STREAMS, APPLICATIONS]
     assert len(kept.touched) == 2
+
+
+class _Chosen(_Server):
+    """Serves two namespaces, of which some may not be read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forbidden: set[str] = set()
+        self.streams = {"lost": ["orders"], "kept": ["returns"]}
+
+    async def items(self, path: str, selector: str = "", accept: str = "") -> AsyncIterator[dict[str, Any]]:
+        for namespace, names in self.streams.items():
+            if f"/namespaces/{namespace}/" in path and namespace in self.forbidden:
+                raise ForbiddenError("GET", path, 403, "Forbidden", "no role allows it")
+            if path == STREAMS.path(namespace):
+                for one in _streams(*names, versions=[1] * len(names)):
+                    yield {**one, "metadata": {**one["metadata"], "namespace": namespace}}
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> _Kept:
+    monkeypatch.setattr(sync, "_RETRY_SECONDS", (0.01, 0.01))
+    monkeypatch.setattr(sync, "_MISSING_SECONDS", 0.01)
+    found = _Kept()
+    found.server = server = _Chosen()
+    listings = [Listing(LEASES, ["op"], watched=False), Listing(STREAMS, ["lost", "kept"])]
+    found.sync = Sync(server, found.cache, listings, found.touched.update, found.health, lambda missed: None)
+    server.tells_of = [STREAMS]
+    return found
+
+
+def test_a_namespace_that_may_not_be_read_holds_up_no_other_and_is_read_once_it_may(chosen: _Kept) -> None:
+    chosen.server.forbidden = {"lost"}
+    chosen.fill()
+    assert (chosen.names(), chosen.sync.namespaces) == (["returns"], ["kept"])
+    assert chosen.health.unready() == []
+
+    async def allow() -> None:
+        changed = asyncio.create_task(chosen.sync.changed(["kept"]))
+        await asyncio.sleep(0.05)
+        assert not changed.done()
+        chosen.touched.clear()
+        chosen.server.forbidden = set()
+        await changed
+
+    asyncio.run(allow())
+    assert (chosen.names(), chosen.sync.namespaces) == (["orders", "returns"], ["lost", "kept"])
+    assert {key[1] for key in chosen.touched} == {"lost", "kept"}
+
+
+def test_what_was_read_of_a_namespace_stays_known_while_it_may_not_be_read(chosen: _Kept) -> None:
+    chosen.fill()
+    chosen.server.forbidden = {"lost"}
+    chosen.server.streams["kept"] = []
+    assert asyncio.run(chosen.sync.has_lost_one_of(["lost", "kept"]))
+    assert chosen.names() == ["orders"]
+
+
+def test_watches_that_end_although_everything_may_be_read_have_lost_no_namespace(chosen: _Kept) -> None:
+    chosen.fill()
+    assert not asyncio.run(chosen.sync.has_lost_one_of(["lost", "kept"]))
+
+
+def test_an_operator_that_may_read_no_namespace_is_not_ready_and_says_why(chosen: _Kept) -> None:
+    chosen.server.forbidden = {"lost", "kept"}
+
+    async def read() -> None:
+        reading = asyncio.create_task(chosen.sync.fill())
+        await asyncio.sleep(0.05)
+        assert "no role allows it" in chosen.health.unready()[0]
+        chosen.server.forbidden = set()
+        await reading
+
+    asyncio.run(read())
+    assert chosen.health.unready() == []
