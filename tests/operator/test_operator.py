@@ -283,7 +283,8 @@ def test_the_operator_is_ready_without_the_spark_operator_and_starts_runs_once_t
         with no_spark_applications(apiserver):
             operator = there.enter_context(running_operator(apiserver, tmp_path, settings))
             eventually(lambda: operator.get("/readyz")[0] == 200, of=operator)
-            _apply(apiserver, namespace, "orders", trigger={"interval": "PT1H"})
+            # Its predicate is read while kopf watches, which starts anew once the kind is installed.
+            _apply(apiserver, namespace, "orders", trigger={"interval": "PT1H"}, filter={"where": "type = 'a'"})
             ready = eventually(lambda: _condition(_status(apiserver, namespace, "orders")), of=operator)
             assert (ready["status"], ready["reason"]) == ("False", "SparkOperatorMissing")
             assert "sparkapplications.sparkoperator.k8s.io is not installed" in ready["message"]

@@ -86,7 +86,9 @@ class Predicates:
         if not self._questions:
             self._requested.clear()
             try:
-                await asyncio.wait_for(self._requested.wait(), _IDLE_SECONDS)
+                # Without a task of its own: kopf ends all that were made while it watched.
+                async with asyncio.timeout(_IDLE_SECONDS):
+                    await self._requested.wait()
             except TimeoutError:
                 await self._reader.end()
                 await self._requested.wait()

@@ -223,3 +223,16 @@ def test_a_resource_without_a_predicate_needs_no_reader() -> None:
         return plain.asked
 
     assert asyncio.run(scene()) == []
+
+
+def test_an_idle_reader_has_no_task_that_would_end_with_the_watches() -> None:
+    async def tasks() -> int:
+        resource = tenants_stream("billing", "orders", "type = 'a'")
+        async with served(PredicateProcess()) as found:
+            found.ask(resource)
+            await found.wait_for(resource)
+            await asyncio.sleep(0)
+            return len(asyncio.all_tasks())
+
+    # This one and the worker's.
+    assert asyncio.run(tasks()) == 2
