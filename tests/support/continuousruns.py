@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from messagestore_core.contract.run_document import RunDocument
@@ -94,9 +95,9 @@ def main() -> None:
         write(RunReport(run=document.run, sequence=0, state="Running", started_at=began, outcome=control.outcome))
 
     with repeated(tell, _TELL_SECONDS):
-        report = execute(
-            document, lambda: local_session(cores=1, memory="1g"), Silent(), 0, lambda: datetime.now(UTC), control
-        )
+        # A continuous replay's driver starts Spark for little data.
+        session = partial(local_session, cores=1, memory="1g", little=True)
+        report = execute(document, session, Silent(), 0, lambda: datetime.now(UTC), control)
     write(report)
     os._exit(0 if report.error is None else 1)
 

@@ -36,7 +36,7 @@ from messagestore_jobs import lock, session
 from messagestore_jobs.driver import main as driver
 from messagestore_jobs.driver.control import RunControl
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.session import local_session
+from messagestore_jobs.session import FEW_ROWS, local_session
 from support.ingests import OWNER, Stream
 from support.waiting import scaled
 
@@ -180,7 +180,9 @@ def _leave(awaited: str) -> int:
 
 
 def _spark() -> SparkSession:
-    return borrowed_session() if "PYSPARK_GATEWAY_PORT" in os.environ else local_session(cores=2, memory="1g")
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        return borrowed_session()
+    return local_session(cores=2, memory="1g", settings=FEW_ROWS)
 
 
 def borrowed_session() -> SparkSession:
