@@ -202,9 +202,9 @@ class Service:
 
     async def _watched(self, stop: asyncio.Future[None], tasks: Iterable[asyncio.Task[None]]) -> bool:
         """Watch until the end, or until other kinds or namespaces can be watched; returns True for the latter."""
-        ended, namespaces = asyncio.Event(), self._sync.namespaces
-        watches = asyncio.create_task(self._watch(namespaces, ended))
-        async with _tasks(self._sync.changed(namespaces)) as (changed,):
+        ended, begun, namespaces = asyncio.Event(), asyncio.Event(), self._sync.namespaces
+        watches = asyncio.create_task(self._watch(namespaces, begun, ended))
+        async with _tasks(self._sync.changed(namespaces), _listens_again(stop, begun)) as (changed, _):
             done, _ = await asyncio.wait([stop, watches, changed, *tasks], return_when=asyncio.FIRST_COMPLETED)
         ended.set()
         try:
@@ -231,7 +231,7 @@ class Service:
             # Resources that people have applied are reconciled at once, before changes of runs.
             self._enqueue([key], first=True)
 
-    async def _watch(self, namespaces: Sequence[str], ended: asyncio.Event) -> None:
+    async def _watch(self, namespaces: Sequence[str], begun: asyncio.Event, ended: asyncio.Event) -> None:
         await kopf.operator(
             registry=handlers.registry([kind for kind in self._sync.kinds if kind is not CONFIG_MAPS], self._observed),
             settings=handlers.settings(self._foreign),
@@ -239,6 +239,7 @@ class Service:
             clusterwide=not namespaces,
             namespaces=namespaces,
             standalone=True,
+            ready_flag=begun,
             stop_flag=ended,
         )
 
@@ -350,13 +351,23 @@ async def _tasks(*work: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio
 
 def _stop_signal() -> asyncio.Future[None]:
     """Done when the process is asked to end."""
-    loop = asyncio.get_running_loop()
-    stop: asyncio.Future[None] = loop.create_future()
+    stop: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    _listen(stop)
+    return stop
+
+
+def _listen(stop: asyncio.Future[None]) -> None:
+    """End by signals from now on."""
 
     def ask() -> None:
         if not stop.done():
             stop.set_result(None)
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ask)
-    return stop
+        asyncio.get_running_loop().add_signal_handler(number, ask)
+
+
+async def _listens_again(stop: asyncio.Future[None], begun: asyncio.Event) -> None:
+    """Take the signals back from kopf, which takes them as it begins, and loses those that come as it ends."""
+    await begun.wait()
+    _listen(stop)
