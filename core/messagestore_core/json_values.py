@@ -1,4 +1,4 @@
-"""JSON documents: whether bytes are one, and the exact text at a path.
+"""JSON documents: whether bytes are one, and the exact text at a path as manifests write it.
 
 Both are as the Spark extension's ``is_json`` and ``json_text`` say.
 """
@@ -16,15 +16,36 @@ _TOKEN = re.compile(
     r'[ \t\n\r]*+([{}\[\],:]|"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4}))*+"'
     r"|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|true|false|null)"
 )
+_STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\['((?:[^'\\]|\\.)*)'\]|\[([0-9]{1,9})\]")
 _BLANK = " \t\n\r"
 _NUMERIC = "-0123456789"
 
 Path = Sequence[str | int]
-"""Names and indexes, as ``paths.steps`` gives them."""
+"""Names and indexes, as ``steps`` gives them."""
 
 
 class _Lexeme(str):
     """A number as it is written."""
+
+
+def steps(path: str) -> list[str | int]:
+    """The steps of a path of ``$``, ``.name``, ``['name']``, ``[n]``, and nothing else: names, and indexes of arrays.
+
+    Raises:
+        ValueError: the text is no such path.
+    """
+    if not path.startswith("$"):
+        raise ValueError(f"{path!r} is no path: it starts with $")
+    parts: list[str | int] = []
+    at = 1
+    while at < len(path):
+        step = _STEP.match(path, at)
+        if step is None:
+            raise ValueError(f"{path!r} is no path from {path[at:]!r} on: steps are .name, ['name'] and [n]")
+        name, quoted, index = step.groups()
+        parts.append(int(index) if index is not None else name or re.sub(r"\\(.)", r"\1", quoted))
+        at = step.end()
+    return parts
 
 
 def is_json(content: bytes) -> bool:

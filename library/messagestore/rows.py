@@ -10,7 +10,7 @@ from messagestore.integrity import OnBroken, sealed_rows, sound_rows
 from messagestore.location import Location
 from messagestore.reads import Read
 from messagestore.versions import Versions
-from messagestore_core.versions.rows import translate_table
+from messagestore_core.versions import translate_table
 
 _CAUSES = 1000
 """Of how many messages the effects are looked for at once."""

@@ -26,7 +26,7 @@ from messagestore_core.store.layout import INDEX, LOG, MARKER, TRANSLATORS, entr
 from messagestore_core.store.notes import commit_time
 from messagestore_core.store.objects import LARGEST_DOCUMENT, first_link
 from messagestore_core.store.schemas import HEADS, MESSAGES
-from messagestore_core.versions.rules import declared
+from messagestore_core.versions import declared
 
 
 class Marked(NamedTuple):

@@ -21,7 +21,7 @@ from messagestore_core.store.pending_updates import count_pending
 from messagestore_core.store.schemas import MESSAGES
 from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import open_erased
-from messagestore_core.versions.rules import declare
+from messagestore_core.versions import declare
 from messagestore_jobs.lifecycle.job import due_at
 from messagestore_jobs.source.local_files import Seen, list_local_files, list_objects
 from support.stores import add_rows, message

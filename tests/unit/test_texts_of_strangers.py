@@ -120,7 +120,7 @@ def test_a_time_is_the_same_instant_wherever_it_is_read(text: str) -> None:
 @fuzzed
 @given(made_of("$", ".", "a", "_", "[", "]", "0", "9", "'", "\\", "*", "..", "@", "é", "\n"))
 def test_a_path_that_is_taken_is_one_that_jobs_take(text: str) -> None:
-    from messagestore_core.paths import steps
+    from messagestore_core.json_values import steps
 
     if taken(JsonPath, text) is not None:
         assert isinstance(steps(text), list)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from messagestore_core.paths import steps
+from messagestore_core.json_values import steps
 from messagestore_operator.api import MessageStream, ReplayJob, Resource
 from messagestore_operator.api.envelope import FieldMapping
 from messagestore_operator.api.sources import FilesSource

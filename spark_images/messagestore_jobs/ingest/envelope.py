@@ -15,7 +15,7 @@ from messagestore_core.bounds import LARGEST_VERSION, LAST_MOMENT, LONGEST_ERROR
 from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import Envelope, FieldMapping, FileFormat, TimeUnit, ValueMapping
 from messagestore_core.envelope import MAPPED
-from messagestore_core.paths import steps
+from messagestore_core.json_values import steps
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.dead_letters import NAME_COLUMNS
 from messagestore_jobs import native

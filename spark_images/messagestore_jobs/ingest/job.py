@@ -26,7 +26,7 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.files import ReadFiles
 from messagestore_core.store.offsets import ReadOffsets
 from messagestore_core.store.tombstones import open_erased
-from messagestore_core.versions.rules import declare
+from messagestore_core.versions import declare
 from messagestore_jobs.context import Run
 from messagestore_jobs.index.keys import Flags, hash_in_driver
 from messagestore_jobs.index.store_index import StoreIndex

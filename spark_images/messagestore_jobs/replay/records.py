@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.records import FieldSource, Integrity, Translator
 from messagestore_core.reasons import DeadLetterReason
 from messagestore_core.store.tombstones import open_erased
-from messagestore_core.versions.rules import COLUMNS, FIRST_VERSION, emptied, in_order, parse_path, taken_out
+from messagestore_core.versions import COLUMNS, FIRST_VERSION, emptied, in_order, parse_path, taken_out
 from messagestore_jobs.frozen.replays import Frozen
 from messagestore_jobs.integrity import is_sealed
 from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc3339

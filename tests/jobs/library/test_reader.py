@@ -29,7 +29,7 @@ from messagestore_core.store.layout import LOG, entry_name
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.schemas import AUDIT, MESSAGES
 from messagestore_core.store.storage import Storage
-from messagestore_core.versions.rules import declare
+from messagestore_core.versions import declare
 from support.stores import START, Row, add_messages, add_rows, make_store, message
 
 

@@ -10,8 +10,7 @@ from messagestore_core.progress import Silent
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
-from messagestore_core.versions.rows import translate_table
-from messagestore_core.versions.rules import declared
+from messagestore_core.versions import declared, translate_table
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.replay.records import translated

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messagestore_core.paths import steps
+from messagestore_core.json_values import steps
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from messagestore_core.json_values import is_json, json_text
-from messagestore_core.paths import steps
+from messagestore_core.json_values import is_json, json_text, steps
 
 TEXTS = Path(__file__).parents[2] / "jobs/extension/json.txt"
 BYTE = re.compile(rb"<([0-9a-f]{2})>")

@@ -20,7 +20,7 @@ from messagestore_core.store.purges import find_plans
 from messagestore_core.store.schemas import AUDIT, HEADS
 from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import tombstone_key
-from messagestore_core.versions.rules import declare, declared
+from messagestore_core.versions import declare, declared
 from messagestore_jobs.driver.failures import is_panic
 from messagestore_jobs.frozen.replays import unfinished
 from messagestore_jobs.purge.erase import owed

@@ -7,7 +7,7 @@ import pytest
 
 from messagestore_core.contract.records import FieldSource, Translator
 from messagestore_core.store.schemas import MESSAGES
-from messagestore_core.versions.rows import json_text, translate_row, translate_table
+from messagestore_core.versions import json_text, translate_row, translate_table
 
 FIRST = Translator(
     from_version=0,

@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from messagestore_core.json_values import is_json, json_text
-from messagestore_core.paths import steps
+from messagestore_core.json_values import is_json, json_text, steps
 from messagestore_core.predicate.arrow import numbers, texts, times
 from messagestore_core.predicate.arrow.values import (
     BYTES,

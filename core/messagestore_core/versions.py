@@ -1,19 +1,88 @@
-"""Translators over rows of ``messages`` in Python and Arrow.
+"""Translate messages of older envelope versions to the current one as they are read; stored messages don't change.
 
-Values at paths of JSON documents are read as ``messagestore.json_text`` reads them in Spark.
+A declaration of translators is kept in the store for its readers. They are applied here in Python and Arrow, and by
+``rows.versions`` of the jobs in Spark. Values at paths of JSON documents are read as ``messagestore.json_text`` reads
+them in Spark.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import TypeAdapter, ValidationError
 
-from messagestore_core import json_values
+from messagestore_core import envelope, json_values
 from messagestore_core.contract.records import FieldSource, Translator
-from messagestore_core.versions.rules import COLUMNS, FIRST_VERSION, emptied, in_order, parse_path, taken_out
+from messagestore_core.json_values import steps
+from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.layout import TRANSLATORS
+from messagestore_core.store.objects import Objects
+
+COLUMNS = {field.name: field.column for field in envelope.COLUMNS if field.translated}
+"""The columns of the fields that a translator may change, by their names in manifests."""
+FIRST_VERSION = 0
+"""The version of a message that names none."""
+_LARGEST = 16 << 20
+_TRANSLATORS = TypeAdapter(list[Translator])
 
 Row = Mapping[str, Any]
+
+
+def in_order(translators: Sequence[Translator]) -> list[Translator]:
+    """The translators in the order in which they are applied: each takes what the one before made."""
+    return sorted(translators, key=lambda one: one.from_version)
+
+
+def parse_path(path: str) -> tuple[str, list[str | int]]:
+    """Where a path leads: ``payload`` or ``metadata`` and the steps within, or ``headers`` and one name.
+
+    Raises:
+        ValueError: it leads elsewhere.
+    """
+    match steps(path):
+        case ["headers", str() as name]:
+            return "headers", [name]
+        case ["payload" | "metadata" as document, *within]:
+            return str(document), within
+    raise ValueError(f"{path} leads to no header, payload or metadata of a message")
+
+
+def emptied(translator: Translator) -> set[str]:
+    """Columns that are empty in the next version, as their fields were renamed."""
+    renamed = {COLUMNS[source.rename] for source in translator.fields.values() if source.rename is not None}
+    return renamed - {COLUMNS[name] for name in translator.fields}
+
+
+def taken_out(translator: Translator) -> set[str]:
+    """Headers that the next version doesn't take over as they are."""
+    renamed = {source.rename for source in translator.headers.values() if source.rename is not None}
+    return renamed | set(translator.headers)
+
+
+def declare(store: HeldStore, translators: Sequence[Translator]) -> None:
+    """Write them to the table folder if they differ from what it has."""
+    objects = store.objects()
+    if is_declared(objects, translators):
+        return
+    content = [one.model_dump(mode="json", by_alias=True, exclude_defaults=True) for one in translators]
+    with store.step("translators"):
+        objects.write(TRANSLATORS, json.dumps(content, indent=2).encode() + b"\n")
+
+
+def is_declared(objects: Objects, translators: Sequence[Translator]) -> bool:
+    """Whether the table folder has exactly these."""
+    try:
+        return list(translators) == declared(objects)
+    except ValidationError:
+        return False
+
+
+def declared(objects: Objects) -> list[Translator]:
+    """The translators that the table folder has; empty where it has none."""
+    content = objects.read(TRANSLATORS, _LARGEST)
+    return list(_TRANSLATORS.validate_json(content)) if content else []
 
 
 def translate_row(row: Row, translators: Sequence[Translator]) -> dict[str, Any]:
