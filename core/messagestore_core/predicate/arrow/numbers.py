@@ -1,9 +1,10 @@
 """Numbers: Spark's types of results, conversions, and arithmetic that gives null where it overflows."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal, localcontext
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -56,17 +57,12 @@ def fitted(number: Decimal, type_: pa.DataType) -> Decimal | None:
     return rounded if abs(rounded) < Decimal(10) ** (type_.precision - type_.scale) else None
 
 
-def add(left: Value, right: Value) -> Value:
-    """Add two numbers."""
-    return _calculated(left, right, lambda a, b: a + b, _sum_type)
+def summed(left: Value, right: Value, sign: int) -> Value:
+    """The sum of two numbers or, with sign -1, their difference."""
+    return _calculated(left, right, lambda a, b: a + sign * b, _sum_type)
 
 
-def subtract(left: Value, right: Value) -> Value:
-    """Subtract one number from another."""
-    return _calculated(left, right, lambda a, b: a - b, _sum_type)
-
-
-def multiply(left: Value, right: Value) -> Value:
+def _multiply(left: Value, right: Value) -> Value:
     """Multiply two numbers. Decimal ones are first rounded to all their digits, and then to their type."""
 
     def product(a: Any, b: Any) -> Any:
@@ -76,7 +72,7 @@ def multiply(left: Value, right: Value) -> Value:
     return _calculated(left, right, product, _product_type)
 
 
-def divide(left: Value, right: Value) -> Value:
+def _divide(left: Value, right: Value) -> Value:
     """Divide numbers; whole ones as doubles. Null where the divisor is 0."""
     if not _has_decimal((left, right)):
         left, right = to(left, DOUBLE), to(right, DOUBLE)
@@ -94,7 +90,7 @@ def divide(left: Value, right: Value) -> Value:
     return _calculated(left, right, quotient, _quotient_type)
 
 
-def remainder(left: Value, right: Value) -> Value:
+def _remainder(left: Value, right: Value) -> Value:
     """The rest of a division, with the sign of what is divided. Null where the divisor is 0."""
 
     def rest(a: Any, b: Any) -> Any:
@@ -107,23 +103,13 @@ def remainder(left: Value, right: Value) -> Value:
     return _calculated(left, right, rest, _remainder_type)
 
 
-def absolute(value: Value) -> Value:
+def _absolute(value: Value) -> Value:
     """A number without its sign; that of the smallest whole number is kept."""
     edge = _RANGES.get(value.type)
     return each(lambda number: number if number == -(edge or math.inf) else abs(number), value.type, value)
 
 
-def ceiling(value: Value) -> Value:
-    """The next whole number up."""
-    return _whole(value, math.ceil, ROUND_CEILING)
-
-
-def floor(value: Value) -> Value:
-    """The next whole number down."""
-    return _whole(value, math.floor, ROUND_FLOOR)
-
-
-def rounded(value: Value) -> Value:
+def _rounded(value: Value) -> Value:
     """The nearest whole number; a half is rounded away from 0."""
     if pa.types.is_decimal(value.type):
         return _whole(value, math.floor, ROUND_HALF_UP)
@@ -149,11 +135,6 @@ def whole(value: Value) -> Value:
         return edge - 1 if isinstance(number, float) and number == edge else _within(int(number), LONG)
 
     return each(cut, LONG, value)
-
-
-def truth(value: Value) -> Value:
-    """bool() of a number: whether it is not 0."""
-    return each(lambda number: number != 0, TRUTH, value)
 
 
 def as_argument(value: Value) -> Value:
@@ -269,3 +250,16 @@ def _whole(value: Value, of_double: Callable[[float], int], rounding: str) -> Va
         )
 
     return each(saturated, LONG, value)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = MappingProxyType(
+    {
+        "try_multiply": _multiply,
+        "try_divide": _divide,
+        "try_mod": _remainder,
+        "abs": _absolute,
+        "ceil": lambda value: _whole(value, math.ceil, ROUND_CEILING),
+        "floor": lambda value: _whole(value, math.floor, ROUND_FLOOR),
+        "round": _rounded,
+    }
+)

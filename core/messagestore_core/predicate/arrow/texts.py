@@ -2,8 +2,10 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from functools import partial
+from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -23,6 +25,7 @@ from messagestore_core.predicate.arrow.values import (
 
 DECIMAL = pa.decimal128(38, 18)
 _MAX_INT = (1 << 31) - 1
+_FIRST, _EVERY = pa.scalar(1, INT), pa.scalar(_MAX_INT, INT)
 _WHOLE = re.compile(rb"[+-]?[0-9]+")
 _NUMBER = re.compile(r"([+-]?)(?=\.?\d)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,10}))?")
 _TRUTHS = {
@@ -31,60 +34,18 @@ _TRUTHS = {
 }
 
 
-def lower(value: Value) -> Value:
-    """Text in lower case."""
-    return each(lambda text: _cased(text, str.lower), TEXT, value)
-
-
-def upper(value: Value) -> Value:
-    """Text in upper case."""
-    return each(lambda text: _cased(text, str.upper), TEXT, value)
-
-
-def trim(value: Value) -> Value:
-    """Text without spaces at both ends."""
-    return each(lambda text: text.strip(b" "), TEXT, value)
-
-
-def length(value: Value) -> Value:
+def _length(value: Value) -> Value:
     """Characters of a text, bytes of other values."""
     return each(len if value.type == BYTES else lambda text: sum(1 for _ in _characters(text)), INT, value)
 
 
-def concat(*values: Value) -> Value:
-    """Texts one after the other."""
-    return each(lambda *texts: b"".join(texts), TEXT, *values)
-
-
-def substring(value: Value, first: Value, count: Value | None = None) -> Value:
+def _substring(value: Value, first: Value, count: Value = _EVERY) -> Value:
     """A part by characters, counted from 1, or backwards from the end."""
-    taken = pa.scalar(_MAX_INT, INT) if count is None else as_argument(count)
-    return each(_part, TEXT, value, as_argument(first), taken)
+    return each(_part, TEXT, value, as_argument(first), as_argument(count))
 
 
-def left(value: Value, count: Value) -> Value:
-    """The first characters."""
-    return substring(value, pa.scalar(1, INT), count)
-
-
-def right(value: Value, count: Value) -> Value:
-    """The last characters."""
+def _right(value: Value, count: Value) -> Value:
     return each(lambda text, n: b"" if n <= 0 else _part(text, -n, _MAX_INT), TEXT, value, as_argument(count))
-
-
-def starts_with(value: Value, part: Value) -> Value:
-    """Whether it begins with a text."""
-    return each(bytes.startswith, TRUTH, value, part)
-
-
-def ends_with(value: Value, part: Value) -> Value:
-    """Whether it ends with a text."""
-    return each(bytes.endswith, TRUTH, value, part)
-
-
-def contains(value: Value, part: Value) -> Value:
-    """Whether it has a text in it."""
-    return each(bytes.__contains__, TRUTH, value, part)
 
 
 def like(value: Value, pattern: pa.Scalar) -> Value:
@@ -118,19 +79,9 @@ def as_whole(value: Value) -> Value:
     return each(read, LONG, value)
 
 
-def as_decimal(value: Value) -> Value:
-    """A text as a number; null if it is none, or has more than 20 digits before the point."""
-    return each(_decimal, DECIMAL, value)
-
-
 def as_truth(value: Value) -> Value:
-    """A text as a truth; null if it is none."""
+    """bool() of a text; null if it is none of the words for one."""
     return each(lambda text: _TRUTHS.get(text.strip(BLANK).lower()), TRUTH, value)
-
-
-def of_decimal(value: Value) -> Value:
-    """A decimal number as text."""
-    return each(lambda number: f"{number:f}".encode(), TEXT, value)
 
 
 def _cased(text: bytes, change: Callable[[str], str]) -> bytes:
@@ -215,3 +166,22 @@ def _decimal(text: bytes) -> Decimal | None:
     if len(digits) + exponent < -DECIMAL.scale:
         return Decimal(0).scaleb(-DECIMAL.scale)
     return fitted(Decimal((int(sign == "-"), tuple(map(int, digits)), exponent)), DECIMAL)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = MappingProxyType(
+    {
+        "lower": lambda value: each(lambda text: _cased(text, str.lower), TEXT, value),
+        "upper": lambda value: each(lambda text: _cased(text, str.upper), TEXT, value),
+        "trim": lambda value: each(lambda text: text.strip(b" "), TEXT, value),
+        "length": _length,
+        "concat": lambda *values: each(lambda *texts: b"".join(texts), TEXT, *values),
+        "substring": _substring,
+        "left": lambda value, count: _substring(value, _FIRST, count),
+        "right": _right,
+        "startswith": partial(each, bytes.startswith, TRUTH),
+        "endswith": partial(each, bytes.endswith, TRUTH),
+        "contains": partial(each, bytes.__contains__, TRUTH),
+        # Null if it is no number, or has more than 20 digits before the point.
+        "decimal": partial(each, _decimal, DECIMAL),
+    }
+)
