@@ -5,8 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from messagestore.consuming.cursors import CursorStore
-from messagestore.consuming.names import cursors_in
+from messagestore.consuming.cursors import CursorStore, cursors_in
 from messagestore.consuming.source import Source, Start
 from messagestore.consuming.state import State
 from messagestore.errors import ConsumerStateError

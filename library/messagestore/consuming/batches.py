@@ -1,6 +1,7 @@
 """Messages that are handled in a transaction of the caller's database, which also moves their cursors."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, runtime_checkable
 from uuid import uuid4
 
@@ -18,13 +19,7 @@ class TransactionalCursors(CursorStore, Protocol):
 
 
 class Batch:
-    """Messages in order of arrival, to be handled in one transaction.
-
-    Args:
-        messages: the messages.
-        cursors: where their cursors are.
-        changes: tells how the cursors move behind them.
-    """
+    """Messages in order of arrival, to be handled in one transaction."""
 
     def __init__(
         self, messages: Sequence[Message], cursors: TransactionalCursors, changes: Callable[[], Sequence[Change]]
@@ -66,7 +61,6 @@ class PostgresCursors:
         "(consumer text, name text, document text NOT NULL, mark text NOT NULL, PRIMARY KEY (consumer, name))"
     )
     """Make this table before the first consumer begins."""
-    _WAIT = "SET lock_timeout = '10s'"
 
     def __init__(self, connect: Callable[[], Any], name: str) -> None:
         self._connect, self._name = connect, name
@@ -137,21 +131,15 @@ class PostgresCursors:
             if self._own is None:
                 self._own = self._connect()
                 # A transaction of the caller's that isn't committed yet may keep a cursor.
-                _count(self._own, self._WAIT, ())
+                _count(self._own, "SET lock_timeout = '10s'", ())
             result = work(self._own)
             self._own.commit()
         except Exception as error:  # Each driver has errors of its own.
-            self._forget()
+            # It is broken, and another one will be opened.
+            with suppress(Exception):
+                self.close()
             raise StorageError(f"the cursors of consumer {self._name} can't be reached: {error}") from error
         return result
-
-    def _forget(self) -> None:
-        own, self._own = self._own, None
-        try:
-            if own is not None:
-                own.close()
-        except Exception:  # It is broken, and another one will be opened.
-            return
 
 
 _TABLE = "messagestore_consumers"

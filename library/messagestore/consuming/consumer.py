@@ -10,9 +10,8 @@ from typing import Literal, Self, TypeAlias
 
 from messagestore.arguments import length_of_time
 from messagestore.consuming.batches import Batch, TransactionalCursors
-from messagestore.consuming.cursors import CursorStore
+from messagestore.consuming.cursors import CursorStore, check_consumer, cursors_in
 from messagestore.consuming.leases import Leases
-from messagestore.consuming.names import check_consumer, cursors_in
 from messagestore.consuming.source import Source, Start
 from messagestore.consuming.state import State
 from messagestore.consuming.work import Work

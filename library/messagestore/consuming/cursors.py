@@ -2,17 +2,21 @@
 
 import fcntl
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
-from messagestore.errors import StorageError
+from messagestore.errors import ArgumentError, StorageError
 from messagestore.location import Location, refusals
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.consumers import STATE_BYTES
+from messagestore_core.store.layout import CONSUMERS
+from messagestore_core.store.objects import join
 
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _AT_ONCE = 16
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -163,3 +167,23 @@ def _locked_folder(folder: Path) -> int:
             if os.fstat(descriptor).st_ino == folder.stat().st_ino:
                 return descriptor
         os.close(descriptor)
+
+
+def check_consumer(name: str) -> None:
+    """Refuse a name that no consumer may have.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    if not _NAME.fullmatch(name):
+        raise ArgumentError(f"{name!r} is no name of a consumer: up to 63 small letters, digits and -, not at its ends")
+
+
+def cursors_in(
+    uri: str, name: str, state: CursorStore | str | None, storage: Sequence[StorageEntry] | None
+) -> CursorStore:
+    """The cursors of a name: in a store, in another folder that has a folder for each name, or where they are given."""
+    if state is not None and not isinstance(state, str):
+        return state
+    check_consumer(name)
+    return ObjectCursors(join(uri, CONSUMERS, name) if state is None else join(state, name), storage)

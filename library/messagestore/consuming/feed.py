@@ -3,8 +3,7 @@
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from messagestore.consuming.slots import SlotsOf
-from messagestore.consuming.source import Gone, Placed, Source
+from messagestore.consuming.source import Gone, Placed, SlotsOf, Source
 from messagestore.errors import StorageError
 
 PAUSED_AFTER = 1000
@@ -13,10 +12,6 @@ PAUSED_AFTER = 1000
 
 class Feed:
     """Gives messages in order of arrival, and knows the cursors of slots.
-
-    Args:
-        source: the store.
-        slots: how many slots there are.
 
     Attributes:
         start: the cursor with which slots began, which may lie ahead.
@@ -40,8 +35,7 @@ class Feed:
         """Give messages of these slots from now on: those that are new begin behind their cursors.
 
         Args:
-            held: the slots and their cursors.
-            again: whether all slots begin behind these.
+            again: whether all slots begin behind these cursors.
         """
         self._settle()
         kept = {} if again else {slot: self._passed[slot] for slot in held if slot in self._passed}

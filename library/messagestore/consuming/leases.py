@@ -35,12 +35,6 @@ def is_free(slot: Slot, own: str, now: datetime) -> bool:
 class Leases:
     """The slots of one consumer.
 
-    Args:
-        state: the documents of all consumers of the name.
-        group: what they have agreed on.
-        lease: how long a slot is kept for a consumer that says nothing.
-        clock: the time.
-
     Attributes:
         held: the slots that it has, as it last wrote them.
         looks_at: when to look who is there.
@@ -55,9 +49,6 @@ class Leases:
 
     def look(self, cursors: Mapping[int, int]) -> None:
         """Move the cursors, give back what is too much, and take what is free; and renew the leases if it is time.
-
-        Args:
-            cursors: of the slots that it has.
 
         Raises:
             ConsumerStateError: the state was deleted, or made anew with another number of slots.

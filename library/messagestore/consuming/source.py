@@ -1,6 +1,6 @@
-"""What consumers read of a store: messages behind cursors, its head, its tombstones, and whether there is more."""
+"""What consumers read of a store: messages behind cursors of slots, its head, its tombstones, if there is more."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -9,11 +9,11 @@ from deltalake import DeltaTable
 
 from messagestore.arguments import check_category
 from messagestore.conditions import checked
-from messagestore.consuming.slots import SlotsOf
 from messagestore.errors import ArgumentError, CursorAheadError
 from messagestore.integrity import OnBroken
 from messagestore.location import Location, refusals
 from messagestore.message import Message, messages_of
+from messagestore.names import cardinal_id, hash_64
 from messagestore.reads import Chosen, Read
 from messagestore.rows import Rows
 from messagestore.snapshot import Snapshot
@@ -25,6 +25,33 @@ from messagestore_core.store.layout import LOG, entry_name
 from messagestore_core.store.schemas import HEADS, TOMBSTONES
 
 Start: TypeAlias = Literal["Beginning", "Now"] | int
+_REMEMBERED = 200_000
+
+
+def slot_of(stream_name: str, slots: int) -> int:
+    """The slot of a stream: by the hash of its cardinal id, or of its name if it has no id."""
+    return abs(hash_64(cardinal_id(stream_name) or stream_name) or 0) % slots
+
+
+class SlotsOf:
+    """The slots of streams; it remembers those of some."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._known: dict[str, int] = {}
+
+    def __call__(self, names: Iterable[str]) -> list[int]:
+        """The slot of each stream."""
+        known = self._known
+        if len(known) > _REMEMBERED:
+            known.clear()
+        numbers = []
+        for name in names:
+            slot = known.get(name)
+            if slot is None:
+                slot = known[name] = slot_of(name, self._slots)
+            numbers.append(slot)
+        return numbers
 
 
 class Placed(NamedTuple):
@@ -55,16 +82,7 @@ class Gone:
 
 
 class Source:
-    """The messages of a category, or of all, that meet a condition.
-
-    Args:
-        uri: the store.
-        category: absent: all messages.
-        where: only messages that meet it.
-        slots: how many slots there are.
-        storage: how buckets are reached.
-        on_broken: as for a reader.
-    """
+    """The messages of a category, or of all, that meet a condition."""
 
     def __init__(
         self,

@@ -23,13 +23,7 @@ class KeptSlot(NamedTuple):
 
 
 class State:
-    """Reads and writes the documents of the consumers of one name.
-
-    Args:
-        cursors: where they are.
-        name: the consumers' name.
-        store: the id of the store that is consumed.
-    """
+    """Reads and writes the documents of the consumers of one name, for the store with an id."""
 
     def __init__(self, cursors: CursorStore, name: str, store: str) -> None:
         self._cursors, self._name, self._store = cursors, name, store

@@ -15,16 +15,7 @@ _ERASED_SEEN_WITHIN = timedelta(seconds=1)
 
 
 class Work:
-    """The messages that one consumer is to handle now.
-
-    Args:
-        source: the store.
-        leases: the consumer's slots.
-        batch_size: after how many messages the cursors move.
-        longest_hold: the longest time between two tries of a message.
-        clock: the time.
-        before_moving: called before cursors move.
-    """
+    """The messages that one consumer is to handle now; the cursors move after ``batch_size`` of them."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ import pytest
 
 from messagestore.consuming import reset
 from messagestore.consuming.leases import share
-from messagestore.consuming.slots import slot_of
+from messagestore.consuming.source import slot_of
 from messagestore.errors import ConsumerStateError, StorageError
 from messagestore.names import cardinal_id, hash_64
 from messagestore_core.store.objects import Objects
