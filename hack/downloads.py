@@ -6,12 +6,11 @@ python3 -m hack.downloads [NAME...]    get what is missing of FOLDERS, print the
 import hashlib
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hack import debian
-from hack.machine import REPOSITORY, cache_folder, lock, run, step
+from hack.machine import REPOSITORY, cache_folder, lock, run, step, whole
 
 _POSTGRESQL = Path("/usr/lib/postgresql")
 _MESSAGE_DB = (
@@ -60,20 +59,16 @@ def package_folder(package: str, version: str, sha512: str) -> Path:
     with lock(cache_folder() / f"{name}.lock", f"download of {name}"):
         if not folder.exists():
             debian.need({"npm": "npm"})
-            with step(f"{name} {version}"):
-                _download_package(folder, f"{package}@{version}", sha512)
+            with step(f"{name} {version}"), whole(folder) as unfinished:
+                _download_package(unfinished, f"{package}@{version}", sha512)
     return folder / "package"
 
 
 def _download_package(folder: Path, package: str, sha512: str) -> None:
-    unfinished = folder.with_name(f".{folder.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    archive = unfinished / run(["npm", "pack", "--silent", package], folder=unfinished).split()[-1]
+    archive = folder / run(["npm", "pack", "--silent", package], folder=folder).split()[-1]
     if hashlib.sha512(archive.read_bytes()).hexdigest() != sha512:
         raise SystemExit(f"{package} is not the expected package: its SHA-512 differs")
-    run(["tar", "-xzf", archive], folder=unfinished)
-    unfinished.rename(folder)
+    run(["tar", "-xzf", archive], folder=folder)
 
 
 def jars_folder(name: str, version: str) -> Path:
@@ -81,21 +76,9 @@ def jars_folder(name: str, version: str) -> Path:
     folder = cache_folder() / f"{name}-{version}"
     with lock(cache_folder() / f"{name}.lock", f"download of {folder.name}"):
         if not folder.exists():
-            with step(f"{folder.name} by Maven"):
-                _download_jars(folder, REPOSITORY / "hack" / name / "pom.xml")
+            with step(f"{folder.name} by Maven"), whole(folder) as unfinished:
+                run([REPOSITORY / "spark_images/jars/fetch.sh", REPOSITORY / "hack" / name / "pom.xml", unfinished])
     return folder
-
-
-def _download_jars(folder: Path, pom: Path) -> None:
-    """Download to a temporary folder and rename it, so that an existing folder is complete."""
-    made = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
-    try:
-        run([REPOSITORY / "spark_images/jars/fetch.sh", pom, made])
-        made.chmod(0o755)
-        made.rename(folder)
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
 
 
 FOLDERS: Mapping[str, Callable[[], Path]] = {

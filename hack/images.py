@@ -18,7 +18,7 @@ from pathlib import Path
 
 from hack import debian, programs
 from hack.docker import Docker
-from hack.machine import REPOSITORY, cache_folder, run, step
+from hack.machine import REPOSITORY, cache_folder, fresh, run, step
 
 PREFIX = "localhost/message-store-operator"
 """Nobody can own it: a cluster or a build that lacks such an image asks its own machine, and no public registry."""
@@ -122,7 +122,7 @@ def versitygw(builder: Builder) -> str:
 
 
 def _of_program(builder: Builder, image: str, name: str, arguments: Mapping[str, str]) -> str:
-    context = _fresh(cache_folder() / "images" / name)
+    context = fresh(cache_folder() / "images" / name)
     shutil.copy(programs.program(name), context / name)
     return builder.build(image, REPOSITORY / "hack/dockerfiles" / f"{name}.Dockerfile", context, arguments)
 
@@ -145,7 +145,7 @@ def _install_packages(requirements: Path, folder: Path, unused: Path | None = No
     if stamp.exists() and stamp.read_text() == digest:
         return
     with step(f"Python packages of {requirements.relative_to(REPOSITORY)}"):
-        _fresh(folder)
+        fresh(folder)
         target = ["--python-version", PYTHON_VERSION, "--python-platform", f"{platform.machine()}-manylinux_2_28"]
         options: list[str | Path] = ["--quiet", "--require-hashes", *target, "--target", folder]
         run([_uv(), "pip", "install", *options, *_BUILT_BY, "--requirement", requirements])
@@ -156,7 +156,7 @@ def _install_packages(requirements: Path, folder: Path, unused: Path | None = No
 
 def _install_project(folder: Path) -> None:
     """Install the project itself: its packages, and the metadata with its version."""
-    _fresh(folder)
+    fresh(folder)
     run([_uv(), "pip", "install", "--quiet", *_BUILT_BY, "--no-deps", "--target", folder, REPOSITORY])
     shutil.rmtree(folder / "bin", ignore_errors=True)
     # Files that differ between installations would make each build a new image.
@@ -181,12 +181,6 @@ def _remove(site: Path, unused: Path) -> None:
 def _copy_package(source: Path, target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-
-
-def _fresh(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
 
 
 def _digest(files: list[Path]) -> str:

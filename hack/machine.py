@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -32,6 +33,21 @@ def lock(path: Path, what: str) -> Iterator[None]:
             say(f"another {what} is in progress, waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+def fresh(folder: Path) -> Path:
+    """A folder without what it may have had."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+@contextmanager
+def whole(folder: Path) -> Iterator[Path]:
+    """An empty folder that becomes ``folder`` at the end, so that an interrupted build or download never counts."""
+    unfinished = fresh(folder.with_name(f".{folder.name}.unfinished"))
+    yield unfinished
+    unfinished.rename(folder)
 
 
 @contextmanager

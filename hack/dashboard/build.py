@@ -1,14 +1,13 @@
-"""The dashboard as Grafana's JSON, made of the table of panels by Grafana's own SDK."""
+"""The dashboard as Grafana's JSON, made of the rows of panels.yaml by Grafana's own SDK."""
 
 import json
 import warnings
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from ruamel.yaml import YAML
-
-from hack.dashboard.panels import Panel, rows
 
 with warnings.catch_warnings():
     # Older releases of Grafana read only the model that the SDK calls old.
@@ -21,12 +20,42 @@ with warnings.catch_warnings():
 
 _CHART = Path(__file__).parents[2] / "charts/message-store-operator"
 FILE = _CHART / "files/dashboard.json"
+_PANELS = Path(__file__).with_name("panels.yaml")
 UID = "message-store-operator"
 _STREAMS = 'kind="MessageStream", namespace=~"$namespace"'
 _SOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 _COLUMNS = model.DataTransformerConfig(id_val="organize", options={"excludeByName": {"Time": True, "Value": True}})
 _NOW = common.ReduceDataOptions().calcs(["lastNotNull"]).values(False)
 _Builder: TypeAlias = bargauge.Panel | stat.Panel | table.Panel | timeseries.Panel
+
+_SELECTORS = {
+    "STREAM": 'namespace=~"$namespace", stream=~"$stream"',
+    "NAMESPACE": 'namespace=~"$namespace"',
+}
+
+
+class Panel(NamedTuple):
+    """A panel; ``queries`` by the name of their series."""
+
+    title: str
+    look: Literal["lines", "stack", "stat", "bars", "table"]
+    words: str
+    queries: Mapping[str, str]
+    unit: str = "short"
+    width: int = 8
+
+
+def rows() -> dict[str, list[Panel]]:
+    """The panels by their row's title, with the selectors of the dashboard's variables in their queries."""
+    written = YAML(typ="safe").load(_PANELS)
+    return {row: [_selecting(Panel(**panel)) for panel in panels] for row, panels in written.items()}
+
+
+def _selecting(panel: Panel) -> Panel:
+    queries = dict(panel.queries)
+    for word, selector in _SELECTORS.items():
+        queries = {name: query.replace(word, selector) for name, query in queries.items()}
+    return panel._replace(queries=queries)
 
 
 def text() -> str:

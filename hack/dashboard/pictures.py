@@ -19,8 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from hack.dashboard.build import chosen
-from hack.dashboard.panels import Panel, rows
+from hack.dashboard.build import Panel, chosen, rows
 
 FOLDER = Path(__file__).parents[2] / "docs/pictures"
 PICTURES = {

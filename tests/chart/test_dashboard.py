@@ -5,8 +5,7 @@ import re
 import subprocess
 from typing import Any
 
-from hack.dashboard.build import FILE, text
-from hack.dashboard.panels import Panel, rows
+from hack.dashboard.build import FILE, Panel, rows, text
 from hack.dashboard.pictures import FOLDER, PICTURES
 from hack.programs import program
 from ruamel.yaml import YAML
