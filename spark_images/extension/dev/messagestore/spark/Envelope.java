@@ -128,7 +128,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     } catch (InvalidFieldException e) {
       refuse(row, INVALID_FIELD, e.getMessage());
     } catch (IOException e) {
-      refuse(row, UNPARSEABLE, Json.explain(e, 0));
+      refuse(row, UNPARSEABLE, Json.explain(e));
     }
     return row;
   }
@@ -142,7 +142,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   /** Takes fields from a record around the innermost; it was read before, to unwrap what is in it. */
   private static void takeFrom(byte[] outer, EnvelopeSpec.Around around, Slices into) throws IOException {
     Slices slices = into.elsewhere(outer, around);
-    try (JsonParser parser = Json.parser(outer, 0, outer.length)) {
+    try (JsonParser parser = Json.parser(outer)) {
       parser.nextToken();
       around.paths().walk(parser, slices);
     }
@@ -151,7 +151,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
 
   /** Finds the fields; returns why the record is unreadable, or null. */
   private static String walk(byte[] record, EnvelopeSpec spec, Slices into) {
-    try (JsonParser parser = Json.parser(record, 0, record.length)) {
+    try (JsonParser parser = Json.parser(record)) {
       JsonToken first = parser.nextToken();
       if (first != JsonToken.START_OBJECT) {
         String otherwise = first == JsonToken.START_ARRAY ? spec.otherwise() : "";
@@ -160,7 +160,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
       spec.paths().walk(parser, into);
       return parser.nextToken() == null ? null : "something follows the object" + spec.otherwise();
     } catch (IOException e) {
-      return Json.explain(e, 0);
+      return Json.explain(e);
     }
   }
 

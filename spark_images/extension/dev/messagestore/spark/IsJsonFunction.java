@@ -29,7 +29,7 @@ public final class IsJsonFunction extends CatalogFunction<Boolean> {
     if (value == null) {
       return false;
     }
-    try (JsonParser parser = Json.parser(isMember ? Json.MEMBERS : Json.FACTORY, value, 0, value.length)) {
+    try (JsonParser parser = Json.parser(isMember ? Json.MEMBERS : Json.FACTORY, value)) {
       if (parser.nextToken() == null) {
         return false;
       }

@@ -51,24 +51,19 @@ final class Json {
         .build();
   }
 
-  /** Where the current value starts in the bytes; the parser's input begins at {@code base}. */
-  static int valueStart(JsonParser parser, int base) {
-    return base + (int) parser.currentTokenLocation().getByteOffset();
+  /** Where the current value starts in the bytes. */
+  static int valueStart(JsonParser parser) {
+    return (int) parser.currentTokenLocation().getByteOffset();
   }
 
   /**
    * Where the current value ends; for an object or array the parser must be at its last token. This searches for the end
    * of a string, so that the parser need not decode unused strings; the parser still checks them when it moves on.
    */
-  static int valueEnd(JsonParser parser, byte[] bytes, int base, int start) {
-    if (parser.currentToken() == JsonToken.VALUE_STRING) {
-      return stringEnd(bytes, start);
-    }
-    return base + (int) parser.currentLocation().getByteOffset();
-  }
-
-  private static int stringEnd(byte[] bytes, int start) {
-    return Math.min(closingQuote(bytes, start) + 1, bytes.length);
+  static int valueEnd(JsonParser parser, byte[] bytes, int start) {
+    return parser.currentToken() == JsonToken.VALUE_STRING
+        ? Math.min(closingQuote(bytes, start) + 1, bytes.length)
+        : (int) parser.currentLocation().getByteOffset();
   }
 
   /** Whether a string has its closing quote. */
@@ -84,22 +79,20 @@ final class Json {
     return i;
   }
 
-  static JsonParser parser(byte[] bytes, int from, int length) throws IOException {
-    return parser(FACTORY, bytes, from, length);
+  static JsonParser parser(byte[] bytes) throws IOException {
+    return parser(FACTORY, bytes);
   }
 
-  /**
-   * A parser for UTF-8 only: from bytes of zero Jackson would guess UTF-16 or UTF-32, with other byte offsets.
-   */
-  static JsonParser parser(JsonFactory factory, byte[] bytes, int from, int length) throws IOException {
-    boolean ascii = isAscii(bytes, from, from + length);
-    if (!ascii && !UTF8String.fromBytes(bytes, from, length).isValid()) {
+  /** A parser for UTF-8 only: from bytes of zero Jackson would guess UTF-16 or UTF-32, with other byte offsets. */
+  static JsonParser parser(JsonFactory factory, byte[] bytes) throws IOException {
+    boolean ascii = isAscii(bytes);
+    if (!ascii && !UTF8String.fromBytes(bytes).isValid()) {
       throw new IOException("the bytes are not UTF-8");
     }
-    if (!ascii && bytes[from] == (byte) 0xEF) {
+    if (!ascii && bytes[0] == (byte) 0xEF) {
       throw new IOException("a byte order mark is not at the start of a file");
     }
-    return factory.createParser(bytes, from, length);
+    return factory.createParser(bytes);
   }
 
   /** Where the first line in {@code bytes[from, to)} ends: its \\n, or {@code to}. Reads eight bytes at a time. */
@@ -120,16 +113,16 @@ final class Json {
   }
 
   /** Whether no byte has its high bit set; reads eight at a time, as each record is checked. */
-  private static boolean isAscii(byte[] bytes, int from, int to) throws IOException {
+  private static boolean isAscii(byte[] bytes) throws IOException {
     long high = 0;
     long zero = 0;
-    int i = from;
-    for (; i <= to - Long.BYTES; i += Long.BYTES) {
+    int i = 0;
+    for (; i <= bytes.length - Long.BYTES; i += Long.BYTES) {
       long eight = (long) EIGHT_BYTES.get(bytes, i);
       high |= eight;
       zero |= zeroes(eight);
     }
-    for (; i < to; i++) {
+    for (; i < bytes.length; i++) {
       high |= bytes[i];
       zero |= bytes[i] == 0 ? HIGH_BITS : 0;
     }
@@ -143,12 +136,8 @@ final class Json {
     return bytes.length >= 3 && (bytes[0] & 0xFF) == 0xEF && (bytes[1] & 0xFF) == 0xBB && (bytes[2] & 0xFF) == 0xBF;
   }
 
-  /**
-   * Why the bytes are no JSON, in one line and in our own words: the parser's messages name its classes.
-   *
-   * @param base where the parser's input begins
-   */
-  static String explain(Exception e, int base) {
+  /** Why the bytes are no JSON, in one line and in our own words: the parser's messages name its classes. */
+  static String explain(Exception e) {
     if (e instanceof StreamConstraintsException) {
       return "it is nested deeper than " + MAX_DEPTH;
     }
@@ -157,7 +146,7 @@ final class Json {
         return INCOMPLETE;
       }
       JsonLocation at = j.getLocation();
-      return "it is not JSON" + (at == null ? "" : ": unexpected input before byte " + (base + at.getByteOffset()));
+      return "it is not JSON" + (at == null ? "" : ": unexpected input before byte " + at.getByteOffset());
     }
     String line = String.valueOf(e.getMessage()).replaceAll("\\s+", " ");
     return line.length() > 300 ? line.substring(0, 300) : line;

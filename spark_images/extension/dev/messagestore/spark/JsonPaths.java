@@ -23,9 +23,9 @@ final class JsonPaths {
     return node;
   }
 
-  /** The node at a name; null if no path leads there. */
-  JsonPaths step(String name) {
-    return steps.get(name);
+  /** The node at a step; null if no path leads there. */
+  JsonPaths step(Object step) {
+    return steps.get(step);
   }
 
   boolean hasSteps() {
@@ -72,10 +72,10 @@ final class JsonPaths {
         into.passedOver(this, name);
       }
       if (headers) {
-        into.putHeader(name, token, start, into.endOf(parser, start));
+        into.headers().add(new Slices.Member(name, token, start, into.endOf(parser, start)));
       }
       if (rest && child == null) {
-        into.putRest(name, token, start, into.endOf(parser, start));
+        into.rest().add(new Slices.Member(name, token, start, into.endOf(parser, start)));
       }
     }
     into.keys().leave(object);

@@ -30,7 +30,7 @@ public final class JsonTextFunction extends CatalogFunction<UTF8String> {
     }
     JsonPaths paths = parsed.of(path, UTF8String::copy, JsonTextFunction::only);
     Slices slices = new Slices(value, 1);
-    try (JsonParser parser = Json.parser(value, 0, value.length)) {
+    try (JsonParser parser = Json.parser(value)) {
       if (parser.nextToken() == null) {
         return null;
       }

@@ -7,9 +7,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -21,7 +19,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * no JSON.
  */
 public final class ScrubFunction extends CatalogFunction<byte[]> {
-  private final Parsed<ArrayData, JsonScrub.Paths> parsed = new Parsed<>();
+  private final Parsed<ArrayData, JsonPaths> parsed = new Parsed<>();
   private final HmacFunction.KeyVariable keys = new HmacFunction.KeyVariable();
 
   ScrubFunction() {
@@ -39,14 +37,13 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
     if (value == null) {
       return null;
     }
-    JsonScrub.Paths parsedPaths = parsed.of(paths, ArrayData::copy, ScrubFunction::parse);
-    return JsonScrub.scrub(value, parsedPaths, mask(method.toString(), given));
+    return JsonScrub.scrub(value, parsed.of(paths, ArrayData::copy, ScrubFunction::parse), mask(method.toString(), given));
   }
 
-  private static JsonScrub.Paths parse(ArrayData texts) {
-    JsonScrub.Paths paths = new JsonScrub.Paths();
+  private static JsonPaths parse(ArrayData texts) {
+    JsonPaths paths = new JsonPaths();
     for (int i = 0; i < texts.numElements(); i++) {
-      paths.add(JsonTextFunction.steps(texts.getUTF8String(i).toString()));
+      paths.add(JsonTextFunction.steps(texts.getUTF8String(i).toString()), i);
     }
     return paths;
   }
@@ -80,20 +77,6 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
       byte[] of(byte[] bytes, JsonToken token, int start, int end) throws IOException;
     }
 
-    /** Paths as a tree of steps. A path makes longer ones below it irrelevant. */
-    static final class Paths {
-      private final Map<Object, Paths> steps = new HashMap<>();
-      private boolean leaves;
-
-      void add(List<Object> path) {
-        Paths node = this;
-        for (Object step : path) {
-          node = node.steps.computeIfAbsent(step, s -> new Paths());
-        }
-        node.leaves = true;
-      }
-    }
-
     private record Edit(int start, int end, byte[] replacement) {}
 
     private static final byte[] NOTHING = new byte[0];
@@ -109,37 +92,39 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
     }
 
     /**
-     * The document without the values at the paths; null if nothing is left, or if it is no JSON and can't be searched.
+     * The document without the values at the paths, of which one makes longer ones below it irrelevant; null if nothing
+     * is left, or if it is no JSON and can't be searched.
      *
      * @param mask gives the replacement of a value, or null if members are dropped
      */
-    static byte[] scrub(byte[] bytes, Paths paths, Mask mask) {
+    static byte[] scrub(byte[] bytes, JsonPaths paths, Mask mask) {
       // Both values of a repeated key are scrubbed.
-      try (JsonParser parser = Json.parser(bytes, 0, bytes.length)) {
+      try (JsonParser parser = Json.parser(bytes)) {
         if (parser.nextToken() == null) {
           return null;
         }
         JsonScrub scrub = new JsonScrub(bytes, mask);
         scrub.value(parser, paths, null);
-        return parser.nextToken() != null || paths.leaves && mask == null ? null : scrub.edited();
+        return parser.nextToken() != null || isLeaf(paths) && mask == null ? null : scrub.edited();
       } catch (IOException e) {
         return null;
       }
     }
 
     /** Walks the parser's current value and returns where it ends. */
-    private int value(JsonParser parser, Paths node, byte[] dropped) throws IOException {
+    private int value(JsonParser parser, JsonPaths node, byte[] dropped) throws IOException {
       JsonToken token = parser.currentToken();
-      int start = Json.valueStart(parser, 0);
-      if (node != null && !node.leaves && token == JsonToken.START_OBJECT) {
+      int start = Json.valueStart(parser);
+      boolean leadsOn = node != null && !isLeaf(node);
+      if (leadsOn && token == JsonToken.START_OBJECT) {
         object(parser, node, start);
-      } else if (node != null && !node.leaves && token == JsonToken.START_ARRAY) {
+      } else if (leadsOn && token == JsonToken.START_ARRAY) {
         array(parser, node);
       } else {
         parser.skipChildren();
       }
-      int end = Json.valueEnd(parser, bytes, 0, start);
-      if (node != null && node.leaves && token != JsonToken.VALUE_NULL) {
+      int end = Json.valueEnd(parser, bytes, start);
+      if (isLeaf(node) && token != JsonToken.VALUE_NULL) {
         byte[] replacement = mask == null ? dropped : mask.of(bytes, token, start, end);
         if (replacement != null) {
           edits.add(new Edit(start, end, replacement));
@@ -149,15 +134,15 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
     }
 
     /** A dropped member's comma is dropped, too: the one after it, or before it if no later member stays. */
-    private void object(JsonParser parser, Paths node, int start) throws IOException {
+    private void object(JsonParser parser, JsonPaths node, int start) throws IOException {
       int end = start + 1;
       int staysTo = -1;
       int goesFrom = -1;
       while (parser.nextToken() != JsonToken.END_OBJECT) {
-        Paths child = node.steps.get(parser.currentName());
+        JsonPaths child = node.step(parser.currentName());
         int memberStart = nextQuote(end);
         parser.nextToken();
-        boolean goes = child != null && child.leaves && mask == null;
+        boolean goes = isLeaf(child) && mask == null;
         if (goes && goesFrom < 0) {
           goesFrom = memberStart;
         } else if (!goes && goesFrom >= 0) {
@@ -173,11 +158,16 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
     }
 
     /** A dropped element becomes null, so that the others keep their indexes. */
-    private void array(JsonParser parser, Paths node) throws IOException {
+    private void array(JsonParser parser, JsonPaths node) throws IOException {
       int i = 0;
       while (parser.nextToken() != JsonToken.END_ARRAY) {
-        value(parser, node.steps.get(i++), NULL);
+        value(parser, node.step(i++), NULL);
       }
+    }
+
+    /** Whether what is here is scrubbed; null: no path leads here. */
+    private static boolean isLeaf(JsonPaths node) {
+      return node != null && node.field() >= 0;
     }
 
     /** Where the next member starts: only white space and a comma come before its name. */

@@ -107,25 +107,17 @@ final class Slices {
   }
 
   int startOf(JsonParser parser) {
-    return Json.valueStart(parser, 0);
+    return Json.valueStart(parser);
   }
 
   int endOf(JsonParser parser, int start) {
-    return Json.valueEnd(parser, bytes, 0, start);
+    return Json.valueEnd(parser, bytes, start);
   }
 
   void put(int field, JsonToken token, int start, int end) {
     tokens[field] = token;
     starts[field] = start;
     ends[field] = end;
-  }
-
-  void putRest(String name, JsonToken token, int start, int end) {
-    rest.add(new Member(name, token, start, end));
-  }
-
-  void putHeader(String name, JsonToken token, int start, int end) {
-    headers.add(new Member(name, token, start, end));
   }
 
   /** Forgets a string in which the bytes end: the walk has noted it before it was read. */

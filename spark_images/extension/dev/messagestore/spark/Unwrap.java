@@ -47,7 +47,7 @@ record Unwrap(JsonPaths path, String name, boolean base64) {
 
   private byte[] within(byte[] record, String where) throws RefusedException {
     Slices slices = new Slices(record, 1);
-    try (JsonParser parser = Json.parser(record, 0, record.length)) {
+    try (JsonParser parser = Json.parser(record)) {
       if (parser.nextToken() == null) {
         throw new IOException("it is empty");
       }
@@ -56,7 +56,7 @@ record Unwrap(JsonPaths path, String name, boolean base64) {
         throw new IOException("something follows the document");
       }
     } catch (IOException e) {
-      throw new RefusedException(Envelope.UNPARSEABLE, where + Json.explain(e, 0));
+      throw new RefusedException(Envelope.UNPARSEABLE, where + Json.explain(e));
     }
     if (!slices.has(0)) {
       throw new RefusedException(Envelope.MISSING_FIELD, name + "it is absent or null");
