@@ -27,11 +27,7 @@ record DocumentPaths(List<String> records, Map<String, String> around) implement
   JsonPaths tree() {
     List<String> all = new ArrayList<>(records);
     all.addAll(around.values());
-    JsonPaths root = new JsonPaths();
-    for (int i = 0; i < all.size(); i++) {
-      root.add(JsonTextFunction.steps(all.get(i)), i);
-    }
-    return root;
+    return JsonPaths.of(all);
   }
 
   /** The path of a field of the tree. */

@@ -58,7 +58,6 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     this.payloadBase64 = textField("payloadBase64");
   }
 
-  /** Called by generated code. */
   public InternalRow invoke(byte[] value, UTF8String spec, InternalRow unread) {
     return read(value, specs.of(spec, UTF8String::copy, text -> EnvelopeSpec.parse(text.toString(), this::field)));
   }

@@ -21,15 +21,15 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sql.connector.catalog.FunctionCatalog {
   private static final Map<String, BoundFunction> FUNCTIONS =
       Map.of(
-          "json_text", new JsonTextFunction(),
-          "is_json", new IsJsonFunction(),
-          "is_json_member", IsJsonFunction.ofMembers(),
+          "json_text", new JsonFunctions.JsonText(),
+          "is_json", new JsonFunctions.IsJson(),
+          "is_json_member", JsonFunctions.IsJson.ofMembers(),
           "scrub_json", new ScrubFunction(),
-          "hmac_sha256", new HmacFunction(),
-          "time", new TimeFunction(),
-          "like", new LikeFunction(),
-          "group", new GroupFunction(),
-          "partition", new PartitionFunction(),
+          "hmac_sha256", new KeyedHashFunction.Hmac(),
+          "time", new TextFunctions.Time(),
+          "like", new TextFunctions.Like(),
+          "group", new TextFunctions.Group(),
+          "partition", new TextFunctions.Partition(),
           "within", new WithinFunction());
 
   private String name;

@@ -7,11 +7,44 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /** Paths to look for in one walk over a document. A step is a name (String) or an index of an array (Integer). */
 final class JsonPaths {
+  private static final Pattern STEP =
+      Pattern.compile("\\.([A-Za-z_][A-Za-z0-9_-]*)|\\['((?:[^'\\\\]|\\\\.)*)'\\]|\\[(\\d{1,9})\\]");
+
   private final Map<Object, JsonPaths> steps = new HashMap<>();
   private final List<Integer> fields = new ArrayList<>();
+
+  /** Paths as people write them, whose values become slices 0, 1, …. */
+  static JsonPaths of(List<String> texts) {
+    JsonPaths paths = new JsonPaths();
+    for (int i = 0; i < texts.size(); i++) {
+      paths.add(steps(texts.get(i)), i);
+    }
+    return paths;
+  }
+
+  private static List<Object> steps(String path) {
+    List<Object> steps = new ArrayList<>();
+    Matcher step = STEP.matcher(path).region(1, path.length());
+    int at = 1;
+    while (at < path.length()) {
+      if (!step.find(at) || step.start() != at) {
+        throw new IllegalArgumentException("not a path: " + path);
+      }
+      String quoted = step.group(2);
+      if (step.group(3) != null) {
+        steps.add(Integer.valueOf(step.group(3)));
+      } else {
+        steps.add(quoted == null ? step.group(1) : quoted.replaceAll("\\\\(.)", "$1"));
+      }
+      at = step.end();
+    }
+    return steps;
+  }
 
   /** Adds {@code path}, whose value becomes slice {@code field}. Returns the path's end. */
   JsonPaths add(List<Object> path, int field) {

@@ -65,7 +65,6 @@ public abstract class ObjectFunction<T> extends CatalogFunction<T> {
       super("read_object", DataTypes.BinaryType, DataTypes.StringType, DataTypes.LongType);
     }
 
-    /** Called by generated code. */
     public byte[] invoke(UTF8String uri, long most) throws IOException {
       Path path = new Path(uri.toString());
       FileStatus status = status(path);
@@ -89,7 +88,6 @@ public abstract class ObjectFunction<T> extends CatalogFunction<T> {
       super("has_object", DataTypes.BooleanType, DataTypes.StringType);
     }
 
-    /** Called by generated code. */
     public boolean invoke(UTF8String uri) throws IOException {
       return status(new Path(uri.toString())) != null;
     }
@@ -101,7 +99,6 @@ public abstract class ObjectFunction<T> extends CatalogFunction<T> {
       super("write_object", DataTypes.LongType, DataTypes.StringType, DataTypes.BinaryType);
     }
 
-    /** Called by generated code. */
     public long invoke(UTF8String uri, byte[] content) throws IOException {
       Path path = new Path(uri.toString());
       // For S3A: no requests for what may be there before.

@@ -8,6 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.IntStream;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -20,7 +21,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  */
 public final class ScrubFunction extends CatalogFunction<byte[]> {
   private final Parsed<ArrayData, JsonPaths> parsed = new Parsed<>();
-  private final HmacFunction.KeyVariable keys = new HmacFunction.KeyVariable();
+  private final KeyedHashFunction.KeyVariable keys = new KeyedHashFunction.KeyVariable();
 
   ScrubFunction() {
     super(
@@ -32,7 +33,6 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
         DataTypes.StringType);
   }
 
-  /** Called by generated code. */
   public byte[] invoke(byte[] value, ArrayData paths, UTF8String method, UTF8String given) {
     if (value == null) {
       return null;
@@ -41,17 +41,13 @@ public final class ScrubFunction extends CatalogFunction<byte[]> {
   }
 
   private static JsonPaths parse(ArrayData texts) {
-    JsonPaths paths = new JsonPaths();
-    for (int i = 0; i < texts.numElements(); i++) {
-      paths.add(JsonTextFunction.steps(texts.getUTF8String(i).toString()), i);
-    }
-    return paths;
+    return JsonPaths.of(IntStream.range(0, texts.numElements()).mapToObj(i -> texts.getUTF8String(i).toString()).toList());
   }
 
   private JsonScrub.Mask mask(String method, UTF8String given) {
     return switch (method) {
       case "Redact" -> (bytes, token, start, end) -> quoted(given.toString());
-      case "Hash" -> (bytes, token, start, end) -> quoted(HmacFunction.hex(text(bytes, token, start, end), keys.of(given)));
+      case "Hash" -> (bytes, token, start, end) -> quoted(KeyedHashFunction.hex(text(bytes, token, start, end), keys.of(given)));
       case "Drop" -> null;
       default -> throw new IllegalArgumentException("no method of scrubbing: " + method);
     };

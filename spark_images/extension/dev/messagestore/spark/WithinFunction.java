@@ -23,7 +23,6 @@ public final class WithinFunction extends CatalogFunction<Boolean> {
     return false;
   }
 
-  /** Called by generated code. */
   public boolean invoke(long size, long budget) {
     long[] spent = SPENT.computeIfAbsent(TaskContext.get(), task -> new long[1]);
     if (size > budget - spent[0]) {
