@@ -2,12 +2,14 @@ package dev.messagestore.spark;
 
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
+import java.io.ByteArrayOutputStream;
 import java.io.Closeable;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
 import java.util.Queue;
@@ -28,6 +30,7 @@ final class StagedRecords implements Closeable {
   static final String NO_TOPIC = "";
 
   private static final int PART_BYTES = 4 << 20;
+  private static final int LINE_BUFFER = 1 << 18;
 
   /**
    * A record for Kafka.
@@ -67,7 +70,7 @@ final class StagedRecords implements Closeable {
    * @param reader runs one task at a time
    */
   StagedRecords(InputStream stream, String topic, String key, ExecutorService reader) {
-    this.lines = new Lines(stream);
+    this.lines = new Lines(stream, LINE_BUFFER);
     this.topic = topic;
     this.key = key;
     this.reader = reader;
@@ -221,5 +224,48 @@ final class StagedRecords implements Closeable {
       Thread.currentThread().interrupt();
     }
     lines.close();
+  }
+
+  /** The lines of a stream of bytes, which end with \n; a stream's own buffer would cost a lock for each byte. */
+  static final class Lines implements Closeable {
+    private final InputStream stream;
+    private final byte[] buffer;
+    private int at;
+    private int filled;
+
+    Lines(InputStream stream, int bufferBytes) {
+      this.stream = stream;
+      this.buffer = new byte[bufferBytes];
+    }
+
+    /** The next line without its end; null if there is none. */
+    byte[] next() throws IOException {
+      ByteArrayOutputStream begun = null;
+      do {
+        int begin = at;
+        int end = Json.lineEnd(buffer, begin, filled);
+        if (end < filled) {
+          at = end + 1;
+          if (begun == null) {
+            return Arrays.copyOfRange(buffer, begin, end);
+          }
+          begun.write(buffer, begin, end - begin);
+          return begun.toByteArray();
+        }
+        if (at < filled) {
+          begun = begun == null ? new ByteArrayOutputStream(2 * (filled - at)) : begun;
+          begun.write(buffer, at, filled - at);
+        }
+        at = 0;
+        filled = stream.read(buffer);
+      } while (filled >= 0);
+      filled = 0;
+      return begun == null ? null : begun.toByteArray();
+    }
+
+    @Override
+    public void close() throws IOException {
+      stream.close();
+    }
   }
 }

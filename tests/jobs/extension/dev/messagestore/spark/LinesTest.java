@@ -2,6 +2,7 @@ package dev.messagestore.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import dev.messagestore.spark.StagedRecords.Lines;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
