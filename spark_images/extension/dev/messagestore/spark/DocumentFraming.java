@@ -16,7 +16,7 @@ import java.util.Map;
  * <p>With paths, the records of each document are the elements of the array at the first of them that it has. Paths around
  * them only let their values be found: by {@link DocumentValues}, in another pass over the same bytes.
  */
-final class DocumentFraming implements Framing {
+final class DocumentFraming extends Framing {
   private static final int END = MarkedInput.END;
   private static final long NONE = -1;
   private static final String MISSING_FIELD = "MissingField";
@@ -26,7 +26,6 @@ final class DocumentFraming implements Framing {
   private final MarkedInput in;
   private final JsonScanner json;
   private final long from;
-  private long to;
   private final int limit;
   private final DocumentPaths paths;
   private final JsonPaths root;
@@ -48,17 +47,11 @@ final class DocumentFraming implements Framing {
   private boolean documentDamaged;
   private boolean secondReported;
   private String noArray;
-  private Map<String, String> about = Map.of();
   private long array = NONE;
   private boolean due;
   private boolean ended;
   private boolean paused;
   private boolean damaged;
-  private byte[] record;
-  private long offset;
-  private long size;
-  private String fault;
-  private String reason;
 
   /**
    * Frames the records that start in [from, to), as they are found from the file's start on.
@@ -86,9 +79,9 @@ final class DocumentFraming implements Framing {
   private DocumentFraming(
       MarkedInput in, long from, long to, int limit, DocumentPaths paths, DocumentValues values, DocumentValues taker)
       throws IOException {
+    super(to);
     this.in = in;
     this.from = from;
-    this.to = to;
     this.limit = limit;
     this.paths = paths;
     this.root = paths.tree();
@@ -98,10 +91,10 @@ final class DocumentFraming implements Framing {
   }
 
   @Override
-  public boolean next() throws IOException {
+  boolean next() throws IOException {
     while (paused || !ended) {
       boolean isRecord = paused || step();
-      paused = isRecord && offset >= to;
+      paused = isRecord && offset >= end;
       if (paused) {
         return false;
       }
@@ -320,7 +313,7 @@ final class DocumentFraming implements Framing {
     }
     if (length >= limit) {
       size = length;
-      fault = Framing.tooLarge("the record", length, limit) + (closed ? "" : "; " + (damage == null ? "it has no end" : damage));
+      fault = tooLarge("the record", length, limit) + (closed ? "" : "; " + (damage == null ? "it has no end" : damage));
     }
     return true;
   }
@@ -341,47 +334,12 @@ final class DocumentFraming implements Framing {
   }
 
   @Override
-  public boolean paused() {
+  boolean paused() {
     return paused && in.held() <= HELD;
   }
 
   @Override
-  public void goOn(long next) {
-    to = next;
-  }
-
-  @Override
-  public byte[] bytes() {
-    return record;
-  }
-
-  @Override
-  public long offset() {
-    return offset;
-  }
-
-  @Override
-  public String fault() {
-    return fault;
-  }
-
-  @Override
-  public long size() {
-    return size;
-  }
-
-  @Override
-  public String reason() {
-    return reason;
-  }
-
-  @Override
-  public Map<String, String> about() {
-    return about;
-  }
-
-  @Override
-  public boolean cut() {
+  boolean cut() {
     return size >= 0 || damaged;
   }
 

@@ -1,43 +1,66 @@
 package dev.messagestore.spark;
 
+import java.io.Closeable;
 import java.io.IOException;
 import java.util.Map;
 
 /** Splits a file range into records: their bytes, and the offset of each in its (decompressed) file. */
-interface Framing extends AutoCloseable {
+abstract class Framing implements Closeable {
   /** How many bytes are kept of a record that is too large: enough to recognise it. */
-  int KEPT = 1 << 16;
+  static final int KEPT = 1 << 16;
 
   /** Bytes of a file that may be held while its next part is waited for. */
-  int HELD = 4 << 20;
+  static final int HELD = 4 << 20;
+
+  /** Where the range ends: a record that starts there or behind is of the next one. */
+  protected long end;
+
+  protected byte[] record;
+  protected long offset;
+  protected String fault;
+  protected long size;
+  protected String reason;
+  protected Map<String, String> about = Map.of();
+
+  Framing(long end) {
+    this.end = end;
+  }
 
   /** Moves to the next record; false at the end of the range. */
-  boolean next() throws IOException;
+  abstract boolean next() throws IOException;
 
   /** The record's bytes, without its end of line; if it is too large, the first {@link #KEPT}. */
-  byte[] bytes();
+  final byte[] bytes() {
+    return record;
+  }
 
-  long offset();
+  final long offset() {
+    return offset;
+  }
 
   /** Why the record is incomplete (a truncated compressed stream, a line that is too long), or null. */
-  String fault();
+  final String fault() {
+    return fault;
+  }
 
   /** How many bytes a record has if it is too large, else -1. */
-  long size();
+  final long size() {
+    return size;
+  }
 
   /** The reason that {@link #fault} tells of, if it is another one than that the record is unreadable, else null. */
-  default String reason() {
-    return null;
+  final String reason() {
+    return reason;
   }
 
   /** What is known of the document around the record, by name: the same object for all its records. */
-  default Map<String, String> about() {
-    return Map.of();
+  final Map<String, String> about() {
+    return about;
   }
 
   /** Whether the bytes are only a part of the record. */
-  default boolean cut() {
-    return fault() != null;
+  boolean cut() {
+    return fault != null;
   }
 
   /** The message about a record that is too large. */
@@ -47,15 +70,10 @@ interface Framing extends AutoCloseable {
   }
 
   /** Whether it has stopped before a record that starts behind its range, and holds little of the file. */
-  default boolean paused() {
-    return false;
-  }
+  abstract boolean paused();
 
   /** Lets it go on, once it has {@link #paused}, with the records that start before {@code to}. */
-  default void goOn(long to) {
-    throw new UnsupportedOperationException();
+  final void goOn(long to) {
+    end = to;
   }
-
-  @Override
-  void close() throws IOException;
 }

@@ -9,11 +9,10 @@ import java.util.Arrays;
  * Lines that end with \n or \r\n. Lines of white space are no records, a byte order mark is not part of the first line,
  * and a bare \r is an ordinary byte.
  */
-final class LineFraming implements Framing {
+final class LineFraming extends Framing {
   private static final int BUFFER = 1 << 20;
 
   private final InputStream in;
-  private long end;
   private final int limit;
   private byte[] buffer = new byte[BUFFER];
   private int from;
@@ -22,10 +21,6 @@ final class LineFraming implements Framing {
   private int mark;
   private boolean ended;
   private String streamFault;
-  private byte[] record;
-  private long recordOffset;
-  private String recordFault;
-  private long recordSize;
 
   /**
    * Frames the lines that start in [start, end).
@@ -34,8 +29,8 @@ final class LineFraming implements Framing {
    * @param limit how many bytes are too many for a record
    */
   LineFraming(InputStream in, long at, long start, long end, int limit) throws IOException {
+    super(end);
     this.in = in;
-    this.end = end;
     this.limit = limit;
     this.bufferOffset = at;
     if (start > at) {
@@ -47,7 +42,7 @@ final class LineFraming implements Framing {
   }
 
   @Override
-  public boolean next() throws IOException {
+  boolean next() throws IOException {
     while (true) {
       long start = bufferOffset + from;
       // The mark is not part of the first line, which still begins at byte 0.
@@ -60,16 +55,16 @@ final class LineFraming implements Framing {
       if (cut && size == 0 && streamFault == null) {
         return false;
       }
-      recordSize = -1;
+      this.size = -1;
       if (size >= limit) {
         takeLong(start);
         return true;
       }
       byte[] line = Arrays.copyOfRange(buffer, from, from + size);
       from += cut ? size : size + 1;
-      String fault = cut ? streamFault : null;
+      String why = cut ? streamFault : null;
       streamFault = cut ? null : streamFault;
-      if (accept(line, start, fault)) {
+      if (accept(line, start, why)) {
         return true;
       }
     }
@@ -95,30 +90,30 @@ final class LineFraming implements Framing {
   /** Handles a line beyond the limit: keeps its start, skips the rest, and sets the fault. */
   private void takeLong(long start) throws IOException {
     record = Arrays.copyOfRange(buffer, from, from + Math.min(limit, KEPT));
-    recordOffset = start;
+    offset = start;
     from += limit;
     int rest = lineLength();
     while (rest < 0 && !ended) {
       from = to;
       rest = lineLength();
     }
-    recordSize = bufferOffset + (rest < 0 ? to : from + rest) - start;
+    size = bufferOffset + (rest < 0 ? to : from + rest) - start;
     from = rest < 0 ? to : from + rest + 1;
-    recordFault = streamFault == null || rest >= 0 ? Framing.tooLarge("the line", recordSize, limit) : streamFault;
+    fault = streamFault == null || rest >= 0 ? tooLarge("the line", size, limit) : streamFault;
     streamFault = rest < 0 ? null : streamFault;
   }
 
-  private boolean accept(byte[] line, long start, String fault) {
+  private boolean accept(byte[] line, long start, String why) {
     int end = line.length;
     if (end > 0 && line[end - 1] == '\r') {
       end--;
     }
-    if (fault == null && blank(line, end)) {
+    if (why == null && blank(line, end)) {
       return false;
     }
     record = end == line.length ? line : Arrays.copyOf(line, end);
-    recordOffset = start;
-    recordFault = fault;
+    offset = start;
+    fault = why;
     return true;
   }
 
@@ -175,41 +170,15 @@ final class LineFraming implements Framing {
     while (to - from < 3 && !ended) {
       fill();
     }
-    if (to - from >= 3 && (buffer[from] & 0xFF) == 0xEF && (buffer[from + 1] & 0xFF) == 0xBB
-        && (buffer[from + 2] & 0xFF) == 0xBF) {
+    if (Json.startsWithByteOrderMark(Arrays.copyOfRange(buffer, from, Math.min(to, from + 3)))) {
       from += 3;
       mark = 3;
     }
   }
 
   @Override
-  public boolean paused() {
+  boolean paused() {
     return buffer.length <= HELD && bufferOffset + from >= end;
-  }
-
-  @Override
-  public void goOn(long to) {
-    end = to;
-  }
-
-  @Override
-  public byte[] bytes() {
-    return record;
-  }
-
-  @Override
-  public long offset() {
-    return recordOffset;
-  }
-
-  @Override
-  public String fault() {
-    return recordFault;
-  }
-
-  @Override
-  public long size() {
-    return recordSize;
   }
 
   @Override
