@@ -1,5 +1,6 @@
 package dev.messagestore.spark;
 
+import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
@@ -11,6 +12,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.common.KafkaException;
 
 /**
  * How to connect to a Kafka cluster: {@code {"bootstrapServers", "protocol", "mechanism"?, "user"?, "username"?,
@@ -34,6 +38,8 @@ record KafkaAccess(
     String scope,
     String tokenCaFile)
     implements Serializable {
+  private static final ObjectMapper JSON =
+      new ObjectMapper().disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES);
   private static final String OAUTHBEARER = "OAUTHBEARER";
   private static final String SECURITY = "org.apache.kafka.common.security.";
   private static final Map<String, String> LOGIN_MODULES =
@@ -46,31 +52,28 @@ record KafkaAccess(
 
   static KafkaAccess parse(String json) {
     try {
-      return of(new ObjectMapper().readTree(json));
+      return JSON.readValue(json, KafkaAccess.class);
     } catch (IOException e) {
       throw new IllegalArgumentException("not the JSON of a Kafka cluster's access", e);
     }
   }
 
   static KafkaAccess of(JsonNode access) {
-    return new KafkaAccess(
-        access.get("bootstrapServers").asText(),
-        access.get("protocol").asText(),
-        text(access, "mechanism"),
-        text(access, "user"),
-        text(access, "username"),
-        text(access, "password"),
-        text(access, "caFile"),
-        text(access, "certificateFile"),
-        text(access, "keyFile"),
-        text(access, "tokenEndpoint"),
-        text(access, "scope"),
-        text(access, "tokenCaFile"));
+    return JSON.convertValue(access, KafkaAccess.class);
   }
 
-  private static String text(JsonNode access, String name) {
-    JsonNode value = access.get(name);
-    return value == null || value.isNull() ? null : value.asText();
+  /** Something that the brokers are asked. */
+  interface Question<T> {
+    T of(Admin admin) throws ExecutionException, InterruptedException;
+  }
+
+  /** What the brokers answer, by a client of its own; what they refuse is thrown as the error that they told. */
+  <T> T ask(Question<T> question) throws InterruptedException {
+    try (Admin admin = Admin.create(properties())) {
+      return question.of(admin);
+    } catch (ExecutionException e) {
+      throw new KafkaException(e.getCause().getMessage(), e.getCause());
+    }
   }
 
   /** The settings of all clients of this cluster. */

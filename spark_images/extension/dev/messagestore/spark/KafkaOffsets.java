@@ -22,7 +22,6 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.KafkaException;
-import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -53,23 +52,20 @@ public final class KafkaOffsets {
    */
   public static String list(String access, String topics, String pattern) throws IOException, InterruptedException {
     KafkaAccess cluster = KafkaAccess.parse(access);
+    Set<String> listed = pattern == null ? named(topics) : null;
+    return offsets(cluster, cluster.ask(admin -> described(admin, listed == null ? matching(admin, pattern) : listed)));
+  }
+
+  private static Map<String, TopicDescription> described(Admin admin, Set<String> names)
+      throws ExecutionException, InterruptedException {
     Map<String, TopicDescription> described = new TreeMap<>();
-    try (Admin admin = Admin.create(cluster.properties())) {
-      Set<String> names = pattern == null ? named(topics) : matching(admin, pattern);
-      for (Map.Entry<String, KafkaFuture<TopicDescription>> topic :
-          admin.describeTopics(names).topicNameValues().entrySet()) {
-        try {
-          described.put(topic.getKey(), topic.getValue().get());
-        } catch (ExecutionException e) {
-          if (!(e.getCause() instanceof UnknownTopicOrPartitionException)) {
-            throw e;
-          }
-        }
+    for (var topic : admin.describeTopics(names).topicNameValues().entrySet()) {
+      TopicDescription found = KafkaTopics.unless(UnknownTopicOrPartitionException.class, topic.getValue());
+      if (found != null) {
+        described.put(topic.getKey(), found);
       }
-    } catch (ExecutionException e) {
-      throw new KafkaException(e.getCause().getMessage(), e.getCause());
     }
-    return offsets(cluster, described);
+    return described;
   }
 
   private static Set<String> named(String topics) throws IOException {

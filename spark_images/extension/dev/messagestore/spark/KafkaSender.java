@@ -18,7 +18,6 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Future;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
-import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -116,15 +115,9 @@ public final class KafkaSender implements AutoCloseable {
   }
 
   private long committed(KafkaAccess cluster, String progress) throws InterruptedException {
-    try (Admin admin = Admin.create(cluster.properties())) {
-      committed.putAll(
-          admin
-              .listConsumerGroupOffsets(progress, new ListConsumerGroupOffsetsOptions().requireStable(true))
-              .partitionsToOffsetAndMetadata()
-              .get());
-    } catch (ExecutionException e) {
-      throw new KafkaException(e.getCause().getMessage(), e.getCause());
-    }
+    ListConsumerGroupOffsetsOptions stable = new ListConsumerGroupOffsetsOptions().requireStable(true);
+    committed.putAll(
+        cluster.ask(admin -> admin.listConsumerGroupOffsets(progress, stable).partitionsToOffsetAndMetadata().get()));
     committed.values().removeIf(one -> one == null);
     if (byPosition) {
       return newest();

@@ -18,13 +18,11 @@ import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.CreateTopicsOptions;
 import org.apache.kafka.clients.admin.CreateTopicsResult;
 import org.apache.kafka.clients.admin.DescribeTopicsOptions;
-import org.apache.kafka.clients.admin.GroupListing;
 import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 import org.apache.kafka.clients.admin.ListGroupsOptions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
-import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.KafkaFuture;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
@@ -46,44 +44,40 @@ public final class KafkaTopics {
   public static String describe(String access, String topics) throws IOException, InterruptedException {
     List<String> names = new ArrayList<>();
     new ObjectMapper().readTree(topics).forEach(name -> names.add(name.asText()));
+    return KafkaAccess.parse(access).ask(admin -> described(admin, names).toString());
+  }
+
+  private static ArrayNode described(Admin admin, List<String> names) throws ExecutionException, InterruptedException {
     ArrayNode topicNotes = new ObjectMapper().createArrayNode();
-    try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
-      List<ConfigResource> resources = new ArrayList<>();
-      names.forEach(name -> resources.add(new ConfigResource(ConfigResource.Type.TOPIC, name)));
-      Map<String, KafkaFuture<TopicDescription>> described = admin.describeTopics(names).topicNameValues();
-      Map<ConfigResource, KafkaFuture<Config>> configured = admin.describeConfigs(resources).values();
-      for (ConfigResource resource : resources) {
-        TopicDescription topic = unless(UnknownTopicOrPartitionException.class, described.get(resource.name()));
-        if (topic == null) {
-          continue;
-        }
-        ObjectNode one = topicNotes.addObject();
-        one.put("topic", topic.name()).put("topicId", topic.topicId().toString());
-        one.put("partitions", topic.partitions().size());
-        one.put("replicas", topic.partitions().get(0).replicas().size());
-        Config config = unless(AuthorizationException.class, configured.get(resource));
-        if (config == null) {
-          one.putNull("configuration");
-        } else {
-          put(config, one.putObject("configuration"));
-        }
+    List<ConfigResource> resources = new ArrayList<>();
+    names.forEach(name -> resources.add(new ConfigResource(ConfigResource.Type.TOPIC, name)));
+    Map<String, KafkaFuture<TopicDescription>> described = admin.describeTopics(names).topicNameValues();
+    Map<ConfigResource, KafkaFuture<Config>> configured = admin.describeConfigs(resources).values();
+    for (ConfigResource resource : resources) {
+      TopicDescription topic = unless(UnknownTopicOrPartitionException.class, described.get(resource.name()));
+      if (topic == null) {
+        continue;
       }
-    } catch (ExecutionException e) {
-      throw new KafkaException(e.getCause().getMessage(), e.getCause());
+      ObjectNode one = topicNotes.addObject();
+      one.put("topic", topic.name()).put("topicId", topic.topicId().toString());
+      one.put("partitions", topic.partitions().size());
+      one.put("replicas", topic.partitions().get(0).replicas().size());
+      Config config = unless(AuthorizationException.class, configured.get(resource));
+      if (config == null) {
+        one.putNull("configuration");
+      } else {
+        put(config, one.putObject("configuration"));
+      }
     }
-    return topicNotes.toString();
+    return topicNotes;
   }
 
   /** The names of all consumer groups that the user may see, as a JSON array. */
   public static String groups(String access) throws InterruptedException {
     ArrayNode names = new ObjectMapper().createArrayNode();
-    try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
-      for (GroupListing group : admin.listGroups(ListGroupsOptions.forConsumerGroups()).valid().get()) {
-        names.add(group.groupId());
-      }
-    } catch (ExecutionException e) {
-      throw new KafkaException(e.getCause().getMessage(), e.getCause());
-    }
+    KafkaAccess.parse(access)
+        .ask(admin -> admin.listGroups(ListGroupsOptions.forConsumerGroups()).valid().get())
+        .forEach(group -> names.add(group.groupId()));
     return names.toString();
   }
 
@@ -92,15 +86,9 @@ public final class KafkaTopics {
     Map<String, ListConsumerGroupOffsetsSpec> requested = new TreeMap<>();
     new ObjectMapper().readTree(groups).forEach(name -> requested.put(name.asText(), new ListConsumerGroupOffsetsSpec()));
     ArrayNode offsetsOfGroups = new ObjectMapper().createArrayNode();
-    try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
-      admin
-          .listConsumerGroupOffsets(requested)
-          .all()
-          .get()
-          .forEach((group, offsets) -> offsets.forEach((place, offset) -> put(group, place, offset, offsetsOfGroups)));
-    } catch (ExecutionException e) {
-      throw new KafkaException(e.getCause().getMessage(), e.getCause());
-    }
+    KafkaAccess.parse(access)
+        .ask(admin -> admin.listConsumerGroupOffsets(requested).all().get())
+        .forEach((group, offsets) -> offsets.forEach((place, offset) -> put(group, place, offset, offsetsOfGroups)));
     return offsetsOfGroups.toString();
   }
 
@@ -116,26 +104,27 @@ public final class KafkaTopics {
    * if the user may not ask for it, or the brokers don't tell.
    */
   public static String examine(String access, String topic) throws InterruptedException {
-    ObjectNode allowed = new ObjectMapper().createObjectNode().putNull("settings").putNull("operations");
-    try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
-      ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
-      Config config = unless(AuthorizationException.class, admin.describeConfigs(List.of(resource)).values().get(resource));
-      if (config != null) {
-        allowed.set("settings", settings(config));
-      }
-      DescribeTopicsOptions options = new DescribeTopicsOptions().includeAuthorizedOperations(true);
-      TopicDescription described = admin.describeTopics(List.of(topic), options).topicNameValues().get(topic).get();
-      if (described.authorizedOperations() != null) {
-        ArrayNode operations = allowed.putArray("operations");
-        described.authorizedOperations().forEach(operation -> operations.add(operation.name()));
-      }
-    } catch (ExecutionException e) {
-      throw new KafkaException(e.getCause().getMessage(), e.getCause());
-    }
-    return allowed.toString();
+    return KafkaAccess.parse(access).ask(admin -> allowed(admin, topic).toString());
   }
 
-  private static <T> T unless(Class<? extends Exception> expected, KafkaFuture<T> answer)
+  private static ObjectNode allowed(Admin admin, String topic) throws ExecutionException, InterruptedException {
+    ObjectNode allowed = new ObjectMapper().createObjectNode().putNull("settings").putNull("operations");
+    ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+    Config config = unless(AuthorizationException.class, admin.describeConfigs(List.of(resource)).values().get(resource));
+    if (config != null) {
+      allowed.set("settings", settings(config));
+    }
+    DescribeTopicsOptions options = new DescribeTopicsOptions().includeAuthorizedOperations(true);
+    TopicDescription described = admin.describeTopics(List.of(topic), options).topicNameValues().get(topic).get();
+    if (described.authorizedOperations() != null) {
+      ArrayNode operations = allowed.putArray("operations");
+      described.authorizedOperations().forEach(operation -> operations.add(operation.name()));
+    }
+    return allowed;
+  }
+
+  /** An answer; null if it is an error of a kind. */
+  static <T> T unless(Class<? extends Exception> expected, KafkaFuture<T> answer)
       throws ExecutionException, InterruptedException {
     try {
       return answer.get();
@@ -158,14 +147,19 @@ public final class KafkaTopics {
   /** Creates a topic, {@code {"topic", "partitions", "replicas", "configuration"}}, unless there is one of its name. */
   public static void create(String access, String topic) throws IOException, InterruptedException {
     NewTopic made = wanted(topic);
-    try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
-      admin.createTopics(List.of(made)).all().get();
-      awaitKnown(admin, made.name());
-    } catch (ExecutionException e) {
-      if (!(e.getCause() instanceof TopicExistsException)) {
-        throw new KafkaException(e.getCause().getMessage(), e.getCause());
-      }
-    }
+    KafkaAccess.parse(access)
+        .ask(
+            admin -> {
+              try {
+                admin.createTopics(List.of(made)).all().get();
+                awaitKnown(admin, made.name());
+              } catch (ExecutionException e) {
+                if (!(e.getCause() instanceof TopicExistsException)) {
+                  throw e;
+                }
+              }
+              return null;
+            });
   }
 
   /**
@@ -175,14 +169,16 @@ public final class KafkaTopics {
    */
   public static String tryToCreate(String access, String topic) throws IOException, InterruptedException {
     NewTopic tried = wanted(topic);
-    try (Admin admin = Admin.create(KafkaAccess.parse(access).properties())) {
-      CreateTopicsResult created = admin.createTopics(List.of(tried), new CreateTopicsOptions().validateOnly(true));
-      created.all().get();
-      Config config = unless(AuthorizationException.class, created.config(tried.name()));
-      return config == null ? "null" : settings(config).toString();
-    } catch (ExecutionException e) {
-      throw new KafkaException(e.getCause().getMessage(), e.getCause());
-    }
+    Config config =
+        KafkaAccess.parse(access)
+            .ask(
+                admin -> {
+                  CreateTopicsResult created =
+                      admin.createTopics(List.of(tried), new CreateTopicsOptions().validateOnly(true));
+                  created.all().get();
+                  return unless(AuthorizationException.class, created.config(tried.name()));
+                });
+    return config == null ? "null" : settings(config).toString();
   }
 
   private static NewTopic wanted(String topic) throws IOException {
