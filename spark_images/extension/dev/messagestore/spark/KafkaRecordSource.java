@@ -20,11 +20,9 @@ import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Header;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
-import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -88,11 +86,8 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
     return part -> new Reader(part, access, limit, keep);
   }
 
-  /**
-   * Reads the ranges of one part one after the other, then returns one row that ends the part with its number of records.
-   * Offsets without a record (of transactions, or removed by compaction) are skipped. The row object is reused.
-   */
-  private static final class Reader implements PartitionReader<InternalRow> {
+  /** Offsets without a record (of transactions, or removed by compaction) are skipped. */
+  private static final class Reader extends PartReader<KafkaRange> {
     /** How long a broker may take to restart. */
     private static final Duration PATIENCE = Duration.ofSeconds(90);
 
@@ -100,23 +95,17 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
 
     private static final int MOST_HEADERS = 1_000;
 
-    private final int part;
-    private final Iterator<KafkaRange> ranges;
     private final KafkaAccess access;
     private final int limit;
     private final boolean keep;
-    private final GenericInternalRow row = new GenericInternalRow(12);
     private KafkaConsumer<byte[], byte[]> consumer;
     private Iterator<ConsumerRecord<byte[], byte[]>> fetched = Collections.emptyIterator();
     private KafkaRange range;
     private TopicPartition place;
     private UTF8String uri;
-    private int count;
-    private boolean ended;
 
     Reader(Part<KafkaRange> part, KafkaAccess access, int limit, boolean keep) {
-      this.part = part.index();
-      this.ranges = part.ranges().iterator();
+      super(part, UTF8String.EMPTY_UTF8, 0, 0L, null, null, null, null, null, null, null);
       this.access = access;
       this.limit = limit;
       this.keep = keep;
@@ -127,7 +116,7 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
       try {
         while (range != null || ranges.hasNext()) {
           if (range == null) {
-            begin(ranges.next());
+            seek(ranges.next());
           }
           ConsumerRecord<byte[], byte[]> record = nextOfRange();
           if (record != null) {
@@ -144,7 +133,7 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
       return end();
     }
 
-    private void begin(KafkaRange next) {
+    private void seek(KafkaRange next) {
       if (consumer == null) {
         consumer = KafkaOffsets.consumer(access);
       }
@@ -179,8 +168,7 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
     }
 
     private void fill(ConsumerRecord<byte[], byte[]> record) {
-      row.update(0, part);
-      row.update(1, count++);
+      begin();
       row.update(2, uri);
       row.update(3, range.partition());
       row.update(4, record.offset());
@@ -259,27 +247,6 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
       } catch (CharacterCodingException e) {
         return UTF8String.fromBytes(Base64.getEncoder().encode(value));
       }
-    }
-
-    private boolean end() {
-      if (ended) {
-        return false;
-      }
-      ended = true;
-      row.update(0, part);
-      row.update(1, -1 - count);
-      row.update(2, UTF8String.EMPTY_UTF8);
-      row.update(3, 0);
-      row.update(4, 0L);
-      for (int i = 5; i < 12; i++) {
-        row.update(i, null);
-      }
-      return true;
-    }
-
-    @Override
-    public InternalRow get() {
-      return row;
     }
 
     @Override

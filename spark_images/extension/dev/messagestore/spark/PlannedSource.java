@@ -5,10 +5,12 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.io.Serializable;
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
@@ -42,6 +44,55 @@ abstract class PlannedSource<R extends Serializable> implements TableProvider {
   /** Opens one part's ranges on an executor. */
   interface Opener<R extends Serializable> extends Serializable {
     PartitionReader<InternalRow> open(Part<R> part);
+  }
+
+  /**
+   * Reads the ranges of one part one after the other, then returns one row that ends the part with its number of records:
+   * it shows whether the last records of a truncated input are missing. The row object is reused; its first columns are
+   * the part and the record's number in it.
+   */
+  abstract static class PartReader<R extends Serializable> implements PartitionReader<InternalRow> {
+    protected final Iterator<R> ranges;
+    protected final GenericInternalRow row;
+    private final int part;
+    private final Object[] last;
+    private int count;
+    private boolean ended;
+
+    /**
+     * @param last what the other columns have in the row that ends the part
+     */
+    PartReader(Part<R> part, Object... last) {
+      this.part = part.index();
+      this.ranges = part.ranges().iterator();
+      this.row = new GenericInternalRow(2 + last.length);
+      this.last = last;
+    }
+
+    /** Begins the row of a record. */
+    protected final void begin() {
+      row.update(0, part);
+      row.update(1, count++);
+    }
+
+    /** Fills the row that ends the part; false if that was returned. */
+    protected final boolean end() {
+      if (ended) {
+        return false;
+      }
+      ended = true;
+      row.update(0, part);
+      row.update(1, -1 - count);
+      for (int i = 0; i < last.length; i++) {
+        row.update(2 + i, last[i]);
+      }
+      return true;
+    }
+
+    @Override
+    public final InternalRow get() {
+      return row;
+    }
   }
 
   /** One range of a part. */

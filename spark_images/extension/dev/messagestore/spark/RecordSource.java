@@ -5,19 +5,16 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.Serializable;
-import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.commons.io.input.BoundedInputStream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.MapData;
-import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -122,31 +119,22 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
     return part -> new Reader(part, conf.value(), documents, limit, paths);
   }
 
-  /**
-   * Reads the ranges of one partition one after the other, then returns one row that ends the part with its number of
-   * records: it shows whether the last records of a truncated file are missing. The row object is reused.
-   */
-  private static final class Reader implements PartitionReader<InternalRow> {
-    private final int part;
-    private final Iterator<FileRange> ranges;
+  private static final class Reader extends PartReader<FileRange> {
     private final Configuration conf;
     private final boolean documents;
     private final int limit;
     private final DocumentPaths paths;
-    private final GenericInternalRow row = new GenericInternalRow(10);
     private Framing framing;
     private FileRange range;
     private UTF8String uri;
     private Map<String, String> ofDocument;
     private MapData about;
     private long left;
-    private int count;
-    private boolean ended;
     private PausedFramings.Key next;
 
     Reader(Part<FileRange> part, Configuration conf, boolean documents, int limit, DocumentPaths paths) {
-      this.part = part.index();
-      this.ranges = part.ranges().iterator();
+      super(
+          part, UTF8String.EMPTY_UTF8, 0L, new byte[0], UTF8String.fromString("the end of the part"), null, false, null, null);
       this.conf = conf;
       this.documents = documents;
       this.limit = limit;
@@ -174,8 +162,7 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
         about = range.about() == null && paths.around().isEmpty() ? null : joined(range.about(), ofDocument);
       }
       String fault = framing.fault();
-      row.update(0, part);
-      row.update(1, count++);
+      begin();
       row.update(2, uri);
       row.update(3, framing.offset());
       row.update(4, framing.bytes());
@@ -194,24 +181,6 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
       return ArrayBasedMapData.apply(names, both.values().stream().map(UTF8String::fromString).toArray());
     }
 
-    private boolean end() {
-      if (ended) {
-        return false;
-      }
-      ended = true;
-      row.update(0, part);
-      row.update(1, -1 - count);
-      row.update(2, UTF8String.EMPTY_UTF8);
-      row.update(3, 0L);
-      row.update(4, new byte[0]);
-      row.update(5, UTF8String.fromString("the end of the part"));
-      row.update(6, null);
-      row.update(7, false);
-      row.update(8, null);
-      row.update(9, null);
-      return true;
-    }
-
     /** Lets the next part of a file go on where this one has ended. */
     private void pause() throws IOException {
       if (framing != null && next != null && framing.paused()) {
@@ -224,7 +193,7 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
       boolean isLast = range.to() == Long.MAX_VALUE;
       next = null;
       if (isLast && range.from() <= 0) {
-        return begin(range);
+        return framed(range);
       }
       Path path = new Path(range.uri());
       long modifiedAt = path.getFileSystem(conf).getFileStatus(path).getModificationTime();
@@ -232,14 +201,14 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
       next = isLast ? null : own.at(range.to());
       Framing paused = range.from() > 0 ? PausedFramings.take(own) : null;
       if (paused == null) {
-        return begin(range);
+        return framed(range);
       }
       left = range.most();
       paused.goOn(range.to());
       return paused;
     }
 
-    private Framing begin(FileRange range) throws IOException {
+    private Framing framed(FileRange range) throws IOException {
       boolean fromStart = documents || range.fromStart();
       long at = fromStart ? 0 : Math.max(0, range.start() - 1);
       InputStream content = content(range, at, fromStart, false);
@@ -264,7 +233,8 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
     private InputStream content(FileRange range, long at, boolean fromStart, boolean again) throws IOException {
       FSDataInputStream file = FileListing.open(conf, new Path(range.uri()), range.size(), "sequential");
       // Lines of a range may end after it, but never after the file's planned size.
-      InputStream bounded = new BoundedInput(from(file, at), range.size() - at);
+      InputStream bounded =
+          BoundedInputStream.builder().setInputStream(from(file, at)).setMaxCount(range.size() - at).get();
       return fromStart ? UnpackingInput.of(bounded, range.size(), again) : bounded;
     }
 
@@ -280,46 +250,10 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
     }
 
     @Override
-    public InternalRow get() {
-      return row;
-    }
-
-    @Override
     public void close() throws IOException {
       if (framing != null) {
         framing.close();
         framing = null;
-      }
-    }
-
-    private static final class BoundedInput extends InputStream {
-      private final InputStream in;
-      private long left;
-
-      BoundedInput(InputStream in, long left) {
-        this.in = in;
-        this.left = left;
-      }
-
-      @Override
-      public int read() throws IOException {
-        byte[] one = new byte[1];
-        return read(one, 0, 1) < 0 ? -1 : one[0] & 0xFF;
-      }
-
-      @Override
-      public int read(byte[] into, int from, int length) throws IOException {
-        if (left <= 0) {
-          return -1;
-        }
-        int n = in.read(into, from, (int) Math.min(length, left));
-        left -= Math.max(n, 0);
-        return n;
-      }
-
-      @Override
-      public void close() throws IOException {
-        in.close();
       }
     }
   }
