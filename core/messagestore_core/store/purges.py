@@ -14,20 +14,12 @@ from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import PLAN, PURGES, is_frozen_rows, plan_folder
 from messagestore_core.store.objects import documents_in
+from messagestore_core.store.schemas import table
 
-FROZEN = pa.schema(
-    [
-        pa.field("global_position", pa.int64()),
-        pa.field("stream_name", pa.string()),
-        pa.field("position", pa.int64()),
-        pa.field("status", pa.string()),
-        pa.field("inserted_date", pa.date32()),
-        pa.field("payload_size", pa.int64()),
-        pa.field("payload_uri", pa.string()),
-        pa.field("erase", pa.bool_()),
-        pa.field("rules", pa.list_(pa.field("element", pa.string()))),
-    ]
-)
+FROZEN = table(
+    "global_position bigint, stream_name string, position bigint, status string, inserted_date date, "
+    "payload_size bigint, payload_uri string, erase boolean"
+).append(pa.field("rules", pa.list_(pa.field("element", pa.string()))))
 """The columns of frozen rows. ``rules`` has the names of those that select a message; of whole days it is null."""
 
 

@@ -6,26 +6,7 @@ from messagestore_core import envelope
 
 UTC = pa.timestamp("us", tz="UTC")
 
-SOURCE = pa.struct(
-    [
-        pa.field("kind", pa.string()),
-        pa.field("uri", pa.string()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-    ]
-)
-
-RECORD = pa.struct(
-    [
-        pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
-        pa.field("value_is_payload", pa.bool_()),
-        pa.field("headers", pa.list_(pa.struct([pa.field("name", pa.string()), pa.field("value", pa.binary())]))),
-        pa.field("timestamp", pa.int64()),
-        pa.field("timestamp_type", pa.string()),
-    ]
-)
-
+_REFUSALS = "array<struct<failed_at:timestamp,reason:string,detail:string,batch:string>>"
 _TYPES = {
     "string": pa.string(),
     "binary": pa.binary(),
@@ -35,43 +16,37 @@ _TYPES = {
     "date": pa.date32(),
     "timestamp": UTC,
     "array<string>": pa.list_(pa.string()),
+    "map<string,bigint>": pa.map_(pa.string(), pa.int64()),
     envelope.HEADERS: pa.map_(pa.string(), pa.string()),
-    envelope.SOURCE: SOURCE,
-    envelope.RECORD: RECORD,
 }
 """By their names in Spark SQL."""
+
+
+def table(columns: str) -> pa.Schema:
+    """The columns of a table, as they are declared in Spark SQL."""
+    declared = (column.split(maxsplit=2) for column in columns.split(", "))
+    return pa.schema([pa.field(name, _TYPES[kind], nullable=not rest) for name, kind, *rest in declared])
+
+
+SOURCE = pa.struct(list(table("kind string, uri string, partition int, offset bigint")))
+REFUSAL = pa.struct(list(table("failed_at timestamp, reason string, detail string, batch string")))
+RECORD = pa.struct(
+    [
+        *table("key binary, value binary, value_is_payload boolean"),
+        pa.field("headers", pa.list_(pa.struct(list(table("name string, value binary"))))),
+        *table("timestamp bigint, timestamp_type string"),
+    ]
+)
+_TYPES |= {envelope.SOURCE: SOURCE, envelope.RECORD: RECORD, _REFUSALS: pa.list_(REFUSAL)}
 
 MESSAGES = pa.schema(
     [pa.field(field.column, _TYPES[field.type], nullable=not field.required) for field in envelope.COLUMNS]
 )
 
-REFUSAL = pa.struct(
-    [
-        pa.field("failed_at", UTC),
-        pa.field("reason", pa.string()),
-        pa.field("detail", pa.string()),
-        pa.field("batch", pa.string()),
-    ]
-)
-
-DEAD_LETTERS = pa.schema(
-    [
-        pa.field("raw", pa.binary()),
-        pa.field("source", SOURCE),
-        pa.field("reason", pa.string(), nullable=False),
-        pa.field("detail", pa.string()),
-        pa.field("failed_at", UTC, nullable=False),
-        pa.field("redriven_at", UTC),
-        pa.field("redriven_by", pa.string()),
-        pa.field("batch", pa.string()),
-        pa.field("headers", pa.map_(pa.string(), pa.string())),
-        pa.field("tries", pa.int32()),
-        pa.field("earlier", pa.list_(REFUSAL)),
-        pa.field("cut", pa.bool_()),
-        pa.field("message_id", pa.string()),
-        pa.field("stream_name", pa.string()),
-        pa.field("correlation_id", pa.string()),
-    ]
+DEAD_LETTERS = table(
+    f"raw binary, source {envelope.SOURCE}, reason string NOT NULL, detail string, failed_at timestamp NOT NULL, "
+    f"redriven_at timestamp, redriven_by string, batch string, headers {envelope.HEADERS}, tries int, "
+    f"earlier {_REFUSALS}, cut boolean, message_id string, stream_name string, correlation_id string"
 )
 """``batch`` is the ingest batch that set the record aside, so that a repeated batch recognizes its own.
 
@@ -81,37 +56,17 @@ bytes; null where an earlier release set it aside. ``message_id``, ``stream_name
 its message, as far as the record tells them; rows of earlier releases have none.
 """
 
-HEADS = pa.schema(
-    [
-        pa.field("stream_name", pa.string()),
-        pa.field("next_position", pa.int64()),
-        pa.field("next_global_position", pa.int64()),
-        pa.field("stream_key", pa.string()),
-    ]
-)
+HEADS = table("stream_name string, next_position bigint, next_global_position bigint, stream_key string")
 """One row for each stream that a purge took messages from, as of then; ``messages`` may have later ones.
 
 ``next_global_position`` is set in the one row that has neither stream_name nor stream_key. ``stream_key`` is the hash
 of the name of a stream that only erased messages had: see ``keyed.stream_key``.
 """
 
-PENDING_UPDATES = pa.schema(
-    [
-        pa.field("message_id", pa.string(), nullable=False),
-        pa.field("status", pa.string(), nullable=False),
-        pa.field("result", pa.binary()),
-        pa.field("error", pa.string()),
-        pa.field("time", UTC),
-        pa.field("received_at", UTC, nullable=False),
-        pa.field("source", SOURCE),
-        pa.field("attempt", pa.int64()),
-        pa.field("raw", pa.binary()),
-        pa.field("after", pa.int64()),
-        pa.field("source_id", pa.string()),
-        pa.field("batch", pa.int64()),
-        pa.field("row", pa.int64()),
-        pa.field("taken", pa.int64()),
-    ]
+PENDING_UPDATES = table(
+    "message_id string NOT NULL, status string NOT NULL, result binary, error string, time timestamp, "
+    f"received_at timestamp NOT NULL, source {envelope.SOURCE}, attempt bigint, raw binary, after bigint, "
+    "source_id string, batch bigint, row bigint, taken bigint"
 )
 """``after`` is the last global position when its message was not found: only later messages can be it.
 
@@ -119,56 +74,23 @@ PENDING_UPDATES = pa.schema(
 step that applies it.
 """
 
-TOMBSTONES = pa.schema(
-    [
-        pa.field("message_key", pa.string(), nullable=False),
-        pa.field("erased_at", UTC, nullable=False),
-        pa.field("run", pa.string()),
-        pa.field("global_position", pa.int64()),
-    ]
-)
+TOMBSTONES = table("message_key string NOT NULL, erased_at timestamp NOT NULL, run string, global_position bigint")
 """``global_position`` is that of the erased message: by it a replay that selected the message knows why it is gone."""
 
-AUDIT = pa.schema(
-    [
-        pa.field("at", UTC, nullable=False),
-        pa.field("action", pa.string(), nullable=False),
-        pa.field("run", pa.string(), nullable=False),
-        pa.field("refers_to", pa.string()),
-        pa.field("actor", pa.string()),
-        pa.field("resource", pa.string()),
-        pa.field("generation", pa.int64()),
-        pa.field("rules", pa.string()),
-        pa.field("table_version_before", pa.int64()),
-        pa.field("table_version_after", pa.int64()),
-        pa.field("counts", pa.map_(pa.string(), pa.int64())),
-        pa.field("bytes", pa.int64()),
-        pa.field("requested_by", pa.string()),
-    ]
+AUDIT = table(
+    "at timestamp NOT NULL, action string NOT NULL, run string NOT NULL, refers_to string, actor string, "
+    "resource string, generation bigint, rules string, table_version_before bigint, table_version_after bigint, "
+    "counts map<string,bigint>, bytes bigint, requested_by string"
 )
 """``rules`` is JSON; ``refers_to`` is the run whose row an erasure completes.
 
 ``requested_by`` is who asked, where known: ``fieldManager:NAME`` of Kubernetes, ``user:NAME`` of a local run.
 """
 
-FILES = pa.schema(
-    [
-        pa.field("source_id", pa.string(), nullable=False),
-        pa.field("batch", pa.int64(), nullable=False),
-        pa.field("at", UTC, nullable=False),
-        pa.field("uri", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("modified_at", UTC, nullable=False),
-        pa.field("start", pa.int64(), nullable=False),
-        pa.field("end", pa.int64(), nullable=False),
-        pa.field("cut", pa.bool_()),
-        pa.field("judged_by", pa.string()),
-        pa.field("digest", pa.string()),
-        pa.field("generation", pa.int32()),
-        pa.field("compression", pa.string()),
-        pa.field("from", pa.int64()),
-        pa.field("to", pa.int64()),
-    ]
+FILES = table(
+    "source_id string NOT NULL, batch bigint NOT NULL, at timestamp NOT NULL, uri string NOT NULL, "
+    "size bigint NOT NULL, modified_at timestamp NOT NULL, start bigint NOT NULL, end bigint NOT NULL, "
+    "cut boolean, judged_by string, digest string, generation int, compression string, from bigint, to bigint"
 )
 """One row for each range of a source file in a batch; written before the batch, in force once it is committed.
 
@@ -184,21 +106,10 @@ batch holds, the batch read the records that begin in [``from``, ``to``) of what
 where it was read to its end.
 """
 
-OFFSETS = pa.schema(
-    [
-        pa.field("source_id", pa.string(), nullable=False),
-        pa.field("batch", pa.int64(), nullable=False),
-        pa.field("at", UTC, nullable=False),
-        pa.field("topic", pa.string(), nullable=False),
-        pa.field("topic_id", pa.string(), nullable=False),
-        pa.field("partition", pa.int32(), nullable=False),
-        pa.field("start", pa.int64(), nullable=False),
-        pa.field("end", pa.int64(), nullable=False),
-        pa.field("latest", pa.int64(), nullable=False),
-        pa.field("lost", pa.string()),
-        pa.field("judged_by", pa.string()),
-        pa.field("generation", pa.int32()),
-    ]
+OFFSETS = table(
+    "source_id string NOT NULL, batch bigint NOT NULL, at timestamp NOT NULL, topic string NOT NULL, "
+    "topic_id string NOT NULL, partition int NOT NULL, start bigint NOT NULL, end bigint NOT NULL, "
+    "latest bigint NOT NULL, lost string, judged_by string, generation int"
 )
 """One row for each range of Kafka offsets in a batch, like ``files``.
 
@@ -207,35 +118,17 @@ null for ranges that were read. ``generation`` counts the topics of this name th
 earlier releases.
 """
 
-PURGED_IDS = pa.schema(
-    [
-        pa.field("message_key", pa.binary(), nullable=False),
-        pa.field("purged_at", UTC, nullable=False),
-        pa.field("purged_date", pa.date32(), nullable=False),
-    ]
-)
+PURGED_IDS = table("message_key binary NOT NULL, purged_at timestamp NOT NULL, purged_date date NOT NULL")
 """``message_key`` is the first 16 bytes of the hash of a tombstone; ``purged_date`` (UTC) partitions the table.
 
 The rows of a purge that broke off may be there twice.
 """
 
-HISTORY_ROWS = pa.schema(
-    [
-        pa.field("message_id", pa.string(), nullable=False),
-        pa.field("global_position", pa.int64(), nullable=False),
-        pa.field("inserted_date", pa.date32(), nullable=False),
-        pa.field("at", UTC, nullable=False),
-        pa.field("attempt", pa.int32(), nullable=False),
-        pa.field("from_status", pa.string(), nullable=False),
-        pa.field("to_status", pa.string(), nullable=False),
-        pa.field("next_retry_at", UTC),
-        pa.field("error", pa.string()),
-        pa.field("run", pa.string(), nullable=False),
-        pa.field("step_id", pa.string(), nullable=False),
-        pa.field("step", pa.int64(), nullable=False),
-        pa.field("table_version", pa.int64(), nullable=False),
-        pa.field("row", pa.int64(), nullable=False),
-    ]
+HISTORY_ROWS = table(
+    "message_id string NOT NULL, global_position bigint NOT NULL, inserted_date date NOT NULL, "
+    "at timestamp NOT NULL, attempt int NOT NULL, from_status string NOT NULL, to_status string NOT NULL, "
+    "next_retry_at timestamp, error string, run string NOT NULL, step_id string NOT NULL, step bigint NOT NULL, "
+    "table_version bigint NOT NULL, row bigint NOT NULL"
 )
 """One row for each change of a message's lifecycle; ``inserted_date`` is the message's, and partitions the table.
 
