@@ -104,20 +104,12 @@ def _written_at(text: str) -> bytes | None:
 
 
 def refuse_constant(constant: str) -> None:
-    """Refuse what Python reads as a number and RFC 8259 doesn't know: ``parse_constant`` of ``json.loads``.
-
-    Raises:
-        ValueError: always.
-    """
+    """Raise ValueError for what only Python reads as a number: ``parse_constant`` of ``json.loads``."""
     raise ValueError(f"{constant} is no JSON")
 
 
 def members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The members of an object: ``object_pairs_hook`` of ``json.loads``.
-
-    Raises:
-        ValueError: it has a key twice.
-    """
+    """The members of an object, or ValueError for a key twice: ``object_pairs_hook`` of ``json.loads``."""
     members = dict(pairs)
     if len(members) < len(pairs):
         raise ValueError("a key twice")

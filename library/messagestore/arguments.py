@@ -62,31 +62,19 @@ def time_in_utc(name: str, moment: datetime) -> datetime:
 
 
 def check_stream_name(stream_name: str | None) -> None:
-    """Refuse a name that is no stream's.
-
-    Raises:
-        ArgumentError: it is a category, or absent.
-    """
+    """Raise ArgumentError for a name that is no stream's: a category, or none."""
     if is_category(stream_name):
         raise ArgumentError(f"Must be a stream name: {_shown(stream_name)}")
 
 
 def check_category(category: str | None) -> None:
-    """Refuse a name that is no category.
-
-    Raises:
-        ArgumentError: it is a stream's name.
-    """
+    """Raise ArgumentError for the name of a stream."""
     if not is_category(category):
         raise ArgumentError(f"Must be a category: {category}")
 
 
 def check_correlation(correlation: str | None) -> None:
-    """Refuse a correlation that is no category.
-
-    Raises:
-        ArgumentError: it is a stream's name.
-    """
+    """Raise ArgumentError for a correlation that is the name of a stream."""
     if not is_category(correlation):
         raise ArgumentError(f"Correlation must be a category (Correlation: {correlation})")
 
@@ -114,11 +102,7 @@ def consumer_group(member: int | None, size: int | None) -> ConsumerGroup | None
 
 
 def check_reasons(reasons: Sequence[str]) -> None:
-    """Refuse reasons that no dead letter has.
-
-    Raises:
-        ArgumentError: there is an unknown one.
-    """
+    """Raise ArgumentError for reasons that no dead letter has."""
     unknown = [reason for reason in reasons if reason not in list(DeadLetterReason)]
     if unknown:
         raise ArgumentError(

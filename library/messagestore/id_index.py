@@ -37,12 +37,7 @@ class Hint:
 
 
 def looked_up(objects: Objects, table_id: str, message_id: str) -> Hint | None:
-    """What the index knows of an id; None if it knows nothing, or can't be read.
-
-    Args:
-        objects: those of the index.
-        table_id: the id of ``messages`` in its log.
-    """
+    """What the index of ``messages`` with an id in its log knows; None if it knows nothing, or can't be read."""
     try:
         manifest = read_manifest(objects)
         if manifest is None or manifest.table != table_id or not manifest.ids:
@@ -62,8 +57,6 @@ def differences(objects: Objects, manifest: IndexManifest, rows: pa.Table) -> tu
     """How many messages of the version that an index covers are not in it, and how many entries have no message.
 
     Args:
-        objects: those of the index.
-        manifest: of the index.
         rows: that version's columns message_id and inserted_at.
 
     Raises:

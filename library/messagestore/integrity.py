@@ -25,7 +25,6 @@ def sound_rows(location: Location, rows: pa.Table, on_broken: OnBroken | None) -
     """Yield the rows with payloads of claim checks filled in, in parts of bounded size.
 
     Args:
-        rows: columns of ``messages``.
         on_broken: called with each broken message, which is then left out.
 
     Raises:
@@ -50,8 +49,6 @@ def sealed_rows(rows: pa.Table, keys: Sequence[str], on_broken: OnBroken | None)
     """The rows whose seals match one of the keys.
 
     Args:
-        rows: columns of ``messages``, as they were stored.
-        keys: of the seals.
         on_broken: called with each message whose seal is missing or does not match, which is then left out.
 
     Raises:

@@ -34,7 +34,6 @@ class Transactions:
     """A producer's transactions, one after the other. Don't use it again after a refusal.
 
     Args:
-        settings: how the cluster is reached.
         transactional_id: of the producer. A second producer with the same id aborts the first one's open transaction.
         timeout_seconds: after which the brokers abort the transaction of a producer that is gone.
 

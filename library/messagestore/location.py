@@ -99,22 +99,14 @@ class Location:
             return [problem.words for problem in problems(self.store, tables, named_by(tables))]
 
     def check(self, table: DeltaTable) -> None:
-        """Check before reading that all files of a table are its own.
-
-        Raises:
-            StoreUnreadableError: they are not.
-        """
+        """Raise StoreUnreadableError, before it is read, for a table with other files than its own."""
         what = not_to_be_read(table)
         if what is not None:
             raise StoreUnreadableError(f"{table.table_uri} can't be read at version {table.version()}: {what}")
 
 
 def _list_if_local(uri: str) -> None:
-    """List a local folder, which delta-rs takes for absent if it may not.
-
-    Raises:
-        PermissionError: it may not be listed.
-    """
+    """Raise PermissionError for a local folder that may not be listed: delta-rs takes it for absent."""
     with suppress(FileNotFoundError, NotADirectoryError):
         if is_local(uri):
             list(Path(local_path(uri)).iterdir())

@@ -17,7 +17,6 @@ def in_order(parts: Iterable[pa.Table], key: str, page: int) -> Iterator[pa.Tabl
     Args:
         parts: at least one, in any order.
         key: a column of unique whole numbers.
-        page: how many rows.
 
     Raises:
         OSError: a temporary file can't be written.

@@ -29,7 +29,6 @@ def read_ranges(files: pa.Table, read: Read) -> list[ReadRange]:
 
     Args:
         files: add actions of ``messages``, flattened. A file without statistics may hold any row.
-        read: files that can hold none of its rows are skipped.
     """
     if not files.num_rows or None in read.equal.values():
         return []

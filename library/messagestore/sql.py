@@ -7,21 +7,6 @@ from messagestore.errors import ArgumentError
 from messagestore_core.clock import from_microseconds, microseconds
 from messagestore_core.store import schemas
 
-__all__ = [
-    "TABLE",
-    "at_least",
-    "at_most",
-    "equals",
-    "inserted",
-    "literal",
-    "moment",
-    "of_days",
-    "one_of",
-    "select",
-    "since",
-    "time",
-]
-
 TABLE = "rows_of_version"
 """The name of the queried table in SQL."""
 

@@ -56,7 +56,6 @@ def verify(
     """Check a store, one check after the other.
 
     Args:
-        uri: of the store's folder.
         storage: how buckets are reached; absent: by the variables of AWS' tools.
         seal_keys: the keys of the messages' seals; absent: they are not checked.
         payloads: whether all payloads are read, and compared with their digests.

@@ -110,7 +110,6 @@ def note(store: HeldStore, document: RunDocument, action: str, detail: dict[str,
     """Append a row about what a run does now; both versions are the present one of ``messages``.
 
     Args:
-        detail: what was asked for.
         fields: further fields of ``AuditEntry``.
     """
     version = store.table("messages").version()

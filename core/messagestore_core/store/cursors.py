@@ -134,10 +134,6 @@ class CursorObject:
 
     Args:
         held: the store; a run that only reads it may write the cursor.
-        namespace: of the subscription.
-        name: of the subscription.
-        store_id: the id of the store of now.
-        destination: the name of one of several destinations.
     """
 
     def __init__(self, held: HeldStore, namespace: str, name: str, store_id: str, destination: str = "") -> None:

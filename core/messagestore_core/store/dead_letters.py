@@ -190,12 +190,7 @@ def set_aside(store: HeldStore, rows: pa.Table) -> None:
 
 
 def set_aside_new(store: HeldStore, rows: pa.Table, known: Mapping[DeadLetterKey, str]) -> list[str | None]:
-    """Append those dead letters (schema DEAD_LETTERS) that are not known, durably.
-
-    Args:
-        store: to write to.
-        rows: the dead letters.
-        known: as of :func:`set_aside_before`.
+    """Append those dead letters (schema DEAD_LETTERS) that are not known by ``set_aside_before``, durably.
 
     Returns:
         Which batch set each of them aside before; None for those that were appended.
@@ -221,11 +216,8 @@ def close_and_reopen(
     updates and of messages stay as they are.
 
     Args:
-        store: to write to.
         read: the offsets that the batch reads, [start, end), by source URI.
         again: the dead letters of the batch.
-        at: the batch's clock.
-        batch: its id.
     """
     of_records = (pc.field("source", "kind") == "files") & (
         pc.field("reason") != str(DeadLetterReason.RETRIES_EXHAUSTED)
@@ -269,7 +261,6 @@ def mark_redriven(store: HeldStore, sent: pa.Table, redrive: Redrive) -> None:
 
     Args:
         sent: columns value, uri, offset, partition and kind; with failed_at only files with such times are read.
-        redrive: that sends them.
     """
     marks = pa.table(
         {

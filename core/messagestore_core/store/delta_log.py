@@ -154,7 +154,6 @@ def append_rows(table: DeltaTable, name: str, rows: pa.Table, properties: Commit
     delta-rs itself makes one at the versions before. Of two commits a run, one by each, it could be that neither does.
 
     Args:
-        name: the table's.
         how: further arguments of ``write_deltalake``.
     """
     hooks = PostCommitHookProperties(create_checkpoint=False)

@@ -116,7 +116,6 @@ class HeldStore(CopyingStore):
         """Make one commit that carries ``commit_properties`` on a table as it is now.
 
         Args:
-            name: the table's.
             write: makes the commit; called again where the first try made none.
 
         Raises:

@@ -128,11 +128,7 @@ def read_marker(store: Store) -> Marker:
 
 
 def refuse_links(uri: str) -> None:
-    """Refuse a local folder with a link in it, as the link's target is not the store's.
-
-    Raises:
-        TableRefusedError: there is one.
-    """
+    """Raise TableRefusedError for a local folder with a link in it, as the link's target is not the store's."""
     link = first_link(uri)
     if link is not None:
         raise TableRefusedError(f"{link} is a link or a device, which no run makes: remove it")

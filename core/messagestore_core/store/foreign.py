@@ -55,11 +55,7 @@ def refuse_foreign(uri: str, name: str, table: DeltaTable) -> None:
 
 
 def refuse(uri: str, name: str, version: int, what: str | None) -> None:
-    """Refuse a version of a table if there is something that no run of ours writes.
-
-    Raises:
-        TableRefusedError: ``what`` is not None.
-    """
+    """Raise TableRefusedError for a version of a table if there is something that no run of ours writes."""
     if what is not None:
         raise TableRefusedError(
             f"the log of {join(uri, name)} has at version {version} what no run of this release writes: {what}; "

@@ -222,10 +222,9 @@ class Objects:
 
     def exists(self, name: str) -> bool:
         """Whether the object exists."""
-        return self._is_file(name) if self._local else self._bucket.mark(self._key(name)) is not None
-
-    def _is_file(self, name: str) -> bool:
-        return bool(self._fs.get_file_info(self._path(name)).type == fs.FileType.File)
+        if self._local:
+            return bool(self._fs.get_file_info(self._path(name)).type == fs.FileType.File)
+        return self._bucket.mark(self._key(name)) is not None
 
     def write(self, name: str, content: bytes) -> None:
         """Write an object whole: a reader sees all of it or none."""

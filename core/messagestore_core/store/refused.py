@@ -31,7 +31,6 @@ class RefusedMessages:
 
     Args:
         folder: that of its cursor.
-        store_id: the id of the store of now.
     """
 
     def __init__(self, store: Store, folder: str, store_id: str) -> None:

@@ -62,7 +62,6 @@ def count_open(store: Store, name: str, files: pa.Table, column: str, closed: st
         files: its add actions, flattened, complete in column ``closed``.
         column: of the values; each row has one.
         closed: the column without a value in the rows that count.
-        read: whether to read files.
 
     Returns:
         The rows by value; None if files would have to be read.

@@ -1,7 +1,7 @@
 """Look at the consumers of a store, move their cursors, and remove their state."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -89,33 +89,20 @@ def delete(
         kept.delete()
 
 
-@contextmanager
-def _source(uri: str, storage: Sequence[StorageEntry] | None) -> Iterator[Source]:
-    source = Source(uri, None, None, storage, None)
-    try:
-        yield source
-    finally:
-        source.close()
+def _source(uri: str, storage: Sequence[StorageEntry] | None) -> closing[Source]:
+    return closing(Source(uri, None, None, storage, None))
 
 
-@contextmanager
 def _state(
     source: Source, name: str, state: CursorStore | str | None, storage: Sequence[StorageEntry] | None
-) -> Iterator[State]:
-    kept = State(cursors_in(source.location.uri, name, state, storage), name, source.store_id)
-    try:
-        yield kept
-    finally:
-        kept.close()
+) -> closing[State]:
+    return closing(State(cursors_in(source.location.uri, name, state, storage), name, source.store_id))
 
 
 def _names(location: Location, state: str | None, storage: Sequence[StorageEntry] | None) -> list[str]:
     if state is not None:
-        other = Location(state, storage)
-        try:
+        with closing(Location(state, storage)) as other:
             return _folders(other)
-        finally:
-            other.close()
     return _folders(location, CONSUMERS)
 
 
@@ -126,15 +113,12 @@ def _folders(location: Location, *below: str) -> list[str]:
 
 def _consumption(name: str, cursors: CursorStore, store: str, head: int) -> Consumption | None:
     """How far a name is; None if its folder has nothing for this store."""
-    kept = State(cursors, name, store)
-    try:
+    with closing(State(cursors, name, store)) as kept:
         group = kept.group()
         if group is None:
             return None
         slots = _slots(kept, group)
         position, leases = min(slot.global_position for slot in slots), _leases(kept, slots)
-    finally:
-        kept.close()
     return Consumption(
         name, group.slots, position, max(0, head - position), len(leases), max(leases.values(), default=None)
     )

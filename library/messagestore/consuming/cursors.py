@@ -170,11 +170,7 @@ def _locked_folder(folder: Path) -> int:
 
 
 def check_consumer(name: str) -> None:
-    """Refuse a name that no consumer may have.
-
-    Raises:
-        ArgumentError: it is none.
-    """
+    """Raise ArgumentError for a name that no consumer may have."""
     if not _NAME.fullmatch(name):
         raise ArgumentError(f"{name!r} is no name of a consumer: up to 63 small letters, digits and -, not at its ends")
 

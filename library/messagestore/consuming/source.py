@@ -156,13 +156,7 @@ class Source:
             )
 
     def behind(self, cursors: Mapping[int, int], every_slot: bool, slots_of: SlotsOf) -> Iterator[list[Placed]]:
-        """All messages behind the cursors of slots that the newest version has, in order of arrival, some at a time.
-
-        Args:
-            cursors: of some slots, at least one.
-            every_slot: whether these are all slots.
-            slots_of: tells the slots of streams.
-        """
+        """All messages behind the cursors of slots that the newest version has, in order of arrival, some at a time."""
         self._snapshot = self._versions.snapshot()
         first, last = min(cursors.values()), max(cursors.values())
         read = replace(self._read, start=first + 1)

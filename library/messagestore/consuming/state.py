@@ -41,7 +41,9 @@ class State:
         answer = self._cursors.swap([Change(GROUP, content, mark)]).get(GROUP)
         kept = self.group()
         if kept is None or (isinstance(answer, StorageError) and kept != group):
-            raise answer if isinstance(answer, StorageError) else self._gone()
+            if isinstance(answer, StorageError):
+                raise answer
+            raise ConsumerStateError(f"the state of consumer {self._name} was removed while it was made; begin again")
         return kept
 
     def slots(self, group: Group, numbers: Iterable[int]) -> dict[int, KeptSlot]:
@@ -118,9 +120,6 @@ class State:
         group = self._parsed(Group, GROUP, kept.content)
         # A store that was made again has no cursors.
         return (group if group.store == self._store else None), kept.mark
-
-    def _gone(self) -> ConsumerStateError:
-        return ConsumerStateError(f"the state of consumer {self._name} was removed while it was made; begin again")
 
     def _parsed(self, model: type[_Document], name: str, content: bytes) -> _Document:
         try:
