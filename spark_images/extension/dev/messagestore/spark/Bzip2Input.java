@@ -26,10 +26,6 @@ final class Bzip2Input extends UnpackingInput {
   private boolean streamEnded;
   private Exception broken;
 
-  /**
-   * @param file the compressed bytes
-   * @param size of the file, in bytes
-   */
   Bzip2Input(InputStream file, long size) {
     super(file, "bzip2", size);
   }

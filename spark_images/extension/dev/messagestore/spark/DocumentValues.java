@@ -32,10 +32,6 @@ final class DocumentValues implements Closeable {
   private final String[] texts;
   private final DocumentFraming ahead;
 
-  /**
-   * @param file the file's (decompressed) bytes
-   * @param paths of documents; no value is found that is not among them
-   */
   DocumentValues(InputStream file, DocumentPaths paths) throws IOException {
     names = List.copyOf(paths.around().keySet());
     texts = new String[names.size()];

@@ -34,11 +34,8 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   private static final int FIRST_TEXT = 5;
   private static final int LONGEST_TEXT = 1024;
   private static final int MOST_HEADERS = 1_000;
-  private static final BitSet GOES_ON = new BitSet();
-
-  static {
-    "+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ".chars().forEach(GOES_ON::set);
-  }
+  private static final BitSet GOES_ON =
+      "+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ".chars().collect(BitSet::new, BitSet::set, BitSet::or);
 
   static final String UNPARSEABLE = "Unparseable";
   static final String MISSING_FIELD = "MissingField";
@@ -64,14 +61,9 @@ public final class Envelope extends CatalogFunction<InternalRow> {
 
   private static StructType schema(StructType texts) {
     StructType schema =
-        new StructType()
-            .add("reason", DataTypes.StringType)
-            .add("detail", DataTypes.StringType)
-            .add("metadata", DataTypes.StringType)
-            .add("result", DataTypes.BinaryType)
-            .add("headers", DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType))
-            .add("payload", DataTypes.BinaryType)
-            .add("unknown", DataTypes.StringType);
+        StructType.fromDDL(
+            "reason STRING, detail STRING, metadata STRING, result BINARY, headers MAP<STRING, STRING>, payload BINARY,"
+                + " unknown STRING");
     for (StructField text : texts.fields()) {
       schema = schema.add(text);
     }

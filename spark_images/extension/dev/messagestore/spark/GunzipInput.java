@@ -23,10 +23,6 @@ final class GunzipInput extends UnpackingInput {
   private final Inflater inflater = new Inflater(true);
   private final CRC32 sum = new CRC32();
 
-  /**
-   * @param file the compressed bytes
-   * @param size of the file, in bytes
-   */
   GunzipInput(InputStream file, long size) {
     super(file, "gzip", size);
   }

@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -52,11 +53,11 @@ public final class KafkaOffsets {
    */
   public static String list(String access, String topics, String pattern) throws IOException, InterruptedException {
     KafkaAccess cluster = KafkaAccess.parse(access);
-    Set<String> listed = pattern == null ? named(topics) : null;
-    return offsets(cluster, cluster.ask(admin -> described(admin, listed == null ? matching(admin, pattern) : listed)));
+    List<String> named = pattern == null ? List.of(new ObjectMapper().readValue(topics, String[].class)) : null;
+    return offsets(cluster, cluster.ask(admin -> described(admin, named == null ? matching(admin, pattern) : named)));
   }
 
-  private static Map<String, TopicDescription> described(Admin admin, Set<String> names)
+  private static Map<String, TopicDescription> described(Admin admin, Collection<String> names)
       throws ExecutionException, InterruptedException {
     Map<String, TopicDescription> described = new TreeMap<>();
     for (var topic : admin.describeTopics(names).topicNameValues().entrySet()) {
@@ -66,12 +67,6 @@ public final class KafkaOffsets {
       }
     }
     return described;
-  }
-
-  private static Set<String> named(String topics) throws IOException {
-    Set<String> names = new TreeSet<>();
-    new ObjectMapper().readTree(topics).forEach(name -> names.add(name.asText()));
-    return names;
   }
 
   private static Set<String> matching(Admin admin, String pattern) throws ExecutionException, InterruptedException {

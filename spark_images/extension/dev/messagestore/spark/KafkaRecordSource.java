@@ -50,18 +50,10 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
           .add("timestamp", DataTypes.LongType, false)
           .add("timestamp_type", DataTypes.StringType, false);
   private static final StructType SCHEMA =
-      new StructType()
-          .add("part", DataTypes.IntegerType, false)
-          .add("row", DataTypes.IntegerType, false)
-          .add("uri", DataTypes.StringType, false)
-          .add("partition", DataTypes.IntegerType, false)
-          .add("offset", DataTypes.LongType, false)
-          .add("value", DataTypes.BinaryType, true)
-          .add("key", DataTypes.BinaryType, true)
-          .add("record_headers", DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType), true)
-          .add("record_time", DataTypes.TimestampType, true)
-          .add("fault", DataTypes.StringType, true)
-          .add("size", DataTypes.LongType, true)
+      StructType.fromDDL(
+              "part INT NOT NULL, row INT NOT NULL, uri STRING NOT NULL, partition INT NOT NULL, offset BIGINT NOT NULL,"
+                  + " value BINARY, key BINARY, record_headers MAP<STRING, STRING>, record_time TIMESTAMP, fault STRING,"
+                  + " size BIGINT")
           .add("kept", KEPT, true);
 
   /** Called by Spark. */

@@ -42,8 +42,7 @@ public final class KafkaTopics {
    * for it.
    */
   public static String describe(String access, String topics) throws IOException, InterruptedException {
-    List<String> names = new ArrayList<>();
-    new ObjectMapper().readTree(topics).forEach(name -> names.add(name.asText()));
+    List<String> names = List.of(new ObjectMapper().readValue(topics, String[].class));
     return KafkaAccess.parse(access).ask(admin -> described(admin, names).toString());
   }
 

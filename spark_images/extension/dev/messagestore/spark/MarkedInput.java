@@ -24,10 +24,7 @@ final class MarkedInput implements Closeable {
   private boolean ended;
   private String fault;
 
-  /**
-   * @param in the bytes from the file's first on
-   * @param limit how many bytes are too many to be kept
-   */
+  /** Begins at the first byte of a file; {@code limit} bytes are too many to be kept. */
   MarkedInput(InputStream in, int limit) {
     this.in = in;
     this.limit = limit;

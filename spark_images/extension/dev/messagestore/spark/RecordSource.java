@@ -15,7 +15,6 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.MapData;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.SerializableConfiguration;
@@ -37,17 +36,9 @@ import org.apache.spark.util.SerializableConfiguration;
  */
 public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
   private static final StructType SCHEMA =
-      new StructType()
-          .add("part", DataTypes.IntegerType, false)
-          .add("row", DataTypes.IntegerType, false)
-          .add("uri", DataTypes.StringType, false)
-          .add("offset", DataTypes.LongType, false)
-          .add("value", DataTypes.BinaryType, false)
-          .add("fault", DataTypes.StringType, true)
-          .add("size", DataTypes.LongType, true)
-          .add("cut", DataTypes.BooleanType, false)
-          .add("fault_reason", DataTypes.StringType, true)
-          .add("about", DataTypes.createMapType(DataTypes.StringType, DataTypes.StringType), true);
+      StructType.fromDDL(
+          "part INT NOT NULL, row INT NOT NULL, uri STRING NOT NULL, offset BIGINT NOT NULL, value BINARY NOT NULL,"
+              + " fault STRING, size BIGINT, cut BOOLEAN NOT NULL, fault_reason STRING, about MAP<STRING, STRING>");
 
   private static final long NOT_CUT = -1;
 

@@ -35,11 +35,6 @@ abstract class UnpackingInput extends InputStream {
   private boolean inside;
   private DamagedStreamException failure;
 
-  /**
-   * @param file the compressed bytes
-   * @param name of the compression
-   * @param size of the file, in bytes
-   */
   UnpackingInput(InputStream file, String name, long size) {
     this.file = file;
     this.name = name;
@@ -49,8 +44,6 @@ abstract class UnpackingInput extends InputStream {
   /**
    * A file's content, unpacked if its first bytes are those of a compressed file.
    *
-   * @param file from its first byte on
-   * @param size of the file, in bytes
    * @param again whether the task is unpacking the file already, and reads it beside that
    */
   static InputStream of(InputStream file, long size, boolean again) throws IOException {

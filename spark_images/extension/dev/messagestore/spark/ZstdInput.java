@@ -37,8 +37,6 @@ final class ZstdInput extends UnpackingInput {
   private boolean skipped;
 
   /**
-   * @param file the compressed bytes
-   * @param size of the file, in bytes
    * @param again whether the task reads the file beside this; it must not have begun, as it may have to wait
    */
   ZstdInput(InputStream file, long size, boolean again) throws IOException {
