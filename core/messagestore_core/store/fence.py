@@ -4,7 +4,7 @@ A run begins by committing its epoch to ``messages``, as the version of transact
 run before has ended, and so writes no more, it does so to every other table too. Each later commit fails if a newer
 epoch was committed before it. For delta-rs that is a conflict: each of our commits writes that
 transaction, so none succeeds if another commit wrote it since the table was opened. For Spark on object storage the log
-store checks the committed epoch before it creates the next version (``Fence.java``).
+store checks the committed epoch before it creates the next version (``ConditionalLogStore.java``).
 
 Delta can't refuse writes that are no commits (objects, markers, plans). Before such a write the run checks the table's
 epoch, at most once a second.
