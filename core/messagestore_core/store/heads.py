@@ -94,15 +94,32 @@ def raise_heads(store: HeldStore, streams: pa.Table, next_global_position: int, 
     Args:
         streams: columns stream_name, next_position; a stream may come more than once.
         forget: streams whose names are not to be kept; there are tombstones.
+
+    Raises:
+        TableRefusedError: as in ``read_hidden_heads``.
     """
     hidden = read_hidden_heads(store)
     hidden.next_global = max(next_global_position, hidden.next_global)
     if forget:
         hidden.key = tombstone_key(store) or b""
-    rows = raised_rows(read_named_heads(store), streams, hidden, forget)
-    with store.step("heads"):
-        reader = pa.RecordBatchReader.from_batches(HEADS, rows)
-        store.write_rows("heads", reader, mode="overwrite", schema_mode="merge")
+    refused = list[Exception]()
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from raised_rows(read_named_heads(store), streams, hidden, forget)
+        except Exception as error:
+            refused.append(error)
+            raise
+
+    try:
+        with store.step("heads"):
+            reader = pa.RecordBatchReader.from_batches(HEADS, rows())
+            store.write_rows("heads", reader, mode="overwrite", schema_mode="merge")
+    except Exception:
+        # The writer tells an error of the rows as one of Arrow's.
+        if refused:
+            raise refused[0] from None
+        raise
 
 
 def raised_rows(

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_core.store import heads
+from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.heads import HiddenHeads, raise_heads, raised_rows
 from messagestore_core.store.keyed import stream_key
@@ -76,6 +77,15 @@ def test_heads_that_are_not_raised_are_copied_and_not_held(tmp_path: Path, monke
     assert (max(sizes), sum(sizes)) == (10, 1002)
     assert kept_heads(store).by_name == {f"order-{n}": n + 1 for n in range(1000)} | {"order-7": 20, "order-1000": 1}
     assert kept_heads(store).next_global == 1000
+
+
+def test_a_head_that_was_never_reached_is_told_as_such_when_others_are_raised(tmp_path: Path) -> None:
+    make_store(tmp_path / "store", [])
+    store = HeldStore(f"file://{tmp_path}/store")
+    rows = [{"stream_name": "order-1", "next_position": 1 << 61}]
+    store.write_rows("heads", pa.Table.from_pylist(rows, schema=heads.HEADS))
+    with pytest.raises(TableRefusedError, match="heads has a next_position that cannot have been reached: restore it"):
+        raise_heads(store, Purge([("order-2", 5)], []).streams, 9)
 
 
 def test_a_stream_that_was_hidden_is_not_hidden_any_more_once_it_is_shown() -> None:
