@@ -80,6 +80,10 @@ class Read:
         last = () if self.end is None else (sql.at_most(self.key, self.end),)
         return (*equal, *self.where, *first, *last)
 
+    def behind(self, last: int, limit: int) -> "Read":
+        """The same, but only what comes behind a key, at most ``limit`` rows."""
+        return replace(self, limit=limit, **({"end": last - 1} if self.newest_first else {"start": last + 1}))
+
     @property
     def filters(self) -> tuple[Chosen, ...]:
         """What SQL can't express."""

@@ -16,6 +16,19 @@ _CAUSES = 1000
 """Of how many messages the effects are looked for at once."""
 
 
+class _Noted:
+    """Pages, how many rows they have had, and the key of the last one."""
+
+    def __init__(self, pages: Iterator[pa.Table], key: str) -> None:
+        self._pages, self._key, self.rows, self.last = pages, key, 0, 0
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        for page in self._pages:
+            if page.num_rows:
+                self.rows, self.last = self.rows + page.num_rows, page[self._key][-1].as_py()
+            yield page
+
+
 class Rows:
     """The rows that a reader gives, checked and translated."""
 
@@ -25,8 +38,16 @@ class Rows:
         self.location, self.versions, self._on_broken, self._seal_keys = location, versions, on_broken, seal_keys
 
     def parts(self, read: Read) -> Iterator[pa.Table]:
-        """The rows of a read in its order, a bounded part at a time."""
-        return self._checked(self.versions.snapshot().pages(read), payloads=read.payloads)
+        """The rows of a read in its order, a bounded part at a time; broken ones that are left out don't count."""
+        snapshot = self.versions.snapshot()
+        while True:
+            pages, given = _Noted(snapshot.pages(read), read.key), 0
+            for rows in self._checked(pages, payloads=read.payloads):
+                given += rows.num_rows
+                yield rows
+            if read.limit is None or pages.rows < read.limit or given == pages.rows:
+                return
+            read = read.behind(pages.last, read.limit - given)
 
     def newest(self, read: Read, count: int | None) -> Iterator[pa.Table]:
         """The last ``count`` rows of a read; None: all."""

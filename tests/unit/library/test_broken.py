@@ -1,0 +1,40 @@
+"""Broken messages that a reader leaves out, and readers that can't be opened."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from messagestore.errors import BrokenMessageError, StoreNotFoundError
+from messagestore.reader import Reader
+from messagestore_core.contract.stores import StorageEntry
+from support.stores import Row, make_store, message
+
+
+def broken(*numbers: int) -> list[Row]:
+    return [message(number, payload_sha256="0" * 64) for number in numbers]
+
+
+def test_a_page_of_broken_messages_alone_is_not_the_end(tmp_path: Path) -> None:
+    uri = make_store(tmp_path / "store", [*broken(1, 2, 3), message(4), *broken(5), message(6), *broken(7)]).uri
+    left_out = list[int]()
+
+    def note(error: BrokenMessageError) -> None:
+        left_out.append(error.global_position)
+
+    with Reader(uri, on_broken=note) as reader:
+        assert [one.global_position for one in reader.since("order-1", 0, batch_size=2)] == [4, 6]
+        assert left_out == [1, 2, 3, 5]
+        assert [one.position for one in reader.get_stream_messages("order-1", batch_size=1)] == [4]
+        assert [one.global_position for one in reader.find(batch_size=2, payloads=True)] == [6, 4]
+        assert list(reader.since(None, 6, batch_size=1)) == []
+
+
+def test_a_reader_of_no_store_trusts_no_authority_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    (tmp_path / "ca.pem").write_text("an authority")
+    storage = [StorageEntry(bucket="lake", ca_file=str(tmp_path / "ca.pem"))]
+    with pytest.raises(StoreNotFoundError) as missing:
+        Reader(f"file://{tmp_path}/nothing", storage=storage)
+    # The error holds what was opened, which nobody has collected.
+    assert "SSL_CERT_FILE" not in os.environ, missing
