@@ -51,8 +51,11 @@ def time_in_utc(name: str, moment: datetime) -> datetime:
     """A time that a caller gives, in UTC; ``name`` is the argument's.
 
     Raises:
-        ArgumentError: it has no time zone, so that the process' zone would decide, or is before year 1 or after 9999.
+        ArgumentError: it has no time zone, so that the process' zone would decide, is before year 1 or after 9999, or
+            is something else, such as a date.
     """
+    if not isinstance(moment, datetime):
+        raise ArgumentError(f"{name} is {moment!r}; give a datetime with a time zone")
     if moment.tzinfo is None:
         raise ArgumentError(f"{name} has no time zone")
     try:

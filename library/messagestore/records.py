@@ -108,8 +108,10 @@ def time_to_live(seconds: float) -> timedelta:
     """
     try:
         return timedelta(seconds=seconds)
-    except (OverflowError, ValueError):
+    except OverflowError:
         raise RecordError(f"ttl is {seconds} seconds, which lie behind the year 9999") from None
+    except (TypeError, ValueError):
+        raise RecordError(f"ttl is {seconds!r}, and no number of seconds") from None
 
 
 def joined(head: bytes, members: list[bytes]) -> bytes:

@@ -1,6 +1,6 @@
 """What reading functions refuse, with message-db's messages; tests/jobs/library compares the messages themselves."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
@@ -15,6 +15,14 @@ def test_a_length_of_time_is_a_timedelta(given: object) -> None:
     assert length_of_time("timeout", timedelta(seconds=30)) == timedelta(seconds=30)
     with pytest.raises(ArgumentError, match=r"^timeout is .*; give a timedelta, such as timedelta\(seconds=30\)$"):
         length_of_time("timeout", given)
+
+
+@pytest.mark.parametrize("given", [date(2026, 1, 5), "2026-01-05T00:00:00Z", 5])
+def test_a_time_is_a_datetime(given: object) -> None:
+    with pytest.raises(ArgumentError, match=r"^since is .*; give a datetime with a time zone$"):
+        time_in_utc("since", given)
+    with pytest.raises(ArgumentError, match=r"^since is .*; give a datetime with a time zone$"):
+        reads.matching(reads.Wanted(since=given), None, 10, newest_first=True, payloads=False)
 
 
 def test_a_category_is_no_stream() -> None:

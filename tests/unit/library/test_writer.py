@@ -244,8 +244,11 @@ def test_what_the_store_would_set_aside_is_refused(writer: Writer, messages: Kep
     ):
         with pytest.raises(RecordError, match=said):
             writer.write(NewMessage(message_id="m1", stream_name="order-1", **wrong))
-    with pytest.raises(RecordError, match="ttl is negative"):
+    with pytest.raises(RecordError, match=r"ttl is negative"):
         writer.store_received("m1", stream_name="order-1", ttl_seconds=-1)
+    for nothing in ("5", float("nan")):
+        with pytest.raises(RecordError, match=r"ttl is '?(5|nan)'?, and no number of seconds"):
+            writer.store_received("m1", stream_name="order-1", ttl_seconds=nothing)
     assert written(writer, messages) == []
 
 
