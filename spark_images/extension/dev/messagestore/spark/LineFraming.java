@@ -25,7 +25,8 @@ final class LineFraming extends Framing {
   /**
    * Frames the lines that start in [start, end).
    *
-   * @param in the file's (decompressed) bytes from {@code at} on, which is at most {@code start}
+   * @param in the file's (decompressed) bytes from {@code at} on, which is at most {@code start}; closed if they can't be
+   *     read
    * @param limit how many bytes are too many for a record
    */
   LineFraming(InputStream in, long at, long start, long end, int limit) throws IOException {
@@ -33,11 +34,16 @@ final class LineFraming extends Framing {
     this.in = in;
     this.limit = limit;
     this.bufferOffset = at;
-    if (start > at) {
-      skipTo(start);
-    }
-    if (at == 0 && start == 0) {
-      skipByteOrderMark();
+    try {
+      if (start > at) {
+        skipTo(start);
+      }
+      if (at == 0 && start == 0) {
+        skipByteOrderMark();
+      }
+    } catch (IOException | RuntimeException e) {
+      in.close();
+      throw e;
     }
   }
 

@@ -216,8 +216,17 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
       if (!documents) {
         return new LineFraming(content, 0, first, range.to(), limit);
       }
-      InputStream again = paths.around().isEmpty() ? null : content(range, 0, true, true);
-      return DocumentFraming.of(content, again, first, range.to(), limit, paths);
+      return DocumentFraming.of(content, again(range, content), first, range.to(), limit, paths);
+    }
+
+    /** The bytes of a range's file beside its content, if values around its records are needed; else null. */
+    private InputStream again(FileRange range, InputStream content) throws IOException {
+      try {
+        return paths.around().isEmpty() ? null : content(range, 0, true, true);
+      } catch (IOException | RuntimeException e) {
+        content.close();
+        throw e;
+      }
     }
 
     /** The bytes of a range's file from {@code at} on, unpacked if it is read from its start; {@code again}: beside them. */

@@ -42,21 +42,26 @@ abstract class UnpackingInput extends InputStream {
   }
 
   /**
-   * A file's content, unpacked if its first bytes are those of a compressed file.
+   * A file's content, unpacked if its first bytes are those of a compressed file. Closed if these can't be read.
    *
    * @param again whether the task is unpacking the file already, and reads it beside that
    */
   static InputStream of(InputStream file, long size, boolean again) throws IOException {
-    byte[] start = file.readNBytes(SIGN_BYTES);
-    PushbackInputStream whole = new PushbackInputStream(file, SIGN_BYTES);
-    whole.unread(start);
-    if (GunzipInput.begins(start)) {
-      return new GunzipInput(whole, size);
+    try {
+      byte[] start = file.readNBytes(SIGN_BYTES);
+      PushbackInputStream whole = new PushbackInputStream(file, SIGN_BYTES);
+      whole.unread(start);
+      if (GunzipInput.begins(start)) {
+        return new GunzipInput(whole, size);
+      }
+      if (ZstdInput.begins(start)) {
+        return new ZstdInput(whole, size, again);
+      }
+      return Bzip2Input.begins(start) ? new Bzip2Input(whole, size) : whole;
+    } catch (IOException | RuntimeException e) {
+      file.close();
+      throw e;
     }
-    if (ZstdInput.begins(start)) {
-      return new ZstdInput(whole, size, again);
-    }
-    return Bzip2Input.begins(start) ? new Bzip2Input(whole, size) : whole;
   }
 
   /** Reads the start of a member, of which the first byte is given. */

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayInputStream;
@@ -24,6 +25,33 @@ class LineFramingTest {
 
   /** A record, or the rest of one, and its offset. */
   record Found(String text, long offset) {}
+
+  /** A file that can't be read. */
+  static final class Unreadable extends InputStream {
+    boolean isClosed;
+
+    @Override
+    public int read() throws IOException {
+      throw new IOException("unreadable");
+    }
+
+    @Override
+    public void close() {
+      isClosed = true;
+    }
+  }
+
+  @Test
+  void aFileThatCanNotBeReadIsClosed() {
+    for (int start : new int[] {0, 2}) {
+      Unreadable file = new Unreadable();
+      assertThrows(IOException.class, () -> new LineFraming(file, 0, start, 9, LIMIT));
+      assertTrue(file.isClosed);
+    }
+    Unreadable packed = new Unreadable();
+    assertThrows(IOException.class, () -> UnpackingInput.of(packed, 9, false));
+    assertTrue(packed.isClosed);
+  }
 
   @Test
   void aFileThatIsCutAnywhereGivesEachLineOnceAndInOrder() throws IOException {
