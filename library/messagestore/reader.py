@@ -7,6 +7,7 @@
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from typing import Self
@@ -116,8 +117,10 @@ class Reader(Functions[Iterator[Message], list[Message], Message | None, Iterato
         on_broken: OnBroken | None = None,
         seal_keys: Sequence[str] = (),
     ) -> None:
-        location = Location(uri, storage)
-        super().__init__(Rows(location, Versions(location, version, at), on_broken, seal_keys))
+        with ExitStack() as held:
+            location = held.enter_context(closing(Location(uri, storage)))
+            super().__init__(Rows(location, Versions(location, version, at), on_broken, seal_keys))
+            held.pop_all()
         self.arrow = ArrowReader(self._rows)
 
     def __enter__(self) -> Self:

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from types import TracebackType
@@ -27,6 +28,7 @@ from messagestore_core.store.layout import SLOTS_AT_MOST
 Handler: TypeAlias = Callable[[Message], None]
 
 SLOTS, LEASE = 64, timedelta(minutes=1)
+_LONGEST_LEASE = timedelta(days=366)
 _MOVED_AFTER, _IN_A_TRANSACTION = 10_000, 1000
 """The default of ``batch_size``: moving the cursors is a write for each slot. A transaction is better small."""
 _LOOKED_EACH = 0.5
@@ -95,12 +97,14 @@ class Consumer:
         self._handlers: dict[str | None, Handler] = {}
         self._stopped = threading.Event()
         self._batch_size = batch_size or _IN_A_TRANSACTION
-        self._source = Source(uri, category, where, storage, on_broken)
-        first = self._source.before(start)
-        self._cursors = cursors_in(self._source.location.uri, name, state, storage)
-        self._state = State(self._cursors, name, self._source.store_id)
-        self._leases = Leases(self._state, self._begun(name, slots, first), lease, clock)
-        self._work = Work(self._source, self._leases, batch_size or _MOVED_AFTER, max_backoff, clock, self._report)
+        with ExitStack() as held:
+            self._source = held.enter_context(closing(Source(uri, category, where, storage, on_broken)))
+            first = self._source.before(start)
+            self._cursors = cursors_in(self._source.location.uri, name, state, storage)
+            self._state = held.enter_context(closing(State(self._cursors, name, self._source.store_id)))
+            self._leases = Leases(self._state, self._begun(name, slots, first), lease, clock)
+            self._work = Work(self._source, self._leases, batch_size or _MOVED_AFTER, max_backoff, clock, self._report)
+            held.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -262,8 +266,8 @@ class Consumer:
 def _check(slots: int, lease: timedelta, batch_size: int | None, on_error: str, writer: Writer | None) -> None:
     if not 1 <= slots <= SLOTS_AT_MOST:
         raise ArgumentError(f"slots must be from 1 to {SLOTS_AT_MOST}")
-    if length_of_time("lease", lease) < timedelta(seconds=1):
-        raise ArgumentError("lease must be at least a second")
+    if not timedelta(seconds=1) <= length_of_time("lease", lease) <= _LONGEST_LEASE:
+        raise ArgumentError("lease must be at least a second, and at most a year")
     if batch_size is not None and batch_size < 1:
         raise ArgumentError("batch_size must be at least 1")
     if on_error not in ("Block", "Park"):

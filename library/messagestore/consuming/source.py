@@ -1,6 +1,7 @@
 """What consumers read of a store: messages behind cursors of slots, its head, its tombstones, if there is more."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -95,8 +96,10 @@ class Source:
         check_category(category)
         self._read = Read({} if category is None else {"category": category}, condition=checked(where))
         self._on_broken = on_broken
-        self.location = Location(uri, storage)
-        self._open()
+        with ExitStack() as held:
+            self.location = held.enter_context(closing(Location(uri, storage)))
+            self._open()
+            held.pop_all()
 
     def _open(self) -> None:
         self._versions = Versions(self.location)
@@ -185,8 +188,9 @@ class Source:
             self._tombstones = self.location.open_table("tombstones")
         elif self._gone is not None:
             with refusals(self.location.uri):
-                following = entry_name(self._tombstones.version() + 1)
-                if not self.location.objects("tombstones", LOG).exists(following):
+                log, version = self.location.objects("tombstones", LOG), self._tombstones.version()
+                # After an erasure that was not seen, the log has neither this version nor the next one.
+                if log.exists(entry_name(version)) and not log.exists(entry_name(version + 1)):
                     return self._gone
             self._tombstones = self.location.open_table("tombstones")
         snapshot = Snapshot(self.location.uri, self._tombstones, TOMBSTONES)

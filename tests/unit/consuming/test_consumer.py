@@ -1,6 +1,7 @@
 """A consumer of a store: what it handles, in which order, and what of it after errors and restarts."""
 
 import json
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from messagestore.errors import (
 )
 from messagestore.message import Message
 from messagestore.writer import Writer
+from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.consumers import Slot
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.fence import HeldStore
@@ -362,6 +364,17 @@ def test_erased_messages_are_left_out_after_an_erasure_that_a_consumer_did_not_s
         assert received(one) == [6, 8, 10, 11, 12]
 
 
+def test_a_message_of_an_erasure_between_two_looks_is_not_handed_out(uri: str, clock: Clock) -> None:
+    with consumer(uri, clock) as one:
+        assert received(one, 4) == [1, 2, 3, 4]
+        add_tombstones(HeldStore(uri), [("m6", 6), ("m9", 9)], datetime.now(UTC), "erasure")
+        # The erasure ends with a log that has nothing of before.
+        for _ in range(2):
+            forget_past(HeldStore(uri), "tombstones", None)
+        clock.pass_by(1)
+        assert received(one) == [5, 7, 8, 10, 11, 12]
+
+
 def test_a_message_that_waits_is_not_passed_when_the_store_is_opened_again(
     uri: str, clock: Clock, tmp_path: Path
 ) -> None:
@@ -484,6 +497,7 @@ def test_a_broken_message_ends_the_consumer_unless_the_caller_handles_it(uri: st
         ({"slots": 0}, "slots must be"),
         ({"slots": 5000}, "slots must be"),
         ({"lease": timedelta(milliseconds=3)}, "at least a second"),
+        ({"lease": timedelta.max}, "at most a year"),
         ({"lease": 60}, "lease is 60; give a timedelta"),
         ({"max_backoff": 60}, "max_backoff is 60; give a timedelta"),
         ({"batch_size": 0}, "batch_size"),
@@ -514,6 +528,22 @@ def test_a_consumer_with_another_number_of_slots_is_refused(uri: str, clock: Clo
         pass
     with pytest.raises(ConsumerStateError, match="has 4 slots, not 8"):
         consumer(uri, clock, slots=8)
+
+
+def test_a_consumer_that_is_refused_trusts_no_authority_any_more(
+    uri: str, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    (tmp_path / "ca.pem").write_text("an authority")
+    storage = [StorageEntry(bucket="lake", ca_file=str(tmp_path / "ca.pem"))]
+    with consumer(uri, clock, storage=storage):
+        assert "SSL_CERT_FILE" in os.environ
+    with pytest.raises(ConsumerStateError) as refused:
+        consumer(uri, clock, slots=8, storage=storage)
+    with pytest.raises(StoreNotFoundError) as missing:
+        consumer(f"file://{tmp_path}/nothing", clock, storage=storage)
+    # The errors hold what was opened, which nobody has collected.
+    assert "SSL_CERT_FILE" not in os.environ, (refused, missing)
 
 
 def test_a_file_that_is_no_consumer_state_is_refused(uri: str, clock: Clock, tmp_path: Path) -> None:
