@@ -101,7 +101,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
       return refuse(row, UNPARSEABLE, "there is no value: it is a tombstone");
     }
     try {
-      List<byte[]> records = Unwrap.records(record, spec.unwrap());
+      List<byte[]> records = EnvelopeSpec.Unwrap.records(record, spec.unwrap());
       byte[] inner = records.get(records.size() - 1);
       Slices slices = new Slices(inner, fields, spec);
       String fault = walk(inner, spec, slices);
@@ -112,12 +112,10 @@ public final class Envelope extends CatalogFunction<InternalRow> {
         fill(row, slices, spec);
       } else {
         start(row, withoutItsEnd(inner), spec);
-        refuse(row, UNPARSEABLE, Unwrap.where(spec.unwrap()) + fault);
+        refuse(row, UNPARSEABLE, EnvelopeSpec.Unwrap.where(spec.unwrap()) + fault);
       }
-    } catch (Unwrap.RefusedException e) {
-      refuse(row, e.reason(), e.getMessage());
-    } catch (InvalidFieldException e) {
-      refuse(row, INVALID_FIELD, e.getMessage());
+    } catch (RefusedException e) {
+      refuse(row, e.reason, e.getMessage());
     } catch (IOException e) {
       refuse(row, UNPARSEABLE, Json.explain(e));
     }
@@ -184,9 +182,8 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     };
   }
 
-  private void fill(GenericInternalRow row, Slices slices, EnvelopeSpec spec)
-      throws IOException, InvalidFieldException {
-    InvalidFieldException wrong = texts(row, slices, spec);
+  private void fill(GenericInternalRow row, Slices slices, EnvelopeSpec spec) throws IOException, RefusedException {
+    RefusedException wrong = texts(row, slices, spec);
     if (wrong != null) {
       throw wrong;
     }
@@ -204,52 +201,53 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   }
 
   /** Fills the scalars; returns why the first wrong one is not in the row, or null. */
-  private InvalidFieldException texts(GenericInternalRow row, Slices slices, EnvelopeSpec spec) throws IOException {
-    InvalidFieldException wrong = null;
+  private RefusedException texts(GenericInternalRow row, Slices slices, EnvelopeSpec spec) throws IOException {
+    RefusedException wrong = null;
     for (int field = FIRST_TEXT; field < FIRST_TEXT + texts.length; field++) {
       try {
         if (slices.of(field).has(field)) {
           row.update(2 + field, text(slices.of(field), field, spec));
         }
-      } catch (InvalidFieldException e) {
+      } catch (RefusedException e) {
         wrong = wrong == null ? e : wrong;
       }
     }
     return wrong;
   }
 
-  private UTF8String text(Slices slices, int field, EnvelopeSpec spec) throws IOException, InvalidFieldException {
+  private UTF8String text(Slices slices, int field, EnvelopeSpec spec) throws IOException, RefusedException {
     String name = texts[field - FIRST_TEXT];
     JsonToken token = slices.token(field);
     if (token.isStructStart()) {
-      throw new InvalidFieldException(name + " is " + kind(token));
+      throw new RefusedException(INVALID_FIELD, name + " is " + kind(token));
     }
     if (spec.restAsHeaders() && token != JsonToken.VALUE_STRING) {
-      throw new InvalidFieldException(name + " is " + kind(token) + ", expected a string");
+      throw new RefusedException(INVALID_FIELD, name + " is " + kind(token) + ", expected a string");
     }
     UTF8String text = checked("", name, slices, token, slices.start(field), slices.end(field));
     if (text.numBytes() > LONGEST_TEXT && field != payloadBase64 && !name.equals("error")) {
-      throw new InvalidFieldException(
-          name + " is " + text.numBytes() + " bytes long, at most " + LONGEST_TEXT + " are allowed");
+      throw new RefusedException(
+          INVALID_FIELD, name + " is " + text.numBytes() + " bytes long, at most " + LONGEST_TEXT + " are allowed");
     }
     return text;
   }
 
   private static UTF8String checked(String kind, String name, Slices slices, JsonToken token, int start, int end)
-      throws IOException, InvalidFieldException {
+      throws IOException, RefusedException {
     try {
       return slices.text(token, start, end);
     } catch (Slices.LoneSurrogateException e) {
-      throw new InvalidFieldException(kind + name + " " + e.getMessage());
+      throw new RefusedException(INVALID_FIELD, kind + name + " " + e.getMessage());
     }
   }
 
-  private static ArrayBasedMapData headers(Slices slices, EnvelopeSpec spec) throws IOException, InvalidFieldException {
+  private static ArrayBasedMapData headers(Slices slices, EnvelopeSpec spec) throws IOException, RefusedException {
     if (spec.restAsHeaders()) {
       List<Slices.Member> rest = slices.rest().stream().filter(m -> m.token() != JsonToken.VALUE_NULL).toList();
       for (Slices.Member m : rest) {
         if (!isAttribute(m, slices)) {
-          throw new InvalidFieldException(
+          throw new RefusedException(
+              INVALID_FIELD,
               "attribute '" + m.name() + "' is " + kind(m.token()) + ", and neither a string, a boolean nor a whole number of 32 bits");
         }
       }
@@ -259,7 +257,7 @@ public final class Envelope extends CatalogFunction<InternalRow> {
       return null;
     }
     if (slices.token(HEADERS) != JsonToken.START_OBJECT) {
-      throw new InvalidFieldException("headers is " + kind(slices.token(HEADERS)) + ", expected an object");
+      throw new RefusedException(INVALID_FIELD, "headers is " + kind(slices.token(HEADERS)) + ", expected an object");
     }
     return map("header ", slices.headers(), slices);
   }
@@ -284,9 +282,10 @@ public final class Envelope extends CatalogFunction<InternalRow> {
 
   /** No key comes twice: {@link Keys} has checked that. */
   private static ArrayBasedMapData map(String kind, List<Slices.Member> members, Slices slices)
-      throws IOException, InvalidFieldException {
+      throws IOException, RefusedException {
     if (members.size() > MOST_HEADERS) {
-      throw new InvalidFieldException("there are " + members.size() + " headers, at most " + MOST_HEADERS + " are allowed");
+      throw new RefusedException(
+          INVALID_FIELD, "there are " + members.size() + " headers, at most " + MOST_HEADERS + " are allowed");
     }
     Object[] names = new Object[members.size()];
     Object[] values = new Object[members.size()];
@@ -299,10 +298,10 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   }
 
   private byte[] payload(Slices slices, GenericInternalRow row, EnvelopeSpec spec)
-      throws IOException, InvalidFieldException {
+      throws IOException, RefusedException {
     if (payloadBase64 >= 0 && slices.has(payloadBase64)) {
       if (slices.has(PAYLOAD)) {
-        throw new InvalidFieldException("payload and payloadBase64 are both there");
+        throw new RefusedException(INVALID_FIELD, "payload and payloadBase64 are both there");
       }
       return decoded((UTF8String) row.get(2 + payloadBase64, DataTypes.StringType));
     }
@@ -317,11 +316,11 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     return checked("", "payload", slices, token, slices.start(PAYLOAD), slices.end(PAYLOAD)).getBytes();
   }
 
-  private static byte[] decoded(UTF8String base64) throws InvalidFieldException {
+  private static byte[] decoded(UTF8String base64) throws RefusedException {
     try {
       return Base64.getDecoder().decode(base64.getBytes());
     } catch (IllegalArgumentException e) {
-      throw new InvalidFieldException("payloadBase64 is no base64");
+      throw new RefusedException(INVALID_FIELD, "payloadBase64 is no base64");
     }
   }
 
@@ -351,10 +350,13 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     }
   }
 
-  /** A field has a wrong type or form. */
-  private static final class InvalidFieldException extends Exception {
-    InvalidFieldException(String message) {
+  /** There is no record within a record, or a field has a wrong type or form. */
+  static final class RefusedException extends Exception {
+    private final String reason;
+
+    RefusedException(String reason, String message) {
       super(message, null, false, false);
+      this.reason = reason;
     }
   }
 }
