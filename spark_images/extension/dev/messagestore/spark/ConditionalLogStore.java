@@ -79,10 +79,7 @@ public final class ConditionalLogStore extends S3SingleDriverLogStore {
     FSDataOutputStreamBuilder<?, ?> builder = fs.createFile(path);
     builder.overwrite(false);
     builder.must(ONLY_IF_ABSENT, true);
-    put(fs, path, content, builder.build());
-  }
-
-  private static void put(FileSystem fs, Path path, byte[] content, FSDataOutputStream stream) throws IOException {
+    FSDataOutputStream stream = builder.build();
     try {
       stream.write(content);
     } catch (IOException | RuntimeException e) {

@@ -19,15 +19,7 @@ public final class FileCuts {
   private static final int VALUE = 4;
   private static final int SIZE = 6;
 
-  private long start;
-  private long last;
-  private long count;
-  private final List<Long> cuts = new ArrayList<>();
-
-  private FileCuts(long start) {
-    this.start = start;
-    this.last = start;
-  }
+  private FileCuts() {}
 
   /**
    * The offsets at which a range is cut, then one past its last record: of the unpacked file, in a JSON array. One record
@@ -42,30 +34,29 @@ public final class FileCuts {
     JsonNode said = mapper.readTree(plan);
     RecordSource source = new RecordSource();
     FileRange range = source.range(said.get("parts").get(0).get(0));
-    FileCuts fileCuts = new FileCuts(range.from());
-    long end = range.from();
+    List<Long> cuts = new ArrayList<>();
+    long start = range.from();
+    long last = start;
+    long end = start;
+    long count = 0;
     try (PartitionReader<InternalRow> reader = source.opener(said).open(new Part<>(0, List.of(range)))) {
       while (reader.next()) {
         InternalRow row = reader.get();
         if (row.getInt(ROW) >= 0) {
           long offset = row.getLong(OFFSET);
           end = Math.max(end, offset + (row.isNullAt(SIZE) ? row.getBinary(VALUE).length : row.getLong(SIZE)));
-          fileCuts.add(offset, end, records, bytes);
+          // What is told of one place isn't cut apart.
+          if (count > 0 && offset > last && (count >= records || end - start > bytes)) {
+            cuts.add(offset);
+            start = offset;
+            count = 0;
+          }
+          last = offset;
+          count++;
         }
       }
     }
-    fileCuts.cuts.add(end);
-    return mapper.writeValueAsString(fileCuts.cuts);
-  }
-
-  private void add(long offset, long end, long records, long bytes) {
-    // What is told of one place isn't cut apart.
-    if (count > 0 && offset > last && (count >= records || end - start > bytes)) {
-      cuts.add(offset);
-      start = offset;
-      count = 0;
-    }
-    last = offset;
-    count++;
+    cuts.add(end);
+    return mapper.writeValueAsString(cuts);
   }
 }

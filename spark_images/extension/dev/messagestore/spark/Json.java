@@ -7,8 +7,7 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.core.exc.StreamConstraintsException;
-import com.fasterxml.jackson.core.util.BufferRecycler;
-import com.fasterxml.jackson.core.util.RecyclerPool;
+import com.fasterxml.jackson.core.util.JsonRecyclerPools;
 import java.io.IOException;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
@@ -46,7 +45,8 @@ final class Json {
                 .maxNumberLength(Integer.MAX_VALUE)
                 .maxNameLength(Integer.MAX_VALUE)
                 .build())
-        .recyclerPool(new ParserBuffers())
+        // Records are small and many: pools that pass buffers from thread to thread took a twentieth of an ingest's CPU.
+        .recyclerPool(JsonRecyclerPools.threadLocalPool())
         .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
         .build();
   }
@@ -150,31 +150,5 @@ final class Json {
     }
     String line = String.valueOf(e.getMessage()).replaceAll("\\s+", " ");
     return line.length() > 300 ? line.substring(0, 300) : line;
-  }
-
-  /**
-   * One spare set of parser buffers per thread. Records are small and many, and Jackson's pools, which pass buffers from
-   * thread to thread by a queue, took a twentieth of an ingest's CPU time.
-   */
-  private static final class ParserBuffers implements RecyclerPool<BufferRecycler> {
-    private static final long serialVersionUID = 1L;
-
-    private final transient ThreadLocal<BufferRecycler> spare = new ThreadLocal<>();
-
-    @Override
-    public BufferRecycler acquirePooled() {
-      BufferRecycler buffers = spare.get();
-      // There is no spare set for the thread's first parser, or for one within another.
-      if (buffers == null) {
-        return new BufferRecycler();
-      }
-      spare.set(null);
-      return buffers;
-    }
-
-    @Override
-    public void releasePooled(BufferRecycler buffers) {
-      spare.set(buffers);
-    }
   }
 }

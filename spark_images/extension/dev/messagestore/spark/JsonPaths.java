@@ -73,7 +73,7 @@ final class JsonPaths {
   /** Walks the parser's current value to its end, and records the slices of values at the paths. */
   void walk(JsonParser parser, Slices into) throws IOException {
     JsonToken token = parser.currentToken();
-    int start = fields.isEmpty() ? 0 : into.startOf(parser);
+    int start = fields.isEmpty() ? 0 : Json.valueStart(parser);
     if (token == JsonToken.START_OBJECT && (!steps.isEmpty() || into.takesRest(this) || into.takesHeaders(this))) {
       walkObject(parser, into);
     } else if (token == JsonToken.START_ARRAY && !steps.isEmpty()) {
@@ -97,7 +97,7 @@ final class JsonPaths {
       into.keys().add(object, name);
       JsonPaths child = steps.get(name);
       JsonToken token = parser.nextToken();
-      int start = headers || rest ? into.startOf(parser) : 0;
+      int start = headers || rest ? Json.valueStart(parser) : 0;
       if (child != null) {
         child.walk(parser, into);
       } else {

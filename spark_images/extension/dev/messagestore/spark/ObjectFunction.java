@@ -108,20 +108,16 @@ public abstract class ObjectFunction<T> extends CatalogFunction<T> {
       try {
         out.write(content);
       } catch (IOException | RuntimeException e) {
-        giveUp(out);
+        // To close a stream of S3A would put what it has got so far.
+        if (out.hasCapability(StreamCapabilities.ABORTABLE_STREAM)) {
+          out.abort();
+        } else {
+          out.close();
+        }
         throw e;
       }
       out.close();
       return content.length;
-    }
-
-    /** Ends a write without an object: to close a stream of S3A would put what it has got so far. */
-    private static void giveUp(FSDataOutputStream out) throws IOException {
-      if (out.hasCapability(StreamCapabilities.ABORTABLE_STREAM)) {
-        out.abort();
-      } else {
-        out.close();
-      }
     }
   }
 }

@@ -106,10 +106,6 @@ final class Slices {
     return keys;
   }
 
-  int startOf(JsonParser parser) {
-    return Json.valueStart(parser);
-  }
-
   int endOf(JsonParser parser, int start) {
     return Json.valueEnd(parser, bytes, start);
   }
