@@ -144,6 +144,8 @@ def _install_packages(requirements: Path, folder: Path, unused: Path | None = No
     digest = _digest([requirements, *([unused] if unused else [])])
     if stamp.exists() and stamp.read_text() == digest:
         return
+    # Until they are whole the folder has the packages of no lock file, also not of the one that it had before.
+    stamp.unlink(missing_ok=True)
     with step(f"Python packages of {requirements.relative_to(REPOSITORY)}"):
         fresh(folder)
         target = ["--python-version", PYTHON_VERSION, "--python-platform", f"{platform.machine()}-manylinux_2_28"]
