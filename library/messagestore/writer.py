@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self
@@ -148,11 +149,10 @@ class Writer:
 
     def close(self) -> None:
         """Write waiting records, and close the sinks."""
-        try:
-            self.flush()
-        finally:
+        with ExitStack() as sinks:
             for batch in self._batches():
-                batch.sink.close()
+                sinks.callback(batch.sink.close)
+            self.flush()
 
     def flush(self) -> None:
         """Write waiting records, messages before updates.

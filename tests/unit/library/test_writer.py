@@ -36,6 +36,8 @@ class Kept:
 
     def close(self) -> None:
         self.closed = True
+        if self.fails:
+            raise StorageError("no")
 
     def lines(self) -> list[bytes]:
         return [record.line for batch in self.batches for record in batch]
@@ -284,6 +286,16 @@ def test_leaving_the_with_block_writes_all_records(messages: Kept, updates: Kept
     assert (len(messages.lines()), len(updates.lines())) == (1, 1)
     assert messages.closed
     assert updates.closed
+
+
+@pytest.mark.parametrize("failing", ["messages", "updates"])
+def test_a_sink_is_closed_also_if_the_other_one_fails(messages: Kept, updates: Kept, failing: str) -> None:
+    writer = Writer(messages, updates)
+    {"messages": messages, "updates": updates}[failing].fails = True
+
+    with pytest.raises(StorageError):
+        writer.close()
+    assert (messages.closed, updates.closed) == (True, True)
 
 
 def test_each_batch_is_a_file_whose_name_sorts_behind_those_before(tmp_path: Path) -> None:
