@@ -12,7 +12,8 @@ _MAX_INTERVAL = 100_000_000
 _INTERVAL_UNITS = frozenset({"DAY", "HOUR", "MINUTE", "SECOND"})
 _DECIMAL_DIGITS = 38
 _INT64 = range(-(2**63), 2**63)
-_SIMPLE_LIKE = re.compile(r"%?[^%_\\]*%?|[^%_\\]+%[^%_\\]+")
+# U+FFFD is also what is read in place of bytes that are no UTF-8, which a plain comparison tells from it.
+_SIMPLE_LIKE = re.compile(r"%?[^%_\\\ufffd]*%?|[^%_\\\ufffd]+%[^%_\\\ufffd]+")
 MAX_PATTERN = 512
 # A part of what the function in Spark takes: otherwise each record would fail, and not the manifest.
 _PATH = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_-]*|\['(?:[^'\\]|\\['\\])*'\]|\[[0-9]{1,9}\])*")

@@ -55,7 +55,7 @@ OTHERS = [
         "a%b_c\\d",
         "\n\n",
     ),
-    *("1\u0000", "Ǆ", "\u212a", "x" * 300),
+    *("1\u0000", "Ǆ", "\u212a", "x" * 300, "Π-Σ Π.Σ Π'Σ ΠΣ\u0301"),
 ]
 DOCUMENTS = [
     *(b"", b" ", b"5", b" 5 ", b"05", b"-", b"-0.0e+1", b"1.", b".5", b"1e5", b"nul", b"null", b"true", b"tru", b'"a"'),
@@ -93,6 +93,7 @@ DOCUMENTS = [
         b"\x0b1",
         b'\t{"a"\r\n:2}',
     ),
+    *(b"\xed\xa0\x80x", b"\xed\xa0x", b"a\xed\xb0\x80b\xe2\x82c", b"\xf4\x90\x80\x80", b"\xef\xbf\xbd!"),
 ]
 PARTS = (
     """
@@ -124,7 +125,9 @@ PARTS = (
     contains(headers['x'], '')   contains(headers['x'], ' ')   headers['x'] < type   headers['x'] <> 'a'
     headers['x'] LIKE 'a%'   headers['x'] LIKE '%'   headers['x'] LIKE '_'   headers['x'] LIKE '%\\%b!_%' ESCAPE '!'
     headers['x'] LIKE ''   headers['x'] LIKE '%a%b%'   headers['x'] LIKE '__%_'   headers['x'] LIKE '% %'
-    headers['x'] LIKE 'x%x'   string(payload) LIKE '%_t%'   string(payload) LIKE '%"'
+    headers['x'] LIKE 'x%x'   string(payload) LIKE '%_t%'   string(payload) LIKE '%"'   string(payload) LIKE '_x'
+    string(payload) LIKE '__'   string(payload) LIKE 'a_b_'   string(payload) LIKE '%\ufffd%'
+    string(payload) LIKE '\ufffd%'
     time = headers['x']   coalesce(time, headers['x'])   coalesce(headers['none'], time) < '2026-02-01'
     coalesce(expires_at, headers['x'])   string(coalesce(expires_at, headers['x']))   time + INTERVAL 100000000 DAYS
     string(time + INTERVAL 10000000 DAYS)   string(time - INTERVAL 1000000 DAYS)   string(time - INTERVAL 1 SECOND)
@@ -211,6 +214,15 @@ def test_each_part_has_sparks_value(spark: SparkSession) -> None:
             different += differences(part, table, plain(evaluate(expression, table)), expected)
 
     assert different == []
+
+
+def test_like_takes_a_character_that_is_cut_off_as_spark_does(spark: SparkSession) -> None:
+    """Beside LIKE: Spark's functions of a part of a text read past its end then."""
+    payloads = (b"\xed\xa0", b"\xed", b"a\xed\xb0\x80b\xe2\x82")
+    table = pa.Table.from_pylist([{"payload": payload} for payload in payloads], SCHEMA)
+    expressions = [inside(f"string(payload) LIKE '{pattern}'") for pattern in ("_", "__", "a_b_", "%\ufffd%")]
+    expected = answers(spark, table, expressions)
+    assert [plain(evaluate(expression, table)) for expression in expressions] == expected
 
 
 def test_random_predicates_have_sparks_answer(

@@ -28,6 +28,8 @@ _MAX_INT = (1 << 31) - 1
 _FIRST, _EVERY = pa.scalar(1, INT), pa.scalar(_MAX_INT, INT)
 _WHOLE = re.compile(rb"[+-]?[0-9]+")
 _NUMBER = re.compile(r"([+-]?)(?=\.?\d)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d{1,10}))?")
+_HALF = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+"""Half of a surrogate pair as UTF-8, or its first bytes: Java reads one sign there, and Python one for each byte."""
 _TRUTHS = {
     **dict.fromkeys((b"t", b"true", b"y", b"yes", b"1"), True),
     **dict.fromkeys((b"f", b"false", b"n", b"no", b"0"), False),
@@ -55,7 +57,7 @@ def like(value: Value, pattern: pa.Scalar) -> Value:
     last = middle.pop() if middle else None
 
     def matches(text: bytes) -> bool:
-        characters = text.decode(errors="replace")
+        characters = _HALF.sub("\ufffd".encode(), text).decode(errors="replace")
         if last is None:
             return first.fullmatch(characters) is not None
         begun = first.match(characters)
