@@ -26,6 +26,7 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.spark.util.ThreadUtils;
 
 /**
  * Sends records, the lines of staged objects, to a topic: in order, and in transactions that also commit the
@@ -67,7 +68,7 @@ public final class KafkaSender implements AutoCloseable {
   private final List<KafkaPlaces.Origin> origins = new ArrayList<>();
   private int open;
   private boolean under;
-  private final ExecutorService reader = StagedRecords.reader();
+  private final ExecutorService reader = ThreadUtils.newDaemonSingleThreadExecutor("staged-records");
   private StagedRecords records;
 
   /**
@@ -387,11 +388,11 @@ public final class KafkaSender implements AutoCloseable {
   /** Aborts an open transaction; if that fails, the next sender does. */
   @Override
   public void close() throws IOException {
-    closeRecords();
-    reader.shutdown();
-    producer.close(END);
-    if (named != null) {
-      named.close();
+    try (named) {
+      closeRecords();
+    } finally {
+      reader.shutdown();
+      producer.close(END);
     }
   }
 }

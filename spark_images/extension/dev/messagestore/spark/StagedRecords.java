@@ -15,7 +15,6 @@ import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.header.Header;
@@ -53,16 +52,6 @@ final class StagedRecords implements Closeable {
   private Queue<Staged> part = new ArrayDeque<>();
   private Future<Queue<Staged>> following;
   private boolean ended;
-
-  /** What reads the parts of one object after another. */
-  static ExecutorService reader() {
-    return Executors.newSingleThreadExecutor(
-        task -> {
-          Thread thread = new Thread(task, "staged-records");
-          thread.setDaemon(true);
-          return thread;
-        });
-  }
 
   /**
    * @param topic null: each line names its own
