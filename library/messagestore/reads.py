@@ -82,7 +82,9 @@ class Read:
 
     def behind(self, last: int, limit: int) -> "Read":
         """The same, but only what comes behind a key, at most ``limit`` rows."""
-        return replace(self, limit=limit, **({"end": last - 1} if self.newest_first else {"start": last + 1}))
+        if self.newest_first:
+            return replace(self, end=last - 1, limit=limit)
+        return replace(self, start=last + 1, limit=limit)
 
     @property
     def filters(self) -> tuple[Chosen, ...]:

@@ -9,6 +9,7 @@ from messagestore.arguments import UNLIMITED
 from messagestore.integrity import OnBroken, sealed_rows, sound_rows
 from messagestore.location import Location
 from messagestore.reads import Read
+from messagestore.snapshot import Snapshot
 from messagestore.versions import Versions
 from messagestore_core.versions import translate_table
 
@@ -39,7 +40,9 @@ class Rows:
 
     def parts(self, read: Read) -> Iterator[pa.Table]:
         """The rows of a read in its order, a bounded part at a time; broken ones that are left out don't count."""
-        snapshot = self.versions.snapshot()
+        return self._filled(self.versions.snapshot(), read)
+
+    def _filled(self, snapshot: Snapshot, read: Read) -> Iterator[pa.Table]:
         while True:
             pages, given = _Noted(snapshot.pages(read), read.key), 0
             for rows in self._checked(pages, payloads=read.payloads):
@@ -54,9 +57,20 @@ class Rows:
         return self._checked(self.versions.snapshot().newest(read, count))
 
     def by_number(self, where: Sequence[str], limit: int | None) -> Iterator[pa.Table]:
-        """Members of a sequence, by number."""
-        order = ("sequence_number", "global_position")
-        return self._checked([self.versions.snapshot().rows(where, order, limit)])
+        """Members of a sequence, by number; broken ones that are left out don't count."""
+        return self._members(self.versions.snapshot(), where, limit)
+
+    def _members(self, snapshot: Snapshot, where: Sequence[str], limit: int | None) -> Iterator[pa.Table]:
+        order, seen, given = ("sequence_number", "global_position"), 0, 0
+        while True:
+            most = None if limit is None else seen + limit - given
+            new = snapshot.rows(where, order, most)[seen:]
+            for rows in self._checked([new]):
+                given += rows.num_rows
+                yield rows
+            seen += new.num_rows
+            if seen != most or given == limit:
+                return
 
     def with_id(self, message_id: str) -> Iterator[pa.Table]:
         """The row with an id that came first; none without one."""

@@ -30,6 +30,18 @@ def test_a_page_of_broken_messages_alone_is_not_the_end(tmp_path: Path) -> None:
         assert list(reader.since(None, 6, batch_size=1)) == []
 
 
+def test_members_of_a_sequence_are_given_behind_broken_ones(tmp_path: Path) -> None:
+    rows = [message(number, sequence_id="s", sequence_number=number) for number in range(1, 7)]
+    for at in (0, 1, 3):
+        rows[at]["payload_sha256"] = "0" * 64
+    left_out = list[BrokenMessageError]()
+    with Reader(make_store(tmp_path / "store", rows).uri, on_broken=left_out.append) as reader:
+        assert [one.global_position for one in reader.load_for_resequencer("s", batch_size=2)] == [3, 5]
+        assert [error.global_position for error in left_out] == [1, 2, 4]
+        assert [one.global_position for one in reader.load_for_resequencer("s", 4, batch_size=9)] == [5, 6]
+        assert [one.global_position for one in reader.load_for_resequencer("s", 4, batch_size=-1)] == [5, 6]
+
+
 def test_a_reader_of_no_store_trusts_no_authority_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     (tmp_path / "ca.pem").write_text("an authority")
