@@ -13,7 +13,7 @@ from messagestore.location import Location, refusals
 from messagestore.sql import TABLE
 from messagestore.versions import Versions
 from messagestore_core.contract.ingest import IngestCounts
-from messagestore_core.store.delta_log import CommitNote, files_of, note_in, note_of
+from messagestore_core.store.delta_log import CommitNote, note_in
 from messagestore_core.store.layout import LOG, entry_name
 from messagestore_core.store.notes import commit_time, entry_of
 from messagestore_core.store.schemas import DEAD_LETTERS, FILES, OFFSETS
@@ -135,20 +135,18 @@ def updates_source(versions: Versions) -> str | None:
 
 def overview(location: Location, versions: Versions, batches: int) -> Overview:
     """Count a store's messages, and tell its last batches, those of the last ``batches`` commits."""
-    table = versions.table()
-    with refusals(location.uri):
-        files, totals = files_of(table), note_of(table).totals
     snapshot = versions.snapshot()
+    file_bytes, totals = versions.totals()
     return Overview(
         version=snapshot.version,
         committed_at=versions.committed_at(),
-        file_bytes=sum(files["size_bytes"].to_pylist()) if files.num_rows else 0,
+        file_bytes=file_bytes,
         totals=totals,
         parts=tuple(Part(**row) for row in snapshot.query(_PARTS).to_pylist()),
         reasons=tuple(
             Reason(**row) for row in versions.other("dead_letters", DEAD_LETTERS).query(_REASONS).to_pylist()
         ),
-        batches=tuple(_batches(versions, _commits(location, snapshot.version, batches))),
+        batches=tuple(_batches(versions, snapshot.version, _commits(location, snapshot.version, batches))),
     )
 
 
@@ -176,7 +174,7 @@ def _commit(content: bytes | None) -> _Commit | None:
     return _Commit(at, note_in(entry.said), entry.transactions or {})
 
 
-def _batches(versions: Versions, commits: Sequence[_Commit | None]) -> Iterator[Batch]:
+def _batches(versions: Versions, newest: int, commits: Sequence[_Commit | None]) -> Iterator[Batch]:
     """The batches of commits: a commit's transactions name them, and its totals less those before are their counts."""
     planned = {
         (row["source_id"], row["batch"]): row
@@ -184,7 +182,7 @@ def _batches(versions: Versions, commits: Sequence[_Commit | None]) -> Iterator[
         for row in versions.other(name, schema).query(text).to_pylist()
     }
     # The first commit makes the table.
-    before = IngestCounts() if len(commits) == versions.table().version() + 1 else None
+    before = IngestCounts() if len(commits) == newest + 1 else None
     for commit in commits:
         if commit is None:
             before = None

@@ -194,7 +194,7 @@ class Reader(Functions[Iterator[Message], list[Message], Message | None, Iterato
 
     def statistics(self) -> Statistics:
         """Statistics of the store; reads a few columns of all messages."""
-        return statistics(self._rows.location.uri, self._rows.versions)
+        return statistics(self._rows.versions)
 
     def overview(self, batches: int = 100) -> Overview:
         """Messages by day, category, type and status, dead letters by reason, and the batches of the last commits.

@@ -8,12 +8,10 @@ import pyarrow as pa
 
 from messagestore.arguments import time_in_utc
 from messagestore.errors import ArgumentError
-from messagestore.location import refusals
 from messagestore.sql import TABLE, equals
 from messagestore.sql import since as after
 from messagestore.versions import Versions
 from messagestore_core.contract.ingest import IngestCounts
-from messagestore_core.store.delta_log import note_of
 from messagestore_core.store.schemas import DEAD_LETTERS
 
 
@@ -165,17 +163,14 @@ from spans
     return Elapsed(correlations, waiting, *(None if one is None else timedelta(microseconds=one) for one in spans))
 
 
-def statistics(uri: str, versions: Versions) -> Statistics:
+def statistics(versions: Versions) -> Statistics:
     """Count a store's messages; reads a few columns of all rows."""
-    table = versions.table()
-    with refusals(uri):
-        files = pa.table(table.get_add_actions(flatten=True))
-        totals = note_of(table).totals
     snapshot = versions.snapshot()
+    file_bytes, totals = versions.totals()
     return Statistics(
         version=snapshot.version,
         committed_at=versions.committed_at(),
-        file_bytes=sum(files["size_bytes"].to_pylist()),
+        file_bytes=file_bytes,
         totals=totals,
         statuses=_counts(snapshot.query(f"select status, count(*) as n from {TABLE} group by 1 order by 1")),
         dead_letters=_counts(

@@ -18,8 +18,9 @@ from messagestore.location import Location, refusals
 from messagestore.reads import FIRST_GLOBAL_POSITION, message_with_id, of_stream
 from messagestore.snapshot import Snapshot
 from messagestore_core.clock import rfc3339
+from messagestore_core.contract.ingest import IngestCounts
 from messagestore_core.contract.records import Translator
-from messagestore_core.store.delta_log import files_of
+from messagestore_core.store.delta_log import files_of, note_before, note_of
 from messagestore_core.store.folder import FORMAT_VERSION
 from messagestore_core.store.keyed import stream_key
 from messagestore_core.store.layout import INDEX, LOG, MARKER, TRANSLATORS, entry_name
@@ -78,6 +79,14 @@ class Versions:
         """The version of a transaction in ``messages`` as a call has opened it; 0 without one."""
         with refusals(self._location.uri):
             return self._messages.transaction_version(app_id) or 0
+
+    def totals(self) -> tuple[int, IngestCounts]:
+        """The bytes of the version's files as a call has opened it, and what happened to all records up to it."""
+        with refusals(self._location.uri):
+            files = files_of(self._messages)
+            # delta-rs has the newest commits in the history of any version.
+            note = note_before(self._location.store, self._messages.version()) or note_of(self._messages)
+            return sum(files["size_bytes"].to_pylist()) if files.num_rows else 0, note.totals
 
     def snapshot(self) -> Snapshot:
         """The snapshot that one call reads; calls at one version share it, as it keeps what it read of files' ends."""
