@@ -476,6 +476,12 @@ def test_the_audit_is_shown(store: str) -> None:
     assert (typo.exit_code, typo.stderr.partition(";")[0]) == (2, "error: no row is of purge")
 
 
+@pytest.mark.parametrize("command", ["audit", "dead-letters", "messages", "get"])
+def test_a_maximum_of_any_size_is_no_limit(store: str, command: str) -> None:
+    result = run(command, store, "-n", str(10**30))
+    assert result.exit_code == 0, result.stderr
+
+
 def test_retry_writes_an_update_for_each_message(tmp_path: Path) -> None:
     uri = make_store(tmp_path / "out", [message(n, status="FAILED") for n in (1, 2)]).uri
 
