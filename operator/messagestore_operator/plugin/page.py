@@ -5,17 +5,24 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from messagestore_operator.cli.output import echo
 from messagestore_operator.cli.page import write_page
 from messagestore_operator.cli.store import reporting
 from messagestore_operator.kube.objects import at, name_of, namespace_of
 from messagestore_operator.plugin.find import POLICY, STREAM, StreamName, find, plural_of
-from messagestore_operator.plugin.kubectl import Kubectl
+from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import reaching
 from messagestore_operator.plugin.reading import PodOptions, answer_of, by_pod, naming_rights
+from messagestore_operator.plugin.words import resource_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from messagestore_operator.api import Resource
 
 
 @reaching
@@ -38,7 +45,6 @@ def page(
     """
     with reporting():
         from messagestore.figures import Figures
-        from messagestore_operator.api.kinds import parse_stored
         from messagestore_operator.page.document import html, store_page
         from messagestore_operator.page.forecast import applied
 
@@ -46,8 +52,7 @@ def page(
     with naming_rights():
         document = find(kubectl, STREAM, stream)
         documents = kubectl.items(plural_of(POLICY))
-    resources = [parse_stored(one) for one in (document, *documents)]
-    policies = applied(resources, (namespace_of(document), name_of(document)))
+    policies = applied(list(_legible([document, *documents])), (namespace_of(document), name_of(document)))
     question = {
         "ask": "figures",
         "policies": [one.rules_and_holds.model_dump(mode="json", by_alias=True) for one in policies],
@@ -59,3 +64,18 @@ def page(
     uri = str(at(document, "spec", "table", "uri"))
     shown = store_page(uri, figures, policies, now, payloads=payloads)
     write_page(file, html([shown], now, version("message-store-operator")))
+
+
+def _legible(documents: list[Document]) -> Iterator[Resource]:
+    """The resources, but those that this release can't read, such as one of a later release; each is told."""
+    from pydantic import ValidationError
+
+    from messagestore_operator.api.kinds import parse_stored
+    from messagestore_operator.manifests.problem import message_of, path_text
+
+    for document in documents:
+        try:
+            yield parse_stored(document)
+        except ValidationError as error:
+            why = "; ".join(f"{path_text(line['loc'])}: {message_of(line)}" for line in error.errors())
+            echo(f"warning: {resource_word(document)} {name_of(document)} is left out: {why}", err=True)

@@ -343,11 +343,13 @@ def test_a_page_is_drawn_from_what_the_pod_has_read(
     spec = {"streamRefs": [{"name": "orders"}], "trigger": {"manual": {}}, "rules": [{"name": "old", "maxAge": "P2D"}]}
     about = {"apiVersion": "messagestore.dev/v1alpha1", "kind": "RetentionPolicy"}
     policy = {**about, "metadata": {"name": "two-days", "namespace": "payments"}, "spec": spec}
+    never = {"schedule": {"cron": "0 0 30 2 *"}}
+    illegible = {**about, "metadata": {"name": "never", "namespace": "payments"}, "spec": {**spec, "trigger": never}}
     source = {"source": {"files": {"uri": "s3a://landing/orders"}}, "trigger": {"manual": {}}}
     monkeypatch.setattr(Kubectl, "get", lambda _, plural, __: RUNNING if plural == "pods" else stream(**source))
-    items = Kubectl.items
+    items, listed = Kubectl.items, [policy]
     monkeypatch.setattr(
-        Kubectl, "items", lambda self, plural, *given: [policy] if "policies" in plural else items(self, plural, *given)
+        Kubectl, "items", lambda self, plural, *given: listed if "policies" in plural else items(self, plural, *given)
     )
     file = tmp_path / "page.html"
     given = ("page", "orders", "--file", str(file), *(["--payloads"] if payloads else []))
@@ -358,6 +360,10 @@ def test_a_page_is_drawn_from_what_the_pod_has_read(
     assert "Policy two-days" in page
     assert "3 messages with" in page
     assert ("torn" in page) == payloads
+    listed.append(illegible)
+    warning = "warning: policy never is left out: spec.trigger.schedule.cron: must be a cron expression"
+    assert cluster.run(*given).stderr.startswith(warning)
+    assert file.read_text().count("Policy two-days") == page.count("Policy two-days")
 
 
 def test_a_broken_message_is_told_and_not_shown(cluster: Cluster) -> None:
