@@ -53,14 +53,19 @@ def reaching(command: Callable[..., None]) -> Callable[..., None]:
         with telling():
             command(kubectl, **{name: value for name, value in given.items() if name not in (*_REACHING, "everywhere")})
 
-    signature = inspect.signature(command, eval_str=True)
-    _, *own = signature.parameters.values()
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    more = [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in _REACHING.items()]
-    parameters = [*(one.replace(kind=keyword) for one in own), *more]
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    signature = with_options(command, 0, {name: (kind, None) for name, kind in _REACHING.items()})
+    run.__signature__ = signature  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
     return run
+
+
+def with_options(command: Callable[..., None], place: int, options: Mapping[str, tuple[Any, Any]]) -> inspect.Signature:
+    """A command's signature with options, each with its type and default, instead of the parameter that has them."""
+    signature, keyword = inspect.signature(command, eval_str=True), inspect.Parameter.KEYWORD_ONLY
+    own = list(signature.parameters.values())
+    given = [inspect.Parameter(name, keyword, default=to, annotation=kind) for name, (kind, to) in options.items()]
+    after = [one.replace(kind=keyword) for one in own[place + 1 :]]
+    return signature.replace(parameters=[*own[:place], *after, *given])
 
 
 def kubectl_of(given: Mapping[str, Any]) -> Kubectl:

@@ -1,7 +1,6 @@
 """Asks a store in the cluster: makes a pod with the stream's own credentials, reads by exec, and deletes the pod."""
 
 import functools
-import inspect
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from messagestore_operator.cli.output import echo
 from messagestore_operator.kube.objects import MANAGED_BY, MANAGER, at, labels_of, name_of, namespace_of
 from messagestore_operator.plugin.find import STREAM, find
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
-from messagestore_operator.plugin.options import BAD_INPUT, FAILED, UserError
+from messagestore_operator.plugin.options import BAD_INPUT, FAILED, UserError, with_options
 from messagestore_operator.plugin.reader_pod import (
     CONTAINER,
     OF_STREAM,
@@ -73,14 +72,7 @@ def by_pod(command: Callable[..., None]) -> Callable[..., None]:
     def run(kubectl: Kubectl, **given: Any) -> None:
         command(kubectl, PodOptions(**{name: given.pop(name) for name in _OPTIONS}), **given)
 
-    signature = inspect.signature(command, eval_str=True)
-    kubectl, _, *own = signature.parameters.values()
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    more = [
-        inspect.Parameter(name, keyword, default=default, annotation=kind) for name, (kind, default) in _OPTIONS.items()
-    ]
-    parameters = [kubectl, *(one.replace(kind=keyword) for one in own), *more]
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__signature__ = with_options(command, 1, _OPTIONS)  # type: ignore[attr-defined]
     return run
 
 
