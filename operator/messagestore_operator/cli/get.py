@@ -9,7 +9,7 @@ import typer
 
 from messagestore_operator.cli.messages import print_messages
 from messagestore_operator.cli.output import Output, OutputOption
-from messagestore_operator.cli.store import At, Store, Version, Where, opened
+from messagestore_operator.cli.store import At, Name, Store, Version, Where, opened
 from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
@@ -19,14 +19,7 @@ if TYPE_CHECKING:
 
 def get(
     store: Store,
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME",
-            show_default=False,
-            help="A stream (order-123) or a category (order). Default: all messages.",
-        ),
-    ] = None,
+    name: Name = None,
     position: Annotated[
         int | None,
         typer.Option(

@@ -31,6 +31,12 @@ Store = Annotated[
         "variables: AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_CA_BUNDLE.",
     ),
 ]
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="NAME", show_default=False, help="A stream (order-123) or a category (order). Default: all messages."
+    ),
+]
 Version = Annotated[
     int | None,
     typer.Option(

@@ -13,7 +13,7 @@ from messagestore_operator.cli.interrupts import InterruptedRunError, interrupti
 from messagestore_operator.cli.messages import print_more, print_rows
 from messagestore_operator.cli.options import seconds
 from messagestore_operator.cli.output import Output
-from messagestore_operator.cli.store import Store, opened
+from messagestore_operator.cli.store import Name, Store, opened
 
 if TYPE_CHECKING:
     from messagestore.reader import Reader
@@ -23,14 +23,7 @@ _AT_ONCE = 1000
 
 def tail(
     store: Store,
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME",
-            show_default=False,
-            help="A stream (order-123) or a category (order). Default: all messages.",
-        ),
-    ] = None,
+    name: Name = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of newest messages to print first.")] = 10,
     follow: Annotated[
         bool, typer.Option("--follow/--no-follow", help="Then print new messages until interrupted.")
