@@ -158,7 +158,7 @@ def audited(table: Table) -> list[int]:
     return [row["counts"]["replayed"] for row in read_audit(Store(table.uri)) if row["action"] == "Replay"]
 
 
-@pytest.mark.parametrize(("name", "moment", "nth"), few(ROUND_CRASHES, ("replay-transaction", "after", 2)))
+@pytest.mark.parametrize(("name", "moment", "nth"), few(ROUND_CRASHES))
 def test_a_continuous_run_sends_each_member_once_though_it_is_killed(
     spark: SparkSession, topics: Topics, broker: Broker, table: Table, name: str, moment: str, nth: int
 ) -> None:

@@ -226,7 +226,7 @@ def test_a_lost_topic_comes_back_as_it_was_without_what_was_erased_and_its_strea
     assert from_offset(lost.moved(f"{topic}-first")[0].offset, 0, now)[-len(left) :] == left
 
 
-@pytest.mark.parametrize("killed", few(KILLED, "some"))
+@pytest.mark.parametrize("killed", few(KILLED))
 def test_a_stream_does_not_read_a_topic_before_it_is_back_even_if_the_replay_is_killed(
     spark: SparkSession, topics: Topics, broker: Broker, lost: Lost, monkeypatch: pytest.MonkeyPatch, killed: str
 ) -> None:

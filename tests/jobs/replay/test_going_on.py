@@ -315,7 +315,7 @@ def test_a_message_with_a_tombstone_is_not_sent_though_its_bytes_are_still_there
     assert (outcome.complete, outcome.progress.replayed, outcome.progress.percent) == (True, 8, 100)
 
 
-@pytest.mark.parametrize("file_format", few(["JSONLines", "JSON"], "JSON"))
+@pytest.mark.parametrize("file_format", few(["JSONLines", "JSON"]))
 def test_a_message_that_is_erased_after_its_chunk_was_sealed_is_not_sent(
     spark: SparkSession, tmp_path: Path, file_format: str
 ) -> None:

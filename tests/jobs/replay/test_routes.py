@@ -256,7 +256,7 @@ def test_a_purge_keeps_what_the_slowest_destination_has_not_passed(
 WRITES = ("cursor", "replay-frozen", "replay-seal", "replay-object", "replay-manifest", "audit-replay")
 
 
-@pytest.mark.parametrize("kind", few(WRITES, "cursor"))
+@pytest.mark.parametrize("kind", few(WRITES))
 def test_killed_before_or_after_any_write_each_gets_its_messages_once(
     spark: SparkSession, tmp_path: Path, table: Table, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
