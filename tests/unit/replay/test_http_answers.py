@@ -11,9 +11,9 @@ import pytest
 
 from messagestore_core.addresses import Reach, is_allowed
 from messagestore_core.contract.destinations import HttpRetries
-from messagestore_jobs.replay.http.answers import Action, action_of, wait_before
+from messagestore_jobs.replay.http.delivery import Lanes, next_batch
+from messagestore_jobs.replay.http.endpoint import Action, action_of, wait_before
 from messagestore_jobs.replay.http.events import event_of
-from messagestore_jobs.replay.http.lanes import Lanes, next_batch
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

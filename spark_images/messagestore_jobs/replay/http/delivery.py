@@ -5,8 +5,11 @@ next run after a crash sends again only what it has no answer for: each event ar
 ``source`` are the same each time.
 """
 
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from io import BufferedReader
 from itertools import islice
 
@@ -23,12 +26,13 @@ from messagestore_jobs.frozen.replays import Chunk, Frozen, Part
 from messagestore_jobs.replay.chunks import Size
 from messagestore_jobs.replay.http.endpoint import Endpoint, Taken
 from messagestore_jobs.replay.http.events import Event, event_of
-from messagestore_jobs.replay.http.lanes import Lanes, next_batch
 from messagestore_jobs.replay.outward import OutwardDelivery
 
 _SENT = f"{STATE}/{SENT}"
 _BATCH_BYTES = 16 << 20
 _CHUNK = Size(10_000, 64 << 20)
+LEAST_BATCH, MOST_BATCH = 1, 1000
+_QUICK_SECONDS, _SLOW_SECONDS = 2.0, 8.0
 
 
 class Sent(ContractModel):
@@ -37,6 +41,49 @@ class Sent(ContractModel):
     part: str = ""
     records: Count = 0
     set_aside: Count = 0
+
+
+class Lanes:
+    """Threads that send events: those of one lane one after the other, several lanes at once.
+
+    Args:
+        at_once: how many lanes go on at a time.
+        send: sends one event; an error ends all lanes after what is under way.
+    """
+
+    def __init__(self, at_once: int, send: Callable[[Event], Taken]) -> None:
+        self._send = send
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="http")
+
+    def send(self, events: Sequence[Event], lane_of: Callable[[Event], object]) -> tuple[list[Taken], Exception | None]:
+        """Send events; return the answers of all before the first that has none, and the first error.
+
+        Events behind the first without an answer may have been sent too; they are sent again.
+        """
+        lanes: dict[object, deque[int]] = {}
+        for number, event in enumerate(events):
+            lanes.setdefault(lane_of(event), deque()).append(number)
+        answers: dict[int, Taken] = {}
+        errors: dict[int, Exception] = {}
+        failed = threading.Event()
+
+        def go(lane: deque[int]) -> None:
+            while lane and not failed.is_set():
+                number = lane.popleft()
+                try:
+                    answers[number] = self._send(events[number])
+                except Exception as error:
+                    errors[number] = error
+                    failed.set()
+
+        list(self._threads.map(go, lanes.values()))
+        first = next((number for number in range(len(events)) if number not in answers), len(events))
+        error = errors[min(errors)] if errors else None
+        return [answers[number] for number in range(first)], error
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown()
 
 
 class HttpDelivery(OutwardDelivery):
@@ -49,7 +96,7 @@ class HttpDelivery(OutwardDelivery):
         self._to, self._stopped = destination, run.stopped
         self._sent: Sent | None = None
         self._endpoint: Endpoint | None = None
-        self._lanes: Lanes[Event, Taken] | None = None
+        self._lanes: Lanes | None = None
         self._batch = destination.in_flight
 
     def check(self) -> str | None:
@@ -135,7 +182,7 @@ class HttpDelivery(OutwardDelivery):
         with self._held.step("replay-set-aside"):
             folder.write(name, content)
 
-    def _opened(self) -> Lanes[Event, Taken]:
+    def _opened(self) -> Lanes:
         if self._lanes is None:
             self._endpoint = Endpoint(self._to, self._stopped)
             self._lanes = Lanes(self._to.in_flight, self._endpoint.send)
@@ -162,3 +209,10 @@ def next_events(lines: Iterator[bytes], most: int) -> list[Event]:
         if len(events) >= most or size >= _BATCH_BYTES:
             break
     return events
+
+
+def next_batch(size: int, seconds: float) -> int:
+    """The size of the next batch, so that progress is noted every few seconds, by how long the last one took."""
+    if seconds < _QUICK_SECONDS:
+        return min(size * 2, MOST_BATCH)
+    return max(size // 2, LEAST_BATCH) if seconds > _SLOW_SECONDS else size

@@ -1,4 +1,7 @@
-"""Connections to one HTTP endpoint: each checks the address that it goes to, and none follows a redirect."""
+"""Connections to one HTTP endpoint, and what its answers mean, by CloudEvents' and Knative's rules.
+
+Each connection checks the address that it goes to, and none follows a redirect.
+"""
 
 import os
 import re
@@ -8,6 +11,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from enum import Enum
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,9 +23,8 @@ from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionErro
 from urllib3.response import BaseHTTPResponse
 
 from messagestore_core.addresses import Reach, is_allowed
-from messagestore_core.contract.destinations import HttpDestination
+from messagestore_core.contract.destinations import HttpDestination, HttpRetries
 from messagestore_core.store.errors import HTTP_UNREACHABLE, RunFailedError, end_if_stopped
-from messagestore_jobs.replay.http.answers import Action, action_of, wait_before
 from messagestore_jobs.replay.http.events import Event
 
 _DENIED = "HttpDenied"
@@ -29,6 +33,55 @@ _FORBIDDEN_ADDRESS = "HttpAddressForbidden"
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
 _MOST_READ = 64 << 10
 _LOOK_AGAIN_SECONDS = 0.25
+_RETRIED = (408, 425, 429)
+_STALLING = (401, 403, 404, 410)
+_MOST_DOUBLINGS = 30
+
+
+class Action(Enum):
+    """What to do after an answer."""
+
+    TAKEN = "taken"
+    RETRY = "retry"
+    SET_ASIDE = "set aside"
+    """The endpoint refuses this message, and would again."""
+    STALL = "stall"
+    """The endpoint refuses all messages until somebody changes something."""
+
+
+def action_of(status: int | None) -> Action:
+    """What to do after an answer with this status; None: there was no answer, or not all of it."""
+    if status is None or status in _RETRIED or status >= 500:
+        return Action.RETRY
+    if 200 <= status < 300:
+        return Action.TAKEN
+    # Redirects are not followed, and nothing else below 400 says that the message was taken.
+    return Action.STALL if status in _STALLING or status < 400 else Action.SET_ASIDE
+
+
+def wait_before(retry: int, retry_after: str | None, retries: HttpRetries, now: datetime) -> timedelta:
+    """How long to wait before a retry.
+
+    Args:
+        retry: its number, from 1.
+        retry_after: the answer's field ``Retry-After``, if it has one.
+        now: the time, for an answer that names one.
+    """
+    doublings: int = min(retry - 1, _MOST_DOUBLINGS)
+    wait = min(retries.backoff_delay * (1 << doublings), retries.backoff_max)
+    return max(wait, min(_retry_after(retry_after, now), retries.retry_after_max))
+
+
+def _retry_after(text: str | None, now: datetime) -> timedelta:
+    """The wait that an endpoint asks for: seconds, or a time; what is neither counts as none."""
+    said = (text or "").strip()
+    if said.isascii() and said.isdecimal():
+        return timedelta(seconds=min(int(said[:10]), 10**9))
+    try:
+        until = parsedate_to_datetime(said)
+    except (ValueError, TypeError):
+        return timedelta()
+    return max(timedelta(), (until if until.tzinfo else until.replace(tzinfo=UTC)) - now)
 
 
 class _AddressForbiddenError(Exception):
