@@ -27,9 +27,6 @@ from messagestore_core.contract.destinations import HttpDestination, HttpRetries
 from messagestore_core.store.errors import HTTP_UNREACHABLE, RunFailedError, end_if_stopped
 from messagestore_jobs.replay.http.events import Event
 
-_DENIED = "HttpDenied"
-_REFUSED = "HttpRefused"
-_FORBIDDEN_ADDRESS = "HttpAddressForbidden"
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?")
 _MOST_READ = 64 << 10
 _LOOK_AGAIN_SECONDS = 0.25
@@ -130,16 +127,13 @@ def _ip(text: object) -> IPv4Address | IPv6Address:
 def _pool(to: HttpDestination) -> HTTPConnectionPool:
     """Connections to the endpoint, as many as requests may be under way."""
     parts = urlsplit(to.url)
-    timeout = Timeout(connect=_seconds(to.delivery.timeout), read=_seconds(to.delivery.timeout))
+    seconds, secure = to.delivery.timeout.total_seconds(), parts.scheme == "https"
+    timeout = Timeout(connect=seconds, read=seconds)
     given: dict[str, Any] = {"maxsize": to.in_flight, "block": True, "timeout": timeout, "retries": False}
-    kind: type[HTTPConnectionPool]
-    if parts.scheme == "https":
-        kind = HTTPSConnectionPool
+    if secure:
         given["ssl_context"] = ssl.create_default_context(cafile=to.ca_file)
-    else:
-        kind = HTTPConnectionPool
+    kind, base = (HTTPSConnectionPool, HTTPSConnection) if secure else (HTTPConnectionPool, HTTPConnection)
     pool = kind(parts.hostname or "", parts.port, **given)
-    base = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     pool.ConnectionCls = type("Checked", (_Checked, base), {"addresses": to.addresses})
     return pool
 
@@ -211,7 +205,7 @@ class Endpoint:
             self._read_on(response)
         except _AddressForbiddenError:
             raise RunFailedError(
-                _FORBIDDEN_ADDRESS,
+                "HttpAddressForbidden",
                 f"the name in {self._place} stands for addresses that runs may not reach: loopback, link-local or a "
                 "metadata service, or a private network where tenancy.http.allowPrivate is not set",
             ) from None
@@ -222,7 +216,7 @@ class Endpoint:
 
     def _read_on(self, response: BaseHTTPResponse) -> None:
         """Read a short answer, so that its connection can be used again; leave a long or slow one."""
-        until, read = time.monotonic() + _seconds(self._to.delivery.timeout), 0
+        until, read = time.monotonic() + self._to.delivery.timeout.total_seconds(), 0
         try:
             while read < _MOST_READ and time.monotonic() < until:
                 content = response.read1(_MOST_READ)
@@ -240,7 +234,7 @@ class Endpoint:
     def _error(self, action: Action, status: int | None, event: Event) -> RunFailedError:
         if action is Action.SET_ASIDE:
             return RunFailedError(
-                _REFUSED,
+                "HttpRefused",
                 f"{self._place} refuses the message at global position {event.global_position} with {status}, and "
                 "destination.http.delivery has no deadLetter to set it aside in",
             )
@@ -248,10 +242,10 @@ class Endpoint:
             words = "redirects are not followed: name the endpoint itself in destination.http.url"
         else:
             words = "check destination.http.url, its headerSecretRef, and what the endpoint allows"
-        return RunFailedError(_DENIED, f"{self._place} answers {status}: {words}")
+        return RunFailedError("HttpDenied", f"{self._place} answers {status}: {words}")
 
     def _wait(self, time_left: timedelta) -> None:
-        until = time.monotonic() + _seconds(time_left)
+        until = time.monotonic() + time_left.total_seconds()
         while (left := until - time.monotonic()) > 0:
             end_if_stopped(self._stopped)
             time.sleep(min(left, _LOOK_AGAIN_SECONDS))
@@ -273,7 +267,3 @@ def _secret_header(to: HttpDestination) -> dict[str, str]:
             "line of printable ASCII",
         )
     return {to.header.name: value}
-
-
-def _seconds(span: timedelta) -> float:
-    return span.total_seconds()
