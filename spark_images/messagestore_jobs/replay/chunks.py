@@ -193,6 +193,7 @@ class Delivery(Protocol):
         Returns:
             The id by which a destination that is made again under its name is told apart, if it has one.
         """
+        return None
 
     def fit(self, source: Source, frozen: Frozen) -> Frozen:
         """Refuse a selection that the destination can't take, before anything is staged; most take any.
@@ -208,10 +209,13 @@ class Delivery(Protocol):
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
         """The name of an object that can still be changed, and how many of its first messages can't; else None.
 
+        By default that is also one under its final name, and all of its messages.
+
         Args:
             part: the object, of a sealed chunk.
             first: how many messages were sent before its first one.
         """
+        return next(((name, 0) for name in (part.staged, part.name) if self.objects.exists(name)), None)
 
     def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
         """Send a sealed chunk; false if tombstones changed before all of it was sent.
@@ -232,6 +236,7 @@ class Delivery(Protocol):
 
     def close(self) -> None:
         """Close what is open; this run delivers no more chunks."""
+        return
 
     def end(
         self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
@@ -274,7 +279,10 @@ class StoreDelivery(Delivery):
             return ended.request_digest not in (None, self._task.request_digest)
         return self.state.is_of_another(self._task, self._origin)
 
-    def _end(self, outcome: ReplayOutcome) -> ReplayOutcome:
+    @override
+    def end(
+        self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
+    ) -> ReplayOutcome:
         """Write the outcome, so that the replay is not repeated, and remove all other state."""
         ended = Ended(**dict(outcome), request_digest=self._task.request_digest)
         with self._held.step("replay-ended"):

@@ -103,11 +103,6 @@ class FilesDelivery(Delivery):
         """Names sort in replay order."""
         return f"part-{self._first_part + number:08d}.{_SUFFIXES[self.form]}"
 
-    @override
-    def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
-        """An object under its final name can be changed, too."""
-        return next(((name, 0) for name in (part.staged, part.name) if self.objects.exists(name)), None)
-
     def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
         """Move the chunk's objects to their final names, several at once, as object storage copies each."""
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -119,9 +114,6 @@ class FilesDelivery(Delivery):
                 return False
             self.objects.move(part.staged, part.name)
         return True
-
-    def close(self) -> None:
-        """Do nothing."""
 
     def end(
         self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]

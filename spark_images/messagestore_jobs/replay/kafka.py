@@ -149,6 +149,7 @@ class KafkaDelivery(OutwardDelivery):
             self._sender.close()
             self._sender = None
 
+    @override
     def end(
         self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
     ) -> ReplayOutcome:
@@ -156,7 +157,7 @@ class KafkaDelivery(OutwardDelivery):
         self._check_same(frozen)
         if frozen.restores:
             self._note_ends(frozen)
-        return self._end(outcome)
+        return super().end(frozen, chunks, outcome, unchanged)
 
     def _note_ends(self, frozen: Frozen) -> None:
         """Note up to where the topic has the records that were sent, so that the store's stream goes on behind them."""

@@ -27,7 +27,7 @@ from messagestore_core.store.layout import RECORDS
 from messagestore_core.store.objects import join
 from messagestore_core.store.schemas import SOURCE
 from messagestore_jobs.context import Run
-from messagestore_jobs.frozen.replays import Chunk, Format, Frozen, Part
+from messagestore_jobs.frozen.replays import Chunk, Format, Frozen
 from messagestore_jobs.ingest.job import Ingest, IngestToEnd
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.chunks import StoreDelivery
@@ -64,7 +64,10 @@ def became(spark: SparkSession, store: Store, target: Store, redrive: Redrive, s
 
 
 class StreamDelivery(StoreDelivery):
-    """Sends to a stream. The caller holds the right to write the target's table."""
+    """Sends to a stream. The caller holds the right to write the target's table.
+
+    Objects that were moved may not be ingested yet, and the target skips records that it has read.
+    """
 
     def __init__(self, run: Run, task: ReplayTask, target: StreamDestination) -> None:
         super().__init__(run.store_of(target.table), task, run.store.uri)
@@ -83,11 +86,6 @@ class StreamDelivery(StoreDelivery):
     def part_name(self, number: int) -> str:
         """Ingest reads by modification time, then by name, so names sort in replay order."""
         return f"{RECORDS}/part-{number:08d}.{_SUFFIXES[self.form]}"
-
-    @override
-    def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
-        """Moved objects may not be ingested yet; the target skips records that it has read."""
-        return next(((name, 0) for name in (part.staged, part.name) if self.objects.exists(name)), None)
 
     @override
     def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
@@ -114,6 +112,7 @@ class StreamDelivery(StoreDelivery):
         if self._opened is not None:
             self._opened.outcome()
 
+    @override
     def end(
         self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
     ) -> ReplayOutcome:
@@ -122,7 +121,7 @@ class StreamDelivery(StoreDelivery):
             sent = outcome.progress.replayed
             counts = became(self._run.spark, self._run.store, self._held, self._redrive, sent)
             outcome = outcome.model_copy(update={"progress": outcome.progress.model_copy(update=counts)})
-        return self._end(outcome)
+        return super().end(frozen, chunks, outcome, unchanged)
 
     @property
     def _ingest(self) -> Ingest:

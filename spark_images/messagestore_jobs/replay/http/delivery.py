@@ -17,12 +17,12 @@ from typing_extensions import override
 
 from messagestore_core.contract.base import ContractModel, Count
 from messagestore_core.contract.destinations import HttpDestination
-from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
+from messagestore_core.contract.replay import ReplayTask
 from messagestore_core.store.errors import end_if_stopped
 from messagestore_core.store.layout import SENT, STATE
 from messagestore_core.store.objects import Objects, read_document, write_document
 from messagestore_jobs.context import Run
-from messagestore_jobs.frozen.replays import Chunk, Frozen, Part
+from messagestore_jobs.frozen.replays import Part
 from messagestore_jobs.replay.chunks import Size
 from messagestore_jobs.replay.http.endpoint import Endpoint, Taken
 from messagestore_jobs.replay.http.events import Event, event_of
@@ -99,10 +99,6 @@ class HttpDelivery(OutwardDelivery):
         self._lanes: Lanes | None = None
         self._batch = destination.in_flight
 
-    def check(self) -> str | None:
-        """Return None: an endpoint has no id."""
-        return None
-
     @override
     def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
         """What was noted shows how much was sent."""
@@ -118,12 +114,6 @@ class HttpDelivery(OutwardDelivery):
             self._lanes.close()
             self._endpoint.close()
             self._endpoint = self._lanes = None
-
-    def end(
-        self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
-    ) -> ReplayOutcome:
-        """End the replay."""
-        return self._end(outcome)
 
     def _noted(self) -> Sent:
         if self._sent is None:
