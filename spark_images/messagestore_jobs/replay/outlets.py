@@ -1,51 +1,20 @@
-"""Where a continuous replay sends to: a topic or an endpoint, which stage nothing and keep their connections open."""
+"""Where a continuous replay sends to: a topic or an endpoint, which stage nothing and keep their connections open.
+
+Of each outlet ``tells`` says whether transactions tell how far it is; of others the cursor is written after all that is
+sent at once. ``failure`` is why the last call did not send all.
+"""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
 
 from messagestore_core.contract.destinations import HttpDestination, KafkaDestination
 from messagestore_core.contract.replay import ReplayTask
 from messagestore_core.store.cursors import Cursor, own_name
 from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.context import Run
-from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.begin import task_of
 from messagestore_jobs.replay.http.delivery import HttpDelivery, next_events
 from messagestore_jobs.replay.rounds import KafkaRound, Reached
-
-
-class Outlet(Protocol):
-    """A destination of a continuous replay."""
-
-    line_breaks: LineBreaks
-    tells: bool
-    """Whether transactions tell how far it is; of others the cursor is written after all that is sent at once."""
-    failure: Exception | None
-    """Why the last call did not send all."""
-
-    def check(self) -> str | None:
-        """Refuse an unfit destination."""
-
-    def reached(self) -> Reached:
-        """What the destination knows."""
-
-    def start_from(self, resets: int, position: int) -> bool:
-        """Send on behind a position; whether the destination knows that now."""
-
-    def send(self, content: bytes, unchanged: Callable[[], bool]) -> Iterable[int | None]:
-        """Send records, one per line.
-
-        Yields:
-            The last position that was sent so far, whenever it can be noted; None once all are. Without a None,
-            tombstones changed, or ``failure`` says why.
-        """
-
-    def left(self, after: int, until: int) -> int:
-        """How many messages of a range were set aside, or left to another destination."""
-
-    def close(self) -> None:
-        """Close the connections."""
 
 
 class KafkaOutlet(KafkaRound):
@@ -72,7 +41,11 @@ class KafkaOutlet(KafkaRound):
         return True
 
     def send(self, content: bytes, unchanged: Callable[[], bool]) -> Iterable[int | None]:
-        """Send records, one per line, in transactions."""
+        """Send records, one per line, in transactions.
+
+        Returns:
+            The last position that was sent, or None if all are; see ``HttpOutlet.send``.
+        """
         self.failure = None
         with self._telling():
             sender = self._opened()
@@ -103,7 +76,12 @@ class HttpOutlet(HttpDelivery):
         return False
 
     def send(self, content: bytes, unchanged: Callable[[], bool]) -> Iterator[int | None]:
-        """Send records, one per line, in batches."""
+        """Send records, one per line, in batches.
+
+        Yields:
+            The last position that was sent so far, whenever it can be noted; None once all are. Without a None,
+            tombstones changed, or ``failure`` says why.
+        """
         self.failure, self._aside = None, []
         lines = iter(content.split(b"\n"))
         batch = next_events(lines, self._batch)
@@ -120,6 +98,9 @@ class HttpOutlet(HttpDelivery):
     def left(self, after: int, until: int) -> int:
         """How many messages of a range were set aside."""
         return bisect_right(self._aside, until) - bisect_right(self._aside, after)
+
+
+Outlet = KafkaOutlet | HttpOutlet
 
 
 def outlet_of(run: Run, cursor: Cursor) -> Outlet:
