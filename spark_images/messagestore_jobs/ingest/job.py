@@ -53,23 +53,19 @@ class IngestControl(Protocol):
 
     def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
         """Called after each batch and each look for more; ``tell`` reads the outcome so far from the tables."""
+        return
 
     def between_batches(self) -> None:
         """Called while no batch is under way, for maintenance of the store."""
+        return
 
 
-class IngestToEnd:
+class IngestToEnd(IngestControl):
     """Lets a run ingest what has arrived, to its end."""
 
     def stopped(self, wait: timedelta) -> bool:
         """True where the run would have to wait for more, false before."""
         return wait > timedelta(0)
-
-    def taken_in(self, tell: Callable[[], IngestOutcome]) -> None:
-        """Do nothing."""
-
-    def between_batches(self) -> None:
-        """Do nothing."""
 
 
 class Throttle:

@@ -5,13 +5,18 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol
 
+from typing_extensions import override
+
 from messagestore_core.contract.replay import ReplayOutcome
 
 _LOOK_AGAIN_SECONDS = 0.25
 
 
-class RunLimits(Protocol):
-    """When a run stops, and how fast it sends; asked between chunks, and while the run waits for its rate limit."""
+class ReplayControl(Protocol):
+    """Controls one run: when it stops, and how fast it sends.
+
+    It is asked between chunks, and while the run waits for its rate limit.
+    """
 
     def suspended(self) -> bool:
         """Whether to stop after the chunk under way."""
@@ -22,53 +27,48 @@ class RunLimits(Protocol):
     def messages_per_second(self) -> float | None:
         """The rate limit at this moment; None: no limit."""
 
-
-class ReplayControl(RunLimits, Protocol):
-    """Controls one run."""
-
     def reached(self, outcome: ReplayOutcome) -> None:
         """Called with the outcome so far, after each chunk."""
+        return
 
 
-class WithinLimits:
+class WithinLimits(ReplayControl):
     """A part of a run, within the limits of the whole; as its control, it says what becomes of what is reached."""
 
-    def __init__(self, whole: RunLimits) -> None:
+    def __init__(self, whole: ReplayControl) -> None:
         self._whole = whole
 
+    @override
     def suspended(self) -> bool:
-        """Whether the whole run is to stop after the chunk under way."""
         return self._whole.suspended()
 
+    @override
     def stopped(self, wait: timedelta) -> bool:
-        """Whether the whole run is to stop; waits up to ``wait`` for that."""
         return self._whole.stopped(wait)
 
+    @override
     def messages_per_second(self) -> float | None:
-        """The rate limit of the whole run."""
         return self._whole.messages_per_second()
 
 
-class ReplayToEnd:
+class ReplayToEnd(ReplayControl):
     """Lets a run send to its end, with the rate limit of its document."""
 
     def __init__(self, messages_per_second: float | None) -> None:
         self._rate = messages_per_second
 
+    @override
     def suspended(self) -> bool:
-        """Return false."""
         return False
 
+    @override
     def stopped(self, wait: timedelta) -> bool:
         """True where the run would have to wait for more, false before."""
         return wait > timedelta(0)
 
+    @override
     def messages_per_second(self) -> float | None:
-        """The rate limit of the document."""
         return self._rate
-
-    def reached(self, outcome: ReplayOutcome) -> None:
-        """Do nothing."""
 
 
 class Pace:

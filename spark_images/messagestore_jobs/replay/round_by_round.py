@@ -33,7 +33,7 @@ class RoundByRound(WithinLimits):
         self, run: Run, control: ReplayControl, subscription: SubscriptionRun, cursor: Cursor, *, taken_up: bool
     ) -> None:
         super().__init__(control)
-        self._run, self._control, self._taken_up = run, control, taken_up
+        self._run, self._taken_up = run, taken_up
         self._subscription, self._cursor = subscription, cursor
         subscription.control = self
         self._newest = Newest(run.store)
@@ -108,5 +108,5 @@ class RoundByRound(WithinLimits):
 
     def _tell(self) -> None:
         self._outcome = self._outcome.model_copy(update={"tombstones": self._tombstones_version})
-        self._control.reached(self._outcome)
+        self._whole.reached(self._outcome)
         self._told = True

@@ -93,7 +93,6 @@ class _Sent(WithinLimits):
 
     def __init__(self, control: ReplayControl) -> None:
         super().__init__(control)
-        self._control = control
         self._outcomes: list[ReplayOutcome] = []
         self._states: list[DestinationState] = []
 
@@ -109,7 +108,7 @@ class _Sent(WithinLimits):
 
     def reached(self, outcome: ReplayOutcome) -> None:
         """Tell the outcome so far."""
-        self._control.reached(together([*self._outcomes, outcome], self._states, complete=False))
+        self._whole.reached(together([*self._outcomes, outcome], self._states, complete=False))
 
 
 def _send(leaf: Run, sent: _Sent, error_of: ErrorOf) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from pyspark import InheritableThread
+from typing_extensions import override
 
 from messagestore_core.clock import now
 from messagestore_core.contract.base import RunError
@@ -67,28 +68,25 @@ def wait_after(tries: int) -> timedelta:
     return min(_FIRST_WAIT * doubled, _LONGEST_WAIT)
 
 
-class Board:
+class Board(WithinLimits):
     """How far each destination is, as threads tell it; it controls them as the run is controlled."""
 
     def __init__(self, run: Run, names: Sequence[str], control: ReplayControl) -> None:
-        self._run, self._control, self._lock = run, control, threading.Lock()
+        super().__init__(control)
+        self._run, self._lock = run, threading.Lock()
         self._states = {name: DestinationState(name=name, going_on=GoingOn()) for name in names}
         self._outcomes: dict[str, ReplayOutcome] = {}
         self._tombstone_versions: dict[str, int] = {}
         self._begun: set[str] = set()
         self.fatal: RunError | None = None
 
+    @override
     def suspended(self) -> bool:
-        """Whether to end."""
-        return self.fatal is not None or self._control.suspended()
+        return self.fatal is not None or super().suspended()
 
+    @override
     def stopped(self, wait: timedelta) -> bool:
-        """Whether to end; waits up to ``wait`` for that."""
-        return self.fatal is not None or self._control.stopped(wait)
-
-    def messages_per_second(self) -> float | None:
-        """The rate limit, which is that of each destination."""
-        return self._control.messages_per_second()
+        return self.fatal is not None or super().stopped(wait)
 
     def begins(self, name: str) -> None:
         """A destination begins to send."""
@@ -119,7 +117,7 @@ class Board:
             return self._together(complete=complete)
 
     def _tell(self) -> None:
-        self._control.reached(self._together(complete=False))
+        self._whole.reached(self._together(complete=False))
 
     def _together(self, *, complete: bool) -> ReplayOutcome:
         outcomes = [self._outcomes[name] for name in self._states if name in self._outcomes]
