@@ -31,8 +31,7 @@ from messagestore_jobs.source.columns import (
     true_or_false,
     whole_number,
 )
-from messagestore_jobs.source.document_envelope import of_document, paths_of, problem
-from messagestore_jobs.source.file_envelope import names_of, of_file, place
+from messagestore_jobs.source.file_envelope import names_of, of_document, of_file, paths_of, place, problem
 from messagestore_jobs.source.kafka_envelope import binary_event, is_binary_event, of_record, with_record_headers
 
 DOCUMENT_FIELDS = ("metadata", "result", "headers", "payload")

@@ -1,7 +1,8 @@
-"""What is known of a record's file: its path below the source, its time, and the record's place in it.
+"""What is known of a record's file and of the document around it: in column ``about`` of ``read_records``.
 
-Column ``about`` of ``read_records`` has path and time by these names, if the envelope maps any of a file; a dead letter
-keeps it as its headers, so that a redrive knows the same.
+Of the file these are its path below the source, its time, and the record's place in it; of the document the values that
+mappings name, as JSON text: see ``DocumentValues`` of the extension. A dead letter keeps them as its headers, so that a
+redrive knows the same.
 """
 
 from collections.abc import Iterable
@@ -17,6 +18,9 @@ from messagestore_core.store.objects import beginning
 PATH = "file-path"
 MODIFIED_AT = "file-modified-at"
 _MAP = "map<string,string>"
+_PREFIX = "document-"
+_LONGEST = 1024
+_WORDS = {"damaged": "can't be told: the document is damaged", "twice": "is in the document twice"}
 
 
 def names_of(mappings: Iterable[ValueMapping]) -> frozenset[str]:
@@ -69,3 +73,35 @@ def of_file(mapping: ValueMapping) -> Column:
 def place() -> Column:
     """The place of a record: the URI of its file, and the byte at which it begins."""
     return F.concat(F.col("uri"), F.lit("#"), F.col("offset").cast("string"))
+
+
+def paths_of(mappings: Iterable[ValueMapping]) -> dict[str, str]:
+    """The paths that are looked for in documents, by their names in ``about``."""
+    return {_name(mapping): mapping.path for mapping in mappings if mapping.path is not None and mapping.of_document}
+
+
+def of_document(mapping: ValueMapping) -> Column:
+    """A value of the document, as text: a string's characters, or the JSON text of another scalar."""
+    return F.call_function("messagestore.json_text", _json(mapping).cast("binary"), F.lit("$"))
+
+
+def problem(mapping: ValueMapping) -> Column:
+    """What is wrong with a value of the document, in words that follow its name; null: nothing."""
+    json = _json(mapping)
+    known = F.lit(None).cast("string")
+    for word, words in _WORDS.items():
+        known = F.when(json == word, words).otherwise(known)
+    return (
+        F.when(F.octet_length(json) > _LONGEST, f"has more than {_LONGEST} bytes of JSON")
+        .when(known.isNotNull(), known)
+        .when(json.startswith("{") | json.startswith("["), "is an object or an array")
+        .when((json != "null") & of_document(mapping).isNull(), "is no JSON")
+    )
+
+
+def _json(mapping: ValueMapping) -> Column:
+    return F.col("about").getItem(_name(mapping))
+
+
+def _name(mapping: ValueMapping) -> str:
+    return f"{_PREFIX}{mapping.path}"

@@ -19,8 +19,7 @@ from messagestore_core.contract.records import FilesSource, KafkaSource, Records
 from messagestore_core.store.files import Batch, Range
 from messagestore_core.store.offsets import URI, OffsetBatch, OffsetRange
 from messagestore_jobs.session import cores_of_heap, heap_bytes, python_bytes
-from messagestore_jobs.source.document_envelope import paths_of
-from messagestore_jobs.source.file_envelope import about, about_before, names_of
+from messagestore_jobs.source.file_envelope import about, about_before, names_of, paths_of
 from messagestore_jobs.source.kafka_envelope import said_before
 from messagestore_jobs.source.kafka_listing import access
 from messagestore_jobs.source.plan import (
