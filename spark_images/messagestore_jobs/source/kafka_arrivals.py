@@ -16,9 +16,8 @@ from messagestore_core.store.offsets import OffsetBatch, OffsetRange, ReadOffset
 from messagestore_jobs.context import Run
 from messagestore_jobs.session import heap_bytes, python_bytes
 from messagestore_jobs.source.arrivals import Arrivals, Due
-from messagestore_jobs.source.kafka_groups import GroupNotes
 from messagestore_jobs.source.kafka_listing import kafka_failure, list_partitions, oldest_record
-from messagestore_jobs.source.kafka_topics import RestoredTopics, TopicNotes
+from messagestore_jobs.source.kafka_topics import GroupNotes, RestoredTopics, TopicNotes
 from messagestore_jobs.source.plan import (
     RETENTION,
     TOPIC_DELETED,

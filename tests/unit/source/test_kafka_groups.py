@@ -2,7 +2,7 @@
 
 import pytest
 
-from messagestore_jobs.source.kafka_groups import is_kept
+from messagestore_jobs.source.kafka_topics import is_kept
 
 
 @pytest.mark.parametrize(
