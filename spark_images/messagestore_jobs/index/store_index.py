@@ -32,10 +32,23 @@ from messagestore_jobs.index.changes import (
     paths_of,
     purged_since,
 )
-from messagestore_jobs.index.entries import ENTRY, Entries, Lookup, MemoryRun, SortedRun, entries_of, merged, together
+from messagestore_jobs.index.entries import (
+    ENTRY,
+    Entries,
+    Lookup,
+    MemoryRun,
+    SortedRun,
+    entries_of,
+    keep_largest,
+    less_what_left,
+    merge_ids,
+    merge_purged,
+    merged,
+    to_merge,
+    together,
+)
 from messagestore_jobs.index.keys import Flags, Hasher, Keys
 from messagestore_jobs.index.manifest import names_in, usable
-from messagestore_jobs.index.merge import keep_largest, less_what_left, merge_ids, merge_purged, to_merge
 from messagestore_jobs.index.read import (
     Added,
     Leaving,
