@@ -4,6 +4,7 @@ The first pass returns to the driver what it needs to decide (hashes, stream and
 writes the messages. Claim checks and dead letters are written in between. The commit on ``messages`` ends the batch.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from messagestore_core.clock import microseconds, shifted
-from messagestore_core.contract.ingest import IngestCounts, IngestTask
+from messagestore_core.contract.ingest import BatchTimes, IngestCounts, IngestTask
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.store.batches import batch_id
 from messagestore_core.store.dead_letters import (
@@ -43,7 +44,6 @@ from messagestore_jobs.ingest.dead_letters import brought_along, read_dead_lette
 from messagestore_jobs.ingest.earlier_events import EarlierEvents
 from messagestore_jobs.ingest.refusals import Numbers
 from messagestore_jobs.ingest.sequences import KnownSequences
-from messagestore_jobs.ingest.stopwatch import Stopwatch
 from messagestore_jobs.ingest.write import claim_check_payloads, set_assignment, set_clock, with_dead_letters
 from messagestore_jobs.rows.claim_checks import write_claim_checks
 from messagestore_jobs.rows.messages import append_few_messages, append_messages
@@ -51,6 +51,28 @@ from messagestore_jobs.session import is_for_little
 from messagestore_jobs.source.arrivals import Due
 from messagestore_jobs.source.columns import with_projections
 from messagestore_jobs.source.records import Planned, portion_bytes, portions, read_planned
+
+
+class Stopwatch:
+    """Counts the seconds of one batch after the other."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.begin()
+
+    def begin(self) -> None:
+        """A batch begins."""
+        self._laps: dict[str, float] = {}
+        self._since = self._clock()
+
+    def lap(self, stage: str) -> None:
+        """A stage of the batch ends, and the next one begins."""
+        now = self._clock()
+        self._laps[stage], self._since = round(now - self._since, 3), now
+
+    def times(self) -> BatchTimes:
+        """The times of a batch that was committed."""
+        return BatchTimes(**{f"{stage}_seconds": took for stage, took in self._laps.items()})
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,6 @@ from messagestore_jobs.ingest.columns import HashKeys, columns_of
 from messagestore_jobs.ingest.dead_letters import SourceChangedError, bytes_at_once
 from messagestore_jobs.ingest.earlier_events import EarlierEvents, events_since, needs_lookup
 from messagestore_jobs.ingest.sequences import IncompleteSequences
-from messagestore_jobs.ingest.stopwatch import waited
 from messagestore_jobs.lifecycle.job import LifecycleWork, due_at, updates_task
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of, to_repeat
 from messagestore_jobs.source.file_arrivals import FileArrivals
@@ -318,6 +317,11 @@ class Ingest:
         self._throttle.taken(records)
         self._arrivals.taken_in(due.batch, records)
         self._progress.advance(size_of(due.batch))
+
+
+def waited(arrived: datetime | None, committed: datetime) -> float | None:
+    """The seconds between two times, which different clocks may have told; None without the first."""
+    return None if arrived is None else round(max(0.0, (committed - arrived.astimezone(UTC)).total_seconds()), 3)
 
 
 def _arrivals(run: Run, task: IngestTask) -> Arrivals:

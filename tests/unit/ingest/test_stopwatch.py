@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from messagestore_core.contract.ingest import BatchTimes
-from messagestore_jobs.ingest.stopwatch import Stopwatch, waited
+from messagestore_jobs.ingest.batch import Stopwatch
+from messagestore_jobs.ingest.job import waited
 
 NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
 
