@@ -1,6 +1,11 @@
-"""Begin a replay: where it sends, what it reads, its frozen selection; and the note of its end in the audit."""
+"""Begin a replay: where it sends, what it reads, its frozen selection; and its rows in the audit.
 
+A run that goes on has one row for what it has done in an hour: until then the cursor keeps that.
+"""
+
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -13,6 +18,7 @@ from messagestore_core.contract.destinations import FilesDestination, HttpDestin
 from messagestore_core.contract.replay import ReplayOutcome, ReplayProgress, ReplayTask, Selection
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.store.audit import note
+from messagestore_core.store.cursors import Cursor, Unnoted
 from messagestore_core.store.delta_log import table_state
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
@@ -33,6 +39,8 @@ from messagestore_jobs.replay.waiting import Positions, are_of_round, count_of_r
 _NO_SELECTORS = {"held_back", "grouped_by", "sequence_timeout", "waiting"}
 REPLAY = "Replay"
 """The action of a replay of messages in the audit."""
+_NOTED_EVERY = timedelta(hours=1)
+_NO_PROGRESS = {"after", "since", "selected", "bytes"}
 
 
 def with_task(run: Run, changes: dict[str, object]) -> Run:
@@ -213,3 +221,30 @@ def _destination(task: ReplayTask) -> str:
     if isinstance(to, HttpDestination):
         return to.url
     return f"kafka:{to.topic or 'topicFrom'}" if isinstance(to, KafkaDestination) else to.table.uri
+
+
+def with_unnoted(run: Run, cursor: Cursor, counts: Mapping[str, int]) -> Cursor:
+    """The cursor with more to note, counted since its position of before."""
+    before = cursor.unnoted or Unnoted(after=cursor.global_position, since=now(run.document))
+    sums = {name: getattr(before, name) + count for name, count in counts.items()}
+    return cursor.model_copy(update={"unnoted": before.model_copy(update=sums)})
+
+
+def is_due(run: Run, cursor: Cursor) -> bool:
+    """Whether something waits for its row for an hour."""
+    return cursor.unnoted is not None and now(run.document) - cursor.unnoted.since >= _NOTED_EVERY
+
+
+def note_unnoted(run: Run, cursor: Cursor) -> Cursor:
+    """Add a row to the audit; of one range there is one, whatever crashes. Return the cursor without it, to write."""
+    unnoted = cursor.unnoted
+    if unnoted is None:
+        return cursor
+    place = {"after": unnoted.after, "until": cursor.global_position, "resets": cursor.resets}
+    if cursor.sequences is not None:
+        # A round may send what waited, and not move.
+        place["rounds"] = cursor.rounds
+    counts = counts_of(run.store, unnoted.selected, ReplayProgress(**unnoted.model_dump(exclude=_NO_PROGRESS)))
+    detail = {**detail_of(run.document, task_of(run)), **place}
+    note(run.store, run.document, REPLAY, detail, counts=counts, bytes=unnoted.bytes, once=True)
+    return cursor.model_copy(update={"unnoted": None})

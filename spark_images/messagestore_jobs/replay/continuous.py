@@ -17,7 +17,7 @@ from messagestore_core.store.cursors import Cursor, Round, undecidable
 from messagestore_core.store.folder import exists
 from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay.begin import nothing, source_of, task_of
+from messagestore_jobs.replay.begin import is_due, note_unnoted, nothing, source_of, task_of, with_unnoted
 from messagestore_jobs.replay.behind import Behind, Counted, Records, look_behind
 from messagestore_jobs.replay.chunks import PACED_SECONDS, SHOWN
 from messagestore_jobs.replay.control import Pace, ReplayControl
@@ -26,9 +26,8 @@ from messagestore_jobs.replay.newest import LOOK_AGAIN, Newest
 from messagestore_jobs.replay.outlets import Outlet, outlet_of
 from messagestore_jobs.replay.round_by_round import RoundByRound
 from messagestore_jobs.replay.rounds import Reached, refuse_ahead
+from messagestore_jobs.replay.sending import is_stopped_by
 from messagestore_jobs.replay.subscription import SubscriptionRun, with_state
-from messagestore_jobs.replay.unnoted import is_due, note_unnoted, with_unnoted
-from messagestore_jobs.replay.unsent import is_stopped_by
 
 ROUND_POSITIONS = 10_000
 """How many positions a round looks at."""

@@ -42,10 +42,9 @@ from messagestore_jobs.replay.leaves import ErrorOf
 from messagestore_jobs.replay.preflight import findings
 from messagestore_jobs.replay.routes import in_words, refuse_all_failed, send_routes
 from messagestore_jobs.replay.selection import check
-from messagestore_jobs.replay.sending import Sending
+from messagestore_jobs.replay.sending import Sending, refuse_unsent
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.subscription import send_round
-from messagestore_jobs.replay.unsent import refuse_unsent
 from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.messages import bounds
 

@@ -23,7 +23,7 @@ from messagestore_core.store.fence import HeldStore, observing
 from messagestore_core.store.handle import Store
 from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay import continuous, newest, unnoted
+from messagestore_jobs.replay import begin, continuous, newest
 from messagestore_jobs.replay.job import run_replay
 from support.httpendpoint import Answer, HttpEndpoint, http_endpoint
 from support.long import few
@@ -92,7 +92,7 @@ def test_a_continuous_replay_sends_old_and_new_messages_and_stops_where_the_endp
 def test_what_was_done_is_noted_in_time_though_there_is_always_more(
     spark: SparkSession, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unnoted, "_NOTED_EVERY", timedelta(0))
+    monkeypatch.setattr(begin, "_NOTED_EVERY", timedelta(0))
     monkeypatch.setattr(continuous, "ROUND_POSITIONS", 4)
     with http_endpoint() as endpoint:
         send(spark, to_endpoint(table, endpoint, tmp_path))

@@ -33,7 +33,7 @@ from messagestore_core.store.handle import Store
 from messagestore_jobs.context import Run
 from messagestore_jobs.driver.control import RunControl
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.replay import side_by_side
+from messagestore_jobs.replay import routes as routes_module
 from messagestore_jobs.replay.control import ReplayControl
 from messagestore_jobs.replay.leaves import name_of
 from support.httpendpoint import Answer, http_endpoint
@@ -105,8 +105,8 @@ def positions(topics: Topics, topic: str) -> list[int]:
 def test_each_destination_continues_whatever_happens_to_the_others(
     spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side, "_FIRST_WAIT", timedelta(seconds=0.5))
-    monkeypatch.setattr(side_by_side, "_LONGEST_WAIT", timedelta(seconds=1))
+    monkeypatch.setattr(routes_module, "_FIRST_WAIT", timedelta(seconds=0.5))
+    monkeypatch.setattr(routes_module, "_LONGEST_WAIT", timedelta(seconds=1))
     a, rest, (port, dead) = topics.make(), topics.make(), free_ports(2)
     table = make_store(tmp_path / "store", named(a, "no-topic", a, "no-topic", a))
     held, late_url = threading.Event(), f"http://127.0.0.1:{port}/events"
@@ -162,15 +162,15 @@ class PanicException(BaseException):
 def test_a_destination_goes_on_after_a_panic(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side, "_FIRST_WAIT", timedelta(seconds=0.5))
-    as_it_is, panics = side_by_side.send_on, iter([PanicException("out of bounds")])
+    monkeypatch.setattr(routes_module, "_FIRST_WAIT", timedelta(seconds=0.5))
+    as_it_is, panics = routes_module.send_on, iter([PanicException("out of bounds")])
 
     def send_on(leaf: Run, control: ReplayControl) -> ReplayOutcome:
         if name_of(leaf) == "one" and (panic := next(panics, None)) is not None:
             raise panic
         return as_it_is(leaf, control)
 
-    monkeypatch.setattr(side_by_side, "send_on", send_on)
+    monkeypatch.setattr(routes_module, "send_on", send_on)
     table = make_store(tmp_path / "store", [message(1), message(2)])
     with http_endpoint() as one, http_endpoint() as two:
         to = {"one": HttpDestination(url=one.url), "two": HttpDestination(url=two.url)}
@@ -188,8 +188,8 @@ def part(position: int, sequence: str, number: int, topic: str) -> dict[str, Any
 def test_each_destination_gets_whole_sequences_whatever_happens_to_the_others(
     spark: SparkSession, topics: Topics, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(side_by_side, "_FIRST_WAIT", timedelta(seconds=0.5))
-    monkeypatch.setattr(side_by_side, "_LONGEST_WAIT", timedelta(seconds=1))
+    monkeypatch.setattr(routes_module, "_FIRST_WAIT", timedelta(seconds=0.5))
+    monkeypatch.setattr(routes_module, "_LONGEST_WAIT", timedelta(seconds=1))
     a, rest, missing = topics.make(), topics.make(), topics.name()
     of_p, of_q = [part(n, "p", 4 - n, a) for n in (1, 2, 3)], [part(3 + n, "q", n, "") for n in (1, 2)]
     table = make_store(tmp_path / "store", [*of_p, *of_q])

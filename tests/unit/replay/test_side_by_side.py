@@ -11,7 +11,7 @@ from messagestore_core.contract.ingest import Lag
 from messagestore_core.contract.replay import DestinationState, GoingOn, ReplayOutcome
 from messagestore_jobs.context import Run
 from messagestore_jobs.replay.control import ReplayToEnd
-from messagestore_jobs.replay.side_by_side import Board, wait_after
+from messagestore_jobs.replay.routes import Board, wait_after
 from support.outcomes import subscription_outcome
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
