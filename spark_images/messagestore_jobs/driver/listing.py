@@ -88,7 +88,7 @@ def _list(
 
 
 def _of_purge(run: "Run", wanted: Wanted, listed: Listed) -> None:
-    from messagestore_jobs.purge.listing import listing
+    from messagestore_jobs.purge.selection import listing
 
     listed.counts |= {"selected": 0, "held": 0, "undecided": 0}
     with listing(run) as removal:
@@ -100,7 +100,7 @@ def _of_purge(run: "Run", wanted: Wanted, listed: Listed) -> None:
 
 
 def _of_replay(run: "Run", wanted: Wanted, scratch: str, listed: Listed) -> None:
-    from messagestore_jobs.replay.listing import listings
+    from messagestore_jobs.replay.job import listings
 
     listed.counts["selected"] = 0
     for destination, rows in listings(run, scratch):

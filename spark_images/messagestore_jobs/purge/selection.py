@@ -1,8 +1,10 @@
-"""What the rules select at one table version, and its summary: the preview."""
+"""What the rules select at one table version, and its summary: the preview; or one by one, as a listing."""
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
@@ -13,9 +15,9 @@ from pyspark.sql import functions as F
 from messagestore_core.clock import from_microseconds
 from messagestore_core.contract.purge import Preview, PurgeTask, Rule
 from messagestore_core.store.delta_log import files_of
-from messagestore_core.store.folder import store_id
+from messagestore_core.store.folder import exists, store_id
 from messagestore_core.store.statistics import complete
-from messagestore_jobs.context import PurgeRun
+from messagestore_jobs.context import PurgeRun, Run
 from messagestore_jobs.purge.consumers import Consumers, consumers_of
 from messagestore_jobs.purge.rules import any_of, bytes_edge, cap_floors, held, own_conditions, says_nothing, unknown
 from messagestore_jobs.purge.scrub import is_due
@@ -130,6 +132,34 @@ def summarize(context: PurgeRun, selection: PurgeSelection) -> Summary:
     )
     by_day = {day["inserted_date"]: day["messages"] for day in days if day["messages"]}
     return Summary(preview, total["erased"], by_day)
+
+
+@contextmanager
+def listing(run: Run) -> Iterator[tuple[Preview, DataFrame] | None]:
+    """The preview of a purge and the messages that it counts, by position; None: there is no store.
+
+    The rows are those of ``messages`` with ``rules``, the names of the rules that select a message.
+    """
+    if not exists(run.store):
+        yield None
+        return
+    context = _row_by_row(run)
+    context.progress.step("select")
+    selection = select(context)
+    try:
+        preview, going = summarize(context, selection).preview, selection.going()
+        assert going is not None
+        messages = read_messages(context.spark, context.store, selection.version)
+        rows = messages.join(going.select("global_position", "rules"), "global_position")
+        yield preview, rows.orderBy(F.col("global_position"))
+    finally:
+        selection.release()
+
+
+def _row_by_row(run: Run) -> PurgeRun:
+    """The run as if it waited for approval: then no day goes by its name, and each message has its rules."""
+    task = run.with_task(PurgeTask).task.model_copy(update={"approval_required": True})
+    return replace(run, document=run.document.model_copy(update={"task": task})).with_task(PurgeTask)
 
 
 def preview_id(context: PurgeRun, store: str, version: int, days: list[dict[str, Any]]) -> str:

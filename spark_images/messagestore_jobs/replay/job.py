@@ -7,11 +7,13 @@ answer came, and none is sent without a new status.
 """
 
 import json
+from collections.abc import Iterator
 
 from deltalake.exceptions import TableNotFoundError
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.destinations import FilesDestination, KafkaDestination, StreamDestination
+from messagestore_core.contract.destinations import FilesDestination, KafkaDestination, SentAs, StreamDestination
 from messagestore_core.contract.replay import ReplayOutcome, ReplayProgress, ReplayTask, RoutesDestination
 from messagestore_core.store.audit import note, rows_of
 from messagestore_core.store.delta_log import committed_batch, last_note, table_state
@@ -37,8 +39,9 @@ from messagestore_jobs.replay.begin import (
 )
 from messagestore_jobs.replay.continuous import send_on
 from messagestore_jobs.replay.control import ReplayControl, ReplayToEnd
+from messagestore_jobs.replay.cursor import SubscriptionCursor
 from messagestore_jobs.replay.freeze import freeze
-from messagestore_jobs.replay.leaves import ErrorOf
+from messagestore_jobs.replay.leaves import ErrorOf, leaves_of, name_of
 from messagestore_jobs.replay.preflight import findings
 from messagestore_jobs.replay.routes import in_words, refuse_all_failed, send_routes
 from messagestore_jobs.replay.selection import check
@@ -206,6 +209,59 @@ def _note_preview(run: Run, selection_messages: int) -> None:
     """Note a dry run in the audit."""
     detail = detail_of(run.document, task_of(run))
     note(run.store, run.document, "Preview", detail, counts={"selected": selection_messages})
+
+
+def listings(run: Run, scratch: str) -> Iterator[tuple[str, DataFrame]]:
+    """The rows that each destination would get, in the order in which they would be sent, with the destination's name.
+
+    The name is empty where there is one destination. A replay that has ended sends nothing more. A subscription's
+    cursor is opened for that, and so written: give a run of it a copy of the store.
+
+    Args:
+        scratch: the URI of a folder that nobody else uses.
+
+    Raises:
+        RunFailedError: the predicate is refused.
+    """
+    run.progress.step("select")
+    task = task_of(run)
+    if not exists(run.store):
+        return
+    if task.subscription is None:
+        rows = _once(of_its_own(run))
+        yield from () if rows is None else [("", rows)]
+        return
+    for leaf in leaves_of(run) if isinstance(task.destination, RoutesDestination) else [run]:
+        name = name_of(leaf)
+        upcoming = SubscriptionCursor(_to_files(leaf, join(scratch, name or "only"))).upcoming()
+        if upcoming is not None:
+            yield name, _in_order(upcoming)
+
+
+def _once(run: Run) -> DataFrame | None:
+    task = task_of(run)
+    check(task.select, task.origin)
+    again = task.select.due_for_retry
+    if rounds_begun(run.store, task) and not task.rounds if again else delivery_of(run).ended() is not None:
+        return None
+    return _in_order(run)
+
+
+def _in_order(run: Run) -> DataFrame:
+    source = source_of(run, None)
+    frozen = freeze(source, run.run, "")
+    first = frozen.splits[0].start if frozen.splits else None
+    rows = source.rows().limit(0) if first is None else source.between(first, frozen.end)
+    if source.task.skip_expired:
+        rows = rows.where(F.coalesce(F.col("expires_at") > instant(run.as_of), F.lit(True)))
+    return rows.orderBy(*source.order.columns)
+
+
+def _to_files(leaf: Run, uri: str) -> Run:
+    """The run with files as its destination, so that no broker or endpoint is asked; it selects the same."""
+    task: ReplayTask = task_of(leaf)
+    form: SentAs = getattr(task.to, "envelope", "Native")
+    return with_task(leaf, {"destination": FilesDestination(uri=uri, envelope=form)})
 
 
 def redelivered(run: Run) -> int:
