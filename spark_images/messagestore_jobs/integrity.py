@@ -15,23 +15,12 @@ from messagestore_core.store.errors import RunFailedError
 
 
 def seal(key: str, columns: Mapping[str, Column]) -> Column:
-    """The seal of a message.
-
-    Args:
-        key: the variable that holds it.
-        columns: each of ``COLUMNS``, of the types of ``messages``.
-    """
+    """The seal of a message: each of ``COLUMNS`` is given, of the types of ``messages``; of the key its variable."""
     return F.concat(F.lit(prefix(os.environ[key])), _hmac(key, columns))
 
 
 def matches(keys: Sequence[str], given: Column, columns: Mapping[str, Column]) -> Column:
-    """Whether a seal is that of a message, by one of the keys; null without a seal.
-
-    Args:
-        keys: the variables that hold them.
-        given: the seal.
-        columns: as in ``seal``.
-    """
+    """Whether a given seal is that of a message, by one of the keys, as in ``seal``; null without a seal."""
     earlier = (F.concat(F.lit(EARLIER), _hmac(key, columns)) for key in keys)
     matching = F.when(F.startswith(given, F.lit(EARLIER)), given.isin(*earlier))
     for key in keys:

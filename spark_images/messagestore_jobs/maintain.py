@@ -152,14 +152,9 @@ def cluster_messages(context: MaintenanceRun) -> Iterator[None]:
 
 
 def days_to_cluster(files: pa.Table, today: date, compact_bytes: int) -> list[date]:
-    """The days before ``today`` to rewrite, oldest first.
+    """The days before ``today`` to rewrite, oldest first, of the flattened add actions of ``messages``.
 
     They have a file that was written before the day's end, or by others without statistics, or several small ones.
-
-    Args:
-        files: add actions of ``messages``, flattened.
-        today: days before it are over.
-        compact_bytes: smaller files are small.
     """
     if not files.num_rows:
         return []

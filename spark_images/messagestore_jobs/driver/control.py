@@ -28,9 +28,7 @@ _TELL_SECONDS = 4
 class Maintenance:
     """Maintenance within an ingest, step by step. A failure is reported, and does not stop the ingest.
 
-    Args:
-        begin: begins a maintenance and returns its steps.
-        error_of: returns the error of a failure.
+    ``begin`` begins one and returns its steps.
     """
 
     def __init__(self, begin: Callable[[MaintainTask], Steps], error_of: Callable[[Exception], RunError]) -> None:

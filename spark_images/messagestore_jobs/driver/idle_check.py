@@ -180,11 +180,7 @@ def _still_quiet(quiet: Quiet, store: HeldStore, note: CommitNote, table: TableS
 
 
 def _outcome(last: IngestOutcome, at: datetime, skipped: Sequence[int | None]) -> IngestOutcome:
-    """That of a run which does nothing after one with another outcome.
-
-    Args:
-        skipped: how many files each source has that it doesn't read.
-    """
+    """That of a run which does nothing after one with another outcome, and the files that each source ``skipped``."""
     lifecycle = last.lifecycle
     if lifecycle is not None:
         lag = _lag(lifecycle.lag, at, skipped[-1]) if lifecycle.lag else None

@@ -189,11 +189,7 @@ def units_of(document: RunDocument) -> dict[str, str]:
 
 
 class Tracker:
-    """The progress of a run, for other threads; each line for people goes to the log too.
-
-    Args:
-        units: what the steps count.
-    """
+    """The progress of a run, for other threads; each line for people goes to the log too. Steps count ``units``."""
 
     def __init__(self, units: Mapping[str, str] = _UNITS, clock: Callable[[], float] = time.monotonic) -> None:
         self._units = units

@@ -98,10 +98,7 @@ def changes_between(
 ) -> Changes | None:
     """What changed after version ``since`` up to version ``until``; None where the log no longer has it.
 
-    Args:
-        since: a version.
-        until: a later one, or the same.
-        is_known: whether the rows of a batch are known already; they count as no change.
+    The rows of a batch that ``is_known`` count as no change.
     """
     changes = Changes()
     for version in range(since + 1, until + 1):

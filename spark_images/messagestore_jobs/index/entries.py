@@ -77,8 +77,7 @@ class MemoryRun(SortedRun):
 def merged(runs: Sequence[SortedRun], merge: Callable[[Entries], Entries]) -> Iterator[Entries]:
     """Yield the entries of several sorted runs in order, in bounded parts.
 
-    Args:
-        merge: reduces entries to those that are kept; it gets all entries of a hash together.
+    ``merge`` reduces entries to those that are kept; it gets all entries of a hash together.
     """
     parts = max(1, -(-sum(map(len, runs)) // _SPAN))
     for part in range(parts):

@@ -139,11 +139,7 @@ def streams_by_spark(spark: SparkSession, key: bytes, rows: DataFrame) -> DataFr
 
 
 def write_by_spark(store: HeldStore, rows: DataFrame, name: str, count: int) -> SortedRunInfo | None:
-    """Write the entries of columns hash and value as one sorted run; executors sort them.
-
-    Args:
-        count: how many there are at most.
-    """
+    """Write the entries of columns hash and value, ``count`` at most, as one sorted run; executors sort them."""
     objects = store.objects(INDEX)
     parts = max(1, -(-count // _ROWS_A_PART))
     bucket = (F.conv(F.hex(F.substring("hash", 1, 2)), 16, 10).cast("long") * parts / _BUCKETS).cast("int")

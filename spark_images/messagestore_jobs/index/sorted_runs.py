@@ -49,10 +49,8 @@ class _Parts(NamedTuple):
 class StoredRun(SortedRun):
     """A sorted run in an object; all that is read of it is checked.
 
-    It is opened with the first look-up, as sorted runs that are too old are never looked at.
-
-    Args:
-        folder: a local one, for what is fetched from object storage.
+    It is opened with the first look-up, as sorted runs that are too old are never looked at. ``folder`` is a local one,
+    for what is fetched from object storage.
     """
 
     def __init__(self, objects: Objects, info: SortedRunInfo, folder: Path) -> None:
@@ -188,11 +186,7 @@ class StoredRun(SortedRun):
 
 
 def write_sorted_run(objects: Objects, name: str, chunks: Iterable[Entries], at_most: int) -> SortedRunInfo | None:
-    """Write entries that come in order; without any, delete the object and return None.
-
-    Args:
-        at_most: how many there are at most.
-    """
+    """Write entries that come in order, ``at_most`` so many; without any, delete the object and return None."""
     filter_blocks = filters.blocks_for(at_most)
     first, sums, count, newest = [np.empty(0, "<u8")], [np.empty(0, "<u4")], 0, 0
     with tempfile.TemporaryFile() as room, objects.writing(name) as sink:

@@ -80,11 +80,7 @@ _RATIO, _RATIO_OF_MAINTENANCE = 2, 4
 
 
 class StoreIndex:
-    """The index of one store, as of the last batch. The caller holds the right to write.
-
-    Args:
-        spark: reads and sorts large numbers of rows.
-    """
+    """The index of one store, as of the last batch. The caller holds the right to write."""
 
     def __init__(self, spark: SparkSession, store: HeldStore) -> None:
         self._spark, self._store = spark, store
@@ -248,8 +244,7 @@ class StoreIndex:
     def _catch_up(self, leaving: Leaving | None = None) -> bool:
         """Read what has been added and removed since; return whether Spark had to write it as sorted runs.
 
-        Args:
-            leaving: as in ``_follow``; more commits than that one are read without it.
+        ``leaving`` is as in ``_follow``; more commits than that one are read without it.
 
         Raises:
             TornIndexError: the log no longer has it.
@@ -347,12 +342,7 @@ class StoreIndex:
             self._stored[kind].append(self._opened(info))
 
     def _write(self, ratio: int, at_most: int | None) -> None:
-        """Write new entries, merged with stored runs that are not much larger, and then the manifest.
-
-        Args:
-            ratio: a stored run is merged if it is less than this times as large as all that comes after it.
-            at_most: how many entries a sorted run may have; None: no bound.
-        """
+        """Write new entries, merged with stored runs as in ``to_merge``, and then the manifest."""
         stored = read_manifest(self._objects)
         # Maintenance may have merged sorted runs meanwhile.
         own = (self._manifest.table, self._manifest.key)

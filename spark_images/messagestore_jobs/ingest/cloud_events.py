@@ -46,8 +46,7 @@ CHECKED = (*REQUIRED, *_OPTIONAL, "messageId", "misnamed", "unprintable")
 def event_columns(columns: dict[str, Column]) -> dict[str, Column]:
     """The columns of an event, from those of its envelope.
 
-    Args:
-        columns: messageId is the event's id, category its source, and headers all attributes without a column.
+    There messageId is the event's id, category its source, and headers all attributes without a column.
     """
     event_id, source, headers = columns["messageId"], columns["category"], columns["headers"]
     names = F.map_keys(headers)

@@ -79,7 +79,6 @@ def read_dead_letters(
         decided: the batch's records, with their assignment.
         left: the rows of the other dead letters, ascending.
         portion: the portion of each of ``left``.
-        assigned: what happens to each record.
         about: the time and the batch of the dead letters.
 
     Raises:
@@ -126,7 +125,6 @@ def set_aside_earlier(
 
     Args:
         uris: those of the batch that may have been read before.
-        validated: the batch's records.
         starts: the first row of each part.
         rows: how many records there are.
     """

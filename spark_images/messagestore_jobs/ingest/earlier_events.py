@@ -26,8 +26,7 @@ from messagestore_jobs.rows.messages import read_messages
 def events_since(task: IngestTask, noted: int | None, next_global: int) -> int | None:
     """The first global position since which source and id identify CloudEvents; None while there were none.
 
-    Args:
-        noted: the value in the last commit.
+    ``noted`` is the value in the last commit.
     """
     return next_global if noted is None and task.envelope.format == "CloudEvents" else noted
 
@@ -67,11 +66,9 @@ class EarlierEvents:
         return EarlierEvents(spark, store, since, index, open_erased(store, before=since))
 
     def contains(self, narrow: pa.Table, not_before: int | None) -> Flags:
-        """Which records are such events in the store, or erased ones.
+        """Which records, with ``earlier_columns``, are such events in the store, or erased ones.
 
-        Args:
-            narrow: the batch's records, with ``earlier_columns``.
-            not_before: a time in microseconds; earlier rows don't count.
+        Rows from before ``not_before``, in microseconds, don't count.
         """
         ids = narrow["event_id"].combine_chunks()
         known: Flags = self.erased.contains(ids)

@@ -165,10 +165,7 @@ def refuse_in_order(candidates: Candidates, again: Flags) -> tuple[Flags, Refuse
 
     A second copy of a refused record is no duplicate, so the two decisions depend on each other. That concerns only
     records of streams with an expected version, those of sequences, and those with the same id as one of these.
-
-    Args:
-        candidates: all of them.
-        again: the duplicates if none were refused.
+    ``again`` are the duplicates if none were refused.
     """
     expected, members = candidates.expected.rows, candidates.members.rows
     doubtful = candidates.high[np.union1d(expected, members)]

@@ -51,12 +51,7 @@ def set_assignment(spark: SparkSession, part_sizes: Numbers, identities: Numbers
     """Set the values of ``assignment_columns``.
 
     Each is an array that one column mentions once, as each mention is sent with each task. Global positions count from
-    the batch's first, to make them half as long.
-
-    Args:
-        part_sizes: the number of records in each part.
-        identities: ``identity`` of each record.
-        assigned: what happens to each record; positions from ``with_dead_letters``.
+    the batch's first, to make them half as long. Positions are those of ``with_dead_letters``.
     """
     first = assigned.next_global - int(assigned.stored.sum())
     arrays = {

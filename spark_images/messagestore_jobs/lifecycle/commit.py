@@ -130,13 +130,10 @@ def merge_once(
     step: tuple[str, int],
     note: CommitNote,
 ) -> None:
-    """Change the messages whose global position is in ``source``, in a commit with the step's number.
+    """Change the messages whose global position is in ``source``, in a commit that ends a step, not committed yet.
 
-    Args:
-        source: named ``now`` in changes; the messages are ``m``.
-        changes: expressions by column of ``messages``.
-        step: the step that the commit ends; it is not committed yet.
-        note: with the totals after the commit.
+    In changes, expressions by column of ``messages``, the source is ``now`` and the messages are ``m``. The note has
+    the totals after the commit.
     """
     same = bounds.condition("m") & (F.col("m.global_position") == F.col("now.global_position"))
     merge = messages_table(spark, store).alias("m").merge(source.alias("now"), same)
@@ -187,10 +184,7 @@ def without_erased(context: LifecycleRun, updates: pa.Table) -> pa.Table:
 def still_unknown(context: LifecycleRun, what: Folded, updates: pa.Table, at: datetime) -> tuple[int, ...]:
     """The updates whose messages may still come: those of purged messages that are remembered are stale.
 
-    Args:
-        what: was folded from the updates.
-        updates: column message_id.
-        at: when they are applied.
+    ``what`` was folded from the updates; of them column message_id is taken.
     """
     if not what.unknown:
         return ()
@@ -199,12 +193,9 @@ def still_unknown(context: LifecycleRun, what: Folded, updates: pa.Table, at: da
 
 
 def folded(context: LifecycleRun, updates: pa.Table, at: datetime, after: int | None = None) -> Folded:
-    """Fold updates to changes of their messages.
+    """Fold updates to changes of their messages; with ``after`` only of those behind that global position.
 
-    Args:
-        updates: columns message_id, status, time and attempt, in order of arrival.
-        at: when they are applied.
-        after: look only for messages after this global position.
+    The updates are in order of arrival; columns message_id, status, time and attempt.
     """
     if not updates.num_rows:
         return Folded({}, (), 0, ())
@@ -294,11 +285,8 @@ def _dead_letters(messages: DataFrame, at: datetime, batch: str) -> pa.Table:
 def find_messages(context: LifecycleRun, message_ids: pa.Array, after: int | None = None) -> dict[str, StoredMessage]:
     """The messages in the store by id; of several with the same id the newest that is not erased.
 
-    It takes one pass over COLUMNS of the days on which they were inserted.
-
-    Args:
-        message_ids: with or without repetitions.
-        after: only messages with a larger global position; files without any are not read.
+    It takes one pass over COLUMNS of the days on which they were inserted. With ``after`` files without any message
+    behind that global position are not read.
     """
     ids = message_ids.unique()
     days = context.days_of(ids)

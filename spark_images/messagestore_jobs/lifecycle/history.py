@@ -17,12 +17,7 @@ from messagestore_jobs.rows.tables import refuse_foreign_to_spark
 
 
 def history_rows(run: str, steps: Sequence[Applied], updates: pa.Table, at: datetime) -> pa.Table:
-    """The rows of applied updates, without their step.
-
-    Args:
-        updates: column error.
-        at: when they are applied.
-    """
+    """The rows of updates, of which it takes column error, that are applied at a time; without their step."""
     outcomes = pa.array([one.row if one.has_outcome else None for one in steps], pa.int64())
     columns = {
         "message_id": [one.message.message_id for one in steps],

@@ -124,11 +124,7 @@ class LifecycleWork:
         return note
 
     def outcome(self, note: CommitNote) -> LifecycleOutcome | None:
-        """What the run did, and what is left to do; None if the store has no updates and nothing expired.
-
-        Args:
-            note: of the last commit.
-        """
+        """What the run did, and what is left to do; None if the store has no updates and nothing expired."""
         if not self._is_used(note):
             return None
         return LifecycleOutcome(

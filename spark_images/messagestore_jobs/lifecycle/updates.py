@@ -40,10 +40,6 @@ def read_updates(records: DataFrame, time_unit: TimeUnit | None) -> DataFrame:
 
     Columns: part, row, kind, uri, partition, offset, raw binary (the record), cut; message_id, status, result binary,
     error, time timestamp, attempt long; reason and detail string, null where the record is an update.
-
-    Args:
-        records: of a batch.
-        time_unit: of an update's time that is a number; None: it is text.
     """
     validated = with_projections(records.where("row >= 0"), _columns(time_unit))
     return validated.drop("time").withColumnRenamed("own_time", "time").select(*_NARROW, *_FIELDS)
@@ -64,12 +60,9 @@ def to_dead_letters(rows: pa.Table, source: pa.Array, at: datetime, batch: str) 
 
 
 def set_aside_once(store: HeldStore, dead_letters: pa.Table, batch: str, read_before: set[str]) -> int:
-    """Write new dead letters; return how many are this batch's own.
+    """Write new dead letters of a batch, which an earlier try may have set aside; return how many are its own.
 
-    Args:
-        dead_letters: rows of DEAD_LETTERS.
-        batch: which sets them aside; an earlier try of it may have done so before.
-        read_before: source URIs that may have dead letters already.
+    ``read_before`` are source URIs that may have dead letters already.
     """
     if not dead_letters.num_rows:
         return 0

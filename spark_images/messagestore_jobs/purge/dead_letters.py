@@ -40,13 +40,10 @@ def delete_dead_letters(store: HeldStore, before: datetime) -> None:
 
 
 def dead_letters_naming(plan: Plan, erased: pa.Table) -> pa.Table:
-    """Which dead letters an erasure takes along: columns TOLD, where null is any.
+    """Which dead letters an erasure of messages takes along: columns TOLD, as ``erased`` has them; null is any.
 
     These are the ids of the erased messages. If a rule that selected some names streams or correlation ids, then also
     those of them that erased messages have: a record that was set aside is of them, too.
-
-    Args:
-        erased: columns TOLD of the erased messages.
     """
     selected = [rule for rule in plan.task.rules if rule.erase and plan.preview.by_rule.get(rule.name)]
     pairs = {pair for rule in selected for pair in _named_by(rule, erased)}

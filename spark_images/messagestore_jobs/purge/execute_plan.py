@@ -155,11 +155,7 @@ def keep_heads(context: PurgeRun, plan: Plan) -> None:
 
 
 def delete_frozen(context: PurgeRun, plan: Plan, by_day: dict[date, int]) -> None:
-    """Delete the frozen rows that are still in the table.
-
-    Args:
-        by_day: how many of the rows each day still has in the table.
-    """
+    """Delete the frozen rows that are still in the table: so many of each day."""
     context.progress.step("remove", plan.messages)
     counts = _rows_by_day(context.store)
     whole = sorted(day for day, rows in by_day.items() if rows and counts.get(day) == rows)

@@ -22,10 +22,7 @@ _SELECTORS = ("match", "truncateBefore", "select")
 def hidden(detail: Any, key: bytes, within: bool = False, which: Callable[[str], bool] = lambda _: True) -> Any:
     """The detail with keyed hashes of texts in matches; with the key one can check for a value.
 
-    Args:
-        detail: of a row of the audit, or a plan's task.
-        within: whether the detail is of a match already.
-        which: of the texts; all by default.
+    The detail is of a row of the audit, or a plan's task, or ``within`` a match already. ``which`` chooses texts.
     """
     if isinstance(detail, dict):
         return {name: hidden(value, key, within or name in _SELECTORS, which) for name, value in detail.items()}

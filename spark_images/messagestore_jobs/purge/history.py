@@ -53,11 +53,7 @@ def scrub_history(context: PurgeRun, rows: DataFrame) -> None:
 
 
 def history_left(store: Store, erased: npt.NDArray[np.int64]) -> Iterator[str]:
-    """What the history has of erased messages, for people.
-
-    Args:
-        erased: their global positions, ascending.
-    """
+    """What the history has of messages at erased global positions, ascending, for people."""
     table = history_table(store)
     if table is None or not len(erased):
         return

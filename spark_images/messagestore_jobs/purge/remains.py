@@ -70,7 +70,6 @@ def refuse_remains(
     """Check all that a store's folder has after an erasure.
 
     Args:
-        erased: all tombstones.
         left: the only version left of each table.
         claim_checks: the names of claim checks that messages have.
         going: the global positions of messages that unfinished purges are still to erase.
@@ -115,15 +114,10 @@ def strange(names: list[str], tables: Mapping[str, tuple[Set[str], int, int]], c
 
 
 def forget_past(store: HeldStore, name: str, note: CommitNote | None) -> int:
-    """Remove all versions of a table but the newest.
+    """Remove all versions of a table but the newest; return its number.
 
-    The newest version is a commit without files, as log entries also have statistics of files that they removed.
-
-    Args:
-        note: of a commit on ``messages``.
-
-    Returns:
-        The number of the version that is left.
+    The newest version is a commit without files, as log entries also have statistics of files that they removed. Only
+    ``messages`` has a note.
     """
     properties = store.commit_properties(note, ALONE)
     for _ in range(ATTEMPTS):

@@ -73,7 +73,6 @@ def scrubbed(document: Column, what: Scrub, given: str, kind: str, applied: Colu
 
     Args:
         document: JSON, as bytes.
-        what: the values to remove, and the method.
         given: what the method needs beside the value.
         kind: payload, metadata or result, as in column ``scrubs``.
         applied: the row's texts of earlier scrubs.

@@ -32,13 +32,10 @@ class WholeDays(NamedTuple):
 
 
 def whole_days(task: PurgeTask, files: pa.Table, as_of: datetime) -> WholeDays:
-    """The days that leave whole, by the log.
+    """The days that leave whole, by the flattened add actions of ``messages``.
 
     There are none if a rule has more conditions than age, or the task has holds, scrubs, or needs approval, which may
     come when the files are gone.
-
-    Args:
-        files: add actions of ``messages``, flattened.
     """
     rules = [rule for rule in task.rules if not says_nothing(rule)]
     by_age = rules and all(rule == Rule(name=rule.name, max_age=rule.max_age) for rule in rules)
@@ -58,11 +55,7 @@ def count_days(
     as_of: datetime,
     cursors: Sequence[int] = (),
 ) -> list[dict[str, Any]]:
-    """The counts of days that leave whole, by their names in a preview.
-
-    Args:
-        cursors: of subscriptions; ``missed`` counts the messages behind each.
-    """
+    """The counts of days that leave whole, by their names in a preview; ``missed``: of what is behind each cursor."""
     if not days:
         return []
     edges = [None if rule.max_age is None else shifted(as_of, -rule.max_age) for rule in rules]

@@ -248,11 +248,9 @@ class Delivery(Protocol):
 
 
 class StoreDelivery(Delivery):
-    """A delivery whose state is in the folder of a store, whose readers ignore it.
+    """A delivery whose state is in the folder of a store that the run may write to, whose readers ignore it.
 
-    Args:
-        held: the store, which the run may write to.
-        origin: the URI of the store that is replayed.
+    ``origin`` is the URI of the store that is replayed.
     """
 
     staging = f"{STATE}/{STAGING}"

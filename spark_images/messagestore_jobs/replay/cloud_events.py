@@ -37,9 +37,7 @@ _EXTENSIONS = {
 def with_attributes(rows: DataFrame, owner: Owner) -> DataFrame:
     """The rows and the attributes of their events, a map of texts in column ``ATTRIBUTES``.
 
-    Args:
-        rows: messages, with payloads of claim checks.
-        owner: the stream, which is the source of messages that name none.
+    The rows are messages, with payloads of claim checks. Their stream is the source of those that name none.
     """
     own = _own(owner)
     names, values = F.array(*map(F.lit, own)), F.array(*own.values())

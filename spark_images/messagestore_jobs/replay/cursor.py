@@ -130,11 +130,7 @@ class SubscriptionCursor:
         return as_kept(who_waits(messages, matches_anywhere(select), select, cursor, until, self.run.as_of))
 
     def _new(self, removed: Cursor | None) -> Cursor | None:
-        """A new cursor before the first message to send; None if that has no position yet.
-
-        Args:
-            removed: what an earlier destination of the name has left.
-        """
+        """A new cursor before the first message to send, instead of a removed one; None if that has no position yet."""
         head, start = self.head(), self._subscription.start
         position = self._before(start, head)
         if position is None or position > head:

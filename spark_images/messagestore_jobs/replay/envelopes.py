@@ -35,13 +35,9 @@ def with_value(
     owner: Owner,
     line_breaks: LineBreaks,
 ) -> DataFrame:
-    """The rows, and what is staged of them in string column ``value``.
+    """The messages, with payloads of claim checks, and what is staged of them in string column ``value``.
 
-    Args:
-        rows: messages, with payloads of claim checks.
-        destination: says the form.
-        owner: the stream of the store.
-        line_breaks: of records that are lines.
+    ``line_breaks`` are those of records that are lines.
     """
     if isinstance(destination, KafkaDestination) and destination.topic_from and destination.envelope == "Native":
         native = with_native(rows, "Keep")

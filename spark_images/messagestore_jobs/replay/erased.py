@@ -51,13 +51,7 @@ class Tombstones:
 def without_erased_since(chunk: Chunk, sent_before: int, delivery: Delivery, tombstones: Tombstones) -> Chunk:
     """The chunk without erased messages, as far as it can be changed; the caller seals it again if it has other parts.
 
-    An erasure may have replaced them already by records without an id.
-
-    Args:
-        chunk: of messages, or of dead letters.
-        sent_before: how many messages the chunks before it sent.
-        delivery: knows what of the chunk can be changed.
-        tombstones: of the store that is replayed.
+    An erasure may have replaced them already by records without an id. The chunks before have sent ``sent_before``.
 
     Raises:
         TableRefusedError: an object has something that no replay writes.

@@ -285,13 +285,7 @@ def rounds_begun(store: Store, task: ReplayTask) -> int:
 
 
 def _note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> None:
-    """Set all selected messages to PROCESSING, once.
-
-    Args:
-        run: of the replay, not of the round.
-        source: with the selected messages.
-        frozen: the selection of the round.
-    """
+    """Set all selected messages of a round to PROCESSING, once; the run is that of the replay, not of the round."""
     messages = source.between(frozen.splits[0].start, frozen.end)
     rows = messages.select("global_position", "inserted_date")
     where = bounds(rows)

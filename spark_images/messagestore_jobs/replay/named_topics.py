@@ -29,9 +29,7 @@ _PASSED = ", and the destination with otherwise has passed it already"
 class NamedTopics:
     """What one destination has left to another, and whether it may leave it more.
 
-    Args:
-        subscription: absent of one replay, which has no other destination.
-        cursor: where the sender goes on.
+    A replay that is no subscription has no other destination. The cursor is where the sender goes on.
     """
 
     def __init__(self, held: HeldStore, subscription: Subscription | None, cursor: Cursor | None) -> None:

@@ -68,8 +68,5 @@ class OutwardDelivery(StoreDelivery):
     def _send(self, name: str, first: int, messages: int, unchanged: Callable[[], bool]) -> bool:
         """Send the records of an object that have not been sent; false if tombstones changed before all were.
 
-        Args:
-            name: of the object.
-            first: how many records of the replay are before its first one.
-            messages: how many records it has.
+        The object has ``messages`` records, and ``first`` records of the replay are before its first one.
         """

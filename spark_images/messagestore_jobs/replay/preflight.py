@@ -25,10 +25,7 @@ _OVERHEAD = 100
 
 
 def findings(source: Source, to: KafkaDestination, withheld: int) -> tuple[str, ...]:
-    """What would differ or fail; empty: the topic would be as it was.
-
-    Args:
-        withheld: how many messages are not sent, as they lack their record.
+    """What would differ or fail; empty: the topic would be as it was. ``withheld`` messages lack their record.
 
     Raises:
         RunFailedError: the cluster can't be reached.

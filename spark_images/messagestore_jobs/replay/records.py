@@ -49,12 +49,9 @@ def message_records(source: Source, frozen: Frozen, chunk_range: ChunkRange, lin
 def as_records(
     rows: DataFrame, source: Source, values: dict[str, str], claim_checks: int, line_breaks: LineBreaks
 ) -> DataFrame:
-    """Like ``message_records``, for rows with their key.
+    """Like ``message_records``, for rows with their key, none of them erased, of which some have claim checks.
 
-    Args:
-        rows: none of them erased.
-        values: of the marks, see ``marked_headers``.
-        claim_checks: about how many rows have one.
+    ``values`` are those of the marks, see ``marked_headers``.
     """
     if claim_checks:
         rows = with_payloads(rows, source, claim_checks)
@@ -135,13 +132,9 @@ def marked_headers(marks: dict[str, str], values: dict[str, str]) -> Column:
 
 
 def with_payloads(rows: DataFrame, source: Source, count: int) -> DataFrame:
-    """The rows with payloads of claim checks; null if the object is not in the store.
+    """The rows with payloads of claim checks, about ``count``; null if the object is not in the store.
 
     If the object is gone, the newest row of the message is taken, if there is one: it was scrubbed since.
-
-    Args:
-        rows: of one chunk.
-        count: about how many rows have a claim check.
     """
     uri = source.store.uri
     filled = with_claim_check_payloads(rows, uri, count)

@@ -20,13 +20,7 @@ from messagestore_jobs.replay.subscription import SubscriptionRun, with_state
 
 
 class RoundByRound(WithinLimits):
-    """One run; of each round it is the control, as the whole run is controlled.
-
-    Args:
-        run: the run.
-        subscription: opened, with this cursor.
-        taken_up: whether another resource of the name left the cursor.
-    """
+    """One run, of an opened subscription; of each round it is the control, as the whole run is controlled."""
 
     def __init__(
         self, run: Run, control: ReplayControl, subscription: SubscriptionRun, cursor: Cursor, *, taken_up: bool

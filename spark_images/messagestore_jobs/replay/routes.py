@@ -152,11 +152,7 @@ def _send(leaf: Run, sent: _Sent, error_of: ErrorOf) -> None:
 
 
 def send_side_by_side(run: Run, leaves: Sequence[Run], control: ReplayControl, error_of: ErrorOf) -> ReplayOutcome:
-    """Send to all destinations until told to stop.
-
-    Args:
-        run: the whole one.
-        leaves: the run of each destination.
+    """Send to all destinations of the whole run, by a run of each, until told to stop.
 
     Raises:
         RunFailedError: the run is out of memory.

@@ -117,16 +117,10 @@ def selected_dead_letters(dead_letters: DataFrame, selection: Selection) -> Data
 
 
 def due_for_retry(rows: DataFrame, messages: DataFrame, selection: Selection, now: datetime) -> DataFrame:
-    """The ``rows`` that have failed, are due and have not expired.
+    """The ``rows``, selected or not, that have failed, are due and have not expired.
 
     With ``held_back`` only the first of each group is due: of all messages of a correlation id or a stream, the
     earliest that has failed or is tried again. Those that failed for good count only with ``Failed``.
-
-    Args:
-        rows: messages, selected or not.
-        messages: all messages.
-        selection: says which messages hold others back.
-        now: the time of the run.
     """
     lasts = F.col("expires_at").isNull() | (F.col("expires_at") > instant(now))
     due = rows.where((F.col("status") == "FAILED") & (F.col("next_retry_at") <= instant(now)) & lasts)

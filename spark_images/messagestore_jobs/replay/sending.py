@@ -40,13 +40,7 @@ class Missing(NamedTuple):
 def missing(
     source: Source, frozen: Frozen, first: int, chunk_range: ChunkRange, short: int, state: ReplayState
 ) -> Missing:
-    """Why a chunk has fewer messages than were selected.
-
-    Args:
-        first: the chunk's first split.
-        short: how many fewer.
-        state: has the positions in order, if they were written.
-    """
+    """Why a chunk, from split ``first`` on, has so many messages less than were selected."""
     if not short:
         return Missing()
     if source.task.origin == "DeadLetters":

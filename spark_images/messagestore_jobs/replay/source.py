@@ -209,8 +209,7 @@ class Source:
     def with_refused(self, rows: DataFrame, within: tuple[int, int] | None = None) -> DataFrame:
         """The rows, with column ``REFUSED`` if other destinations decide what goes here.
 
-        Args:
-            within: the position before the first of the rows, and that of the last; absent: those of the selection.
+        ``within`` are the position before the first of the rows, and that of the last; absent: those of the selection.
         """
         task = self.task
         if task.select.routing is None or not task.select.routing.deciders:

@@ -38,14 +38,9 @@ _SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "Parquet": "parquet"}
 
 
 def became(spark: SparkSession, store: Store, target: Store, redrive: Redrive, sent: int) -> dict[str, int]:
-    """How many redriven dead letters the target stored, set aside again, or neither.
+    """How many dead letters of a redrive the target stored, set aside again, or neither.
 
     Counted from the tables, so that a redrive that broke off anywhere has the same counts.
-
-    Args:
-        target: the store that they were sent to.
-        redrive: that sent them.
-        sent: how many were sent.
     """
     if not sent:
         # The store may not exist.

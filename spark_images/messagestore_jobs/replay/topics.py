@@ -101,10 +101,7 @@ def wanted_places(note: RestoredNote) -> dict[int, list[Place]]:
 def moved_groups(note: RestoredNote, places: dict[str, Any]) -> dict[str, dict[int, int]]:
     """The offsets where groups go on, by partition: of the first record at or behind the one that they were at.
 
-    Where the sender did not look for a place it is that of an earlier one.
-
-    Args:
-        places: as the sender tells them.
+    Where the sender, which tells the places, did not look for one it is that of an earlier one.
     """
     wanted = wanted_places(note)
 
@@ -123,8 +120,7 @@ def restored_ends(
 ) -> dict[int, int]:
     """Up to where each partition has only records that the replay sent; an offset that is not there has none.
 
-    Args:
-        places: as the sender tells them.
+    The sender tells the places.
 
     Raises:
         RunFailedError: the cluster can't be reached.

@@ -56,13 +56,8 @@ def who_waits(
 ) -> DataFrame:
     """The messages that wait after a round: columns ``global_position``, and ``first_time`` of its sequence.
 
-    Args:
-        messages: of the store.
-        chosen: whether a message matches all selectors that look at it alone, at any position.
-        selection: of the subscription.
-        cursor: before the round, of complete sequences.
-        until: the last position of the round.
-        now: the time of the round.
+    ``chosen`` tells whether a message matches all selectors that look at it alone, at any position. The cursor is the
+    one before the round, which goes up to ``until``.
     """
     assert cursor.sequences is not None
     place, known = F.col("global_position"), members(messages.where(F.col("global_position") <= until))

@@ -46,12 +46,9 @@ def lacks_object(uri: str) -> Column:
 
 
 def with_claim_check_payloads(rows: DataFrame, uri: str, count: int, unsized: int = 0) -> DataFrame:
-    """Rows of ``messages`` with the payloads of their own claim checks filled in.
+    """Rows of ``messages`` with the payloads of their own claim checks, about ``count``, filled in.
 
-    Args:
-        rows: at least payload, payload_uri, payload_size and global_position.
-        count: about how many of them have a claim check.
-        unsized: see ``claim_check_payload``.
+    They have at least payload, payload_uri, payload_size and global_position.
     """
     own = is_own_claim_check(uri)
     filled = spread(rows.where(own), count).withColumn("payload", claim_check_payload(uri, unsized))

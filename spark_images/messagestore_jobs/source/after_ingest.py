@@ -34,10 +34,7 @@ class AfterIngest:
     def without_cut(self, files: pa.Table, read: ReadFiles, under_way: Set[SourceFile]) -> pa.Table:
         """Of the files that were read whole: those that may leave. The others are told once a run.
 
-        Args:
-            files: columns ``uri``, ``size`` and ``modified_at``.
-            read: what has been read.
-            under_way: files of batches that are not committed.
+        Files ``under_way`` are of batches that are not committed.
         """
         if not self._deletes or not files.num_rows:
             return files

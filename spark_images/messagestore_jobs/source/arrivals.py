@@ -128,8 +128,7 @@ class Arrivals(ABC):
 def to_repeat(arrivals: Arrivals, withdraw: Callable[[Planned], None]) -> Due | None:
     """The batch that is to be repeated, judged by the task as it is now; None without one.
 
-    Args:
-        withdraw: removes what such a batch wrote besides dead letters; called if it is judged anew.
+    If it is judged anew, ``withdraw`` removes what it wrote besides dead letters.
     """
     due = arrivals.uncommitted()
     if due is None or not (arrivals.spec_changed(due.batch) or arrivals.is_made_again(due.batch)):

@@ -34,23 +34,16 @@ def with_projections(rows: DataFrame, steps: Projections) -> DataFrame:
 
 
 def json_envelope(spec: Mapping[str, Any], texts: Sequence[str]) -> Column:
-    """The fields of the JSON record in column ``value``, a struct.
+    """The fields of the JSON record in column ``value``, a struct; ``texts`` are the names of the scalars among them.
 
-    Args:
-        spec: where the record has them; see ``EnvelopeSpec`` of the extension.
-        texts: the names of the scalars among them.
+    ``spec`` says where the record has them; see ``EnvelopeSpec`` of the extension.
     """
     named = F.lit(None).cast(StructType([StructField(name, StringType()) for name in texts]))
     return F.call_function("messagestore.envelope", F.col("value"), F.lit(json.dumps(spec)), named)
 
 
 def time_of(text: Column, unit: TimeUnit | None = None) -> Column:
-    """A time of the years 1 to 9999, to the microsecond; null if the text is none.
-
-    Args:
-        text: by RFC 3339; with a unit, a number of that unit since 1970.
-        unit: of the number.
-    """
+    """A time of the years 1 to 9999, to the microsecond, by RFC 3339, or as a number of a unit since 1970; or null."""
     if unit is None:
         return F.call_function("messagestore.time", text)
     number = F.when(text.rlike(_NUMBER), text.try_cast("decimal(36, 12)"))

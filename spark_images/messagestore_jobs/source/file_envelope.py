@@ -41,8 +41,7 @@ def about(file: SourceFile, names: frozenset[str], source: str) -> dict[str, str
 def about_before(headers: Column, below: str | None) -> Column:
     """Column about of a dead letter with these headers; its path is that of its URI if no header tells it.
 
-    Args:
-        below: the folder that the stream reads; None: it reads no files.
+    The stream reads files ``below`` a folder; None: it reads no files.
     """
     known = F.coalesce(headers, F.create_map().cast(_MAP))
     if below is None:

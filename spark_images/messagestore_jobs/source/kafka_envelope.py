@@ -32,11 +32,9 @@ def is_binary_event() -> Column:
 
 
 def binary_event(names: dict[str, str], fields: Sequence[str]) -> Column:
-    """A CloudEvent in binary mode as a struct with the fields of ``messagestore.envelope``.
+    """A CloudEvent in binary mode as a struct with the fields of ``messagestore.envelope``, in their order.
 
-    Args:
-        names: the attribute of each canonical field, as a JSONPath of one step.
-        fields: all fields of the struct, in order.
+    ``names`` has the attribute of each canonical field, as a JSONPath of one step.
     """
     attributes = {field: path.removeprefix("$.") for field, path in names.items() if field not in _OF_VALUE}
     values = {field: _header(f"{_PREFIX}{attribute}") for field, attribute in attributes.items()}

@@ -43,11 +43,7 @@ class Chosen:
         """How many files of the last listing are not read; None where the source reads all."""
 
     def of(self, listed: Iterable[pa.Table]) -> Iterator[pa.Table]:
-        """The files that are read, in portions.
-
-        Args:
-            listed: all files below the source's folder, with column ``uri``.
-        """
+        """The files that are read, of all below the source's folder, in portions."""
         if self.skipped is None:
             yield from listed
             return
@@ -100,10 +96,7 @@ def list_local_files(
 def list_objects(uri: str, filesystem: fs.FileSystem, path: str) -> Iterator[pa.Table]:
     """All objects below a folder on object storage, as Hadoop lists them; a portion as of ``list_local_files``.
 
-    Args:
-        uri: of the folder; there may be none.
-        filesystem: of the bucket.
-        path: of the folder in it.
+    There may be none at the URI, which is the path in the file system of the bucket.
 
     Raises:
         OSError: the bucket is missing, the folder is an object, or a name is one that Hadoop gives another form.

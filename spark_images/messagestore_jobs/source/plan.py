@@ -85,14 +85,7 @@ def held_at_once(python: int) -> int:
 
 
 def limits_of_files(source: FilesSource | RecordsSource, batch_bytes: int, heap: int, held: int) -> BatchLimits:
-    """The smaller of the stream's limits and the driver's.
-
-    Args:
-        source: with the stream's limits.
-        batch_bytes: the run's own limit.
-        heap: of the driver, in bytes.
-        held: about how many bytes of records the driver may hold.
-    """
+    """The smallest limits: of the stream, of the run, of the driver's heap, and of bytes that the driver may hold."""
     unpacked = max(1, min(heap_for_files(heap), held))
     if source.max_bytes_per_batch is not None:
         return BatchLimits(100_000, min(source.max_bytes_per_batch, batch_bytes), unpacked)
@@ -151,12 +144,8 @@ def pending_files(listed: Iterable[pa.Table], read: FileEnds) -> list[Range]:
 def next_files(waiting: Iterable[Range], bounds: BatchLimits, *, splittable: bool) -> tuple[Range, ...]:
     """The first ranges within the limits; a file that is too large itself is cut if it can be.
 
-    A part of a file that was cut between records is a batch of its own.
-
-    Args:
-        waiting: of a file that is too large, its compression is known, or it is not cut.
-        bounds: of the batch.
-        splittable: whether files that are not compressed can be cut.
+    A part of a file that was cut between records is a batch of its own. Of a file that is too large, the compression is
+    known, or it is not cut; ``splittable`` says whether files that are not compressed can be cut.
     """
     taken: list[Range] = []
     room, room_unpacked = bounds.bytes, bounds.unpacked
@@ -189,7 +178,6 @@ def cut_between_records(r: Range, first: int, cuts: Sequence[int], end: int) -> 
     """The rest of a file in parts, each for a batch of its own; the file itself if it is one part.
 
     Args:
-        r: the rest.
         first: where its records begin, in bytes of what the file unpacks to, as all that follows.
         cuts: where it can be cut.
         end: one past its last record.

@@ -134,10 +134,7 @@ def parts_between_records(
     """The rest of a file in parts that are a batch each; it is read to its end.
 
     Args:
-        spark: the session.
-        r: the rest.
         first: where its records begin, in bytes of what the file unpacks to.
-        source: of the file.
         records: how many a part may have.
         unpacked_bytes: how many a part may have, unless it has one record.
 

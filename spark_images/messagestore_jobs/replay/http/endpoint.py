@@ -57,13 +57,7 @@ def action_of(status: int | None) -> Action:
 
 
 def wait_before(retry: int, retry_after: str | None, retries: HttpRetries, now: datetime) -> timedelta:
-    """How long to wait before a retry.
-
-    Args:
-        retry: its number, from 1.
-        retry_after: the answer's field ``Retry-After``, if it has one.
-        now: the time, for an answer that names one.
-    """
+    """How long to wait before a retry of a number, from 1, by the answer's field ``Retry-After``, if it has one."""
     doublings: int = min(retry - 1, _MOST_DOUBLINGS)
     wait = min(retries.backoff_delay * (1 << doublings), retries.backoff_max)
     return max(wait, min(_retry_after(retry_after, now), retries.retry_after_max))
@@ -147,11 +141,7 @@ class Taken:
 
 
 class Endpoint:
-    """Sends events to one endpoint, from any thread.
-
-    Args:
-        stopped: whether the run was told to stop; asked while it waits.
-    """
+    """Sends events to one endpoint, from any thread; asks whether the run was told to stop while it waits."""
 
     def __init__(self, to: HttpDestination, stopped: Callable[[], bool]) -> None:
         self._to, self._stopped = to, stopped
