@@ -95,7 +95,8 @@ def execute(
     try:
         # Before Spark starts, so that problems with buckets show in seconds.
         if not idle.reached:
-            _check_reachable(document)
+            with reaching(document.storage) as storage:
+                check_reachable(needed_uris(document), storage)
         stopped = control.suspended if control else never
         end_if_stopped(stopped)
         if isinstance(document.task, DeleteTask):
@@ -147,11 +148,6 @@ def _find_work(document: RunDocument) -> PendingWork:
                 return find_work(document, storage)
 
 
-def _check_reachable(document: RunDocument) -> None:
-    with reaching(document.storage) as storage:
-        check_reachable(needed_uris(document), storage)
-
-
 def _delete(
     document: RunDocument, progress: ProgressListener, wait_seconds: float, stopped: Callable[[], bool]
 ) -> Outcome:
@@ -189,7 +185,9 @@ def _execute(
         granted = [run.store_of(table) for table in granted_tables(document)]
         for store in granted:
             store.copies_logs = isinstance(document.task, IngestTask) and is_for_little(spark)
-        _check(run, granted)
+        # Before anything is written to them.
+        for store in dict.fromkeys((run.store, *granted)):
+            check_folder(store)
         held.enter_context(holding(granted, document.run))
         held.enter_context(epochs(granted, spark))
         _upgrade(document, granted)
@@ -237,12 +235,6 @@ def _maintenance(run: "Run") -> Maintenance:
         return maintaining(replace(run, document=own, as_of=now(own)))
 
     return Maintenance(begin, lambda failure: error_of(failure, document))
-
-
-def _check(run: "Run", granted: Sequence[HeldStore]) -> None:
-    """Check that the folders are the right ones, before anything is written to them."""
-    for store in dict.fromkeys((run.store, *granted)):
-        check_folder(store)
 
 
 def _upgrade(document: RunDocument, granted: Sequence[HeldStore]) -> None:

@@ -82,9 +82,8 @@ def find_work(document: RunDocument, storage: Storage) -> PendingWork:
         refuse_links(store.uri)
         if not has_own_marker(store) or not has_tables(store, ended):
             return _UNCERTAIN
-        return PendingWork(
-            _outcome(ended.quiet.outcome, now(document), [one.chosen.skipped for one in listed.values()])
-        )
+        skipped = [one.chosen.skipped for one in listed.values()]
+        return PendingWork(_outcome(ended.quiet.outcome, now(document), skipped))
 
 
 def _sources(task: IngestTask) -> dict[str, _Files] | None:

@@ -57,34 +57,23 @@ def list_messages(
         document: of a copy of the store, as a subscription's cursor is written.
         scratch: the URI of a folder that nobody else uses.
     """
+    from messagestore_jobs.context import Run
+    from messagestore_jobs.session import using
+
     listed = Listed()
     try:
-        _list(document, spark, progress, wanted, scratch, listed)
+        with using(document.storage, spark) as storage:
+            run = Run.of(document, spark, progress, storage)
+            check_folder(run.store)
+            if isinstance(document.task, PurgeTask):
+                _of_purge(run, wanted, listed)
+            else:
+                _of_replay(run, wanted, scratch, listed)
     except BaseException as failure:
         if not isinstance(failure, Exception) and not is_panic(failure):
             raise
         listed.error = error_of(failure, document)
     return listed
-
-
-def _list(
-    document: RunDocument,
-    spark: "SparkSession",
-    progress: ProgressListener,
-    wanted: Wanted,
-    scratch: str,
-    listed: Listed,
-) -> None:
-    from messagestore_jobs.context import Run
-    from messagestore_jobs.session import using
-
-    with using(document.storage, spark) as storage:
-        run = Run.of(document, spark, progress, storage)
-        check_folder(run.store)
-        if isinstance(document.task, PurgeTask):
-            _of_purge(run, wanted, listed)
-        else:
-            _of_replay(run, wanted, scratch, listed)
 
 
 def _of_purge(run: "Run", wanted: Wanted, listed: Listed) -> None:
@@ -113,12 +102,9 @@ def _of_replay(run: "Run", wanted: Wanted, scratch: str, listed: Listed) -> None
 
 def _take(rows: "DataFrame", wanted: Wanted, listed: Listed, more: Mapping[str, str]) -> None:
     """Add the first rows to what is listed, and call ``each`` with all of them."""
-    columns = [
-        *(_DEAD_LETTER if "reason" in rows.columns else _MESSAGE),
-        "rules",
-        *(_CONTENT if wanted.content else ()),
-    ]
-    narrow = rows.select(*(_plain(rows, name) for name in columns if name in rows.columns))
+    own = _DEAD_LETTER if "reason" in rows.columns else _MESSAGE
+    columns = [*own, "rules", *(_CONTENT if wanted.content else ())]
+    narrow = rows.select(*(_plain(name) for name in columns if name in rows.columns))
     left = wanted.limit - len(listed.messages)
     if wanted.each is None:
         listed.messages += _rows(narrow.limit(left), more)
@@ -131,7 +117,7 @@ def _take(rows: "DataFrame", wanted: Wanted, listed: Listed, more: Mapping[str, 
         wanted.each(row)
 
 
-def _plain(rows: "DataFrame", name: str) -> "Column":
+def _plain(name: str) -> "Column":
     """A column; a time in microseconds, as Spark's rows have times of this machine's zone."""
     from pyspark.sql import functions as F
 

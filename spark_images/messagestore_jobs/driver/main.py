@@ -214,16 +214,9 @@ class Driver:
             self._give_up()
 
     def _give_up(self) -> None:
-        self._end(
-            self._state().model_copy(
-                update={
-                    "state": "Failed",
-                    "finished_at": datetime.now(UTC),
-                    "progress": None,
-                    "error": RunError(reason=RUN_STOPPED, message=_NOT_IN_TIME),
-                }
-            )
-        )
+        error = RunError(reason=RUN_STOPPED, message=_NOT_IN_TIME)
+        ended = {"state": "Failed", "finished_at": _now(), "progress": None, "error": error}
+        self._end(self._state().model_copy(update=ended))
         os._exit(STOPPED)
 
 

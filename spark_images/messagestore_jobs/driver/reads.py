@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import reduce
 from itertools import chain
-from operator import and_
+from operator import and_, ge, le
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -130,14 +130,8 @@ def _among(column: str, values: Sequence[str]) -> list[pc.Expression]:
 
 def _within(column: str, ends: TimeWindow | Interval | None) -> list[pc.Expression]:
     """Both ends are taken as included."""
-    if ends is None:
-        return []
-    bounds = []
-    if ends.from_ is not None:
-        bounds.append(pc.field(column) >= _scalar(ends.from_))
-    if ends.to is not None:
-        bounds.append(pc.field(column) <= _scalar(ends.to))
-    return bounds
+    bounds = ((ge, ends.from_), (le, ends.to)) if ends is not None else ()
+    return [is_beyond(pc.field(column), _scalar(end)) for is_beyond, end in bounds if end is not None]
 
 
 def _scalar(value: datetime | int) -> pa.Scalar:
