@@ -175,9 +175,6 @@ def local_session(
     """A session in this process's own JVM.
 
     Args:
-        cores: that Spark works on.
-        memory: of the JVM.
-        settings: of Spark, beside ours.
         little: whether it is for some megabytes of data: it then starts in about half the time.
         java_options: of the JVM, beside ours; absent: those by which it maps the archive of classes, if there is one.
 
@@ -212,11 +209,8 @@ def local_session(
 def cluster_session(*, executors: bool = True, little: bool = False) -> SparkSession:
     """The session of a driver in a cluster. Sizes are those of the submission, and master and addresses with executors.
 
-    Our settings override submitted ones. If this process starts the JVM, the JVM gets our options too.
-
-    Args:
-        executors: whether to start them; otherwise the driver does their work.
-        little: whether it is for some megabytes of data.
+    Our settings override submitted ones. If this process starts the JVM, the JVM gets our options too. Without
+    executors the driver does their work.
     """
     if not executors:
         os.environ["PYSPARK_SUBMIT_ARGS"] = _in_driver(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
@@ -265,13 +259,22 @@ def _in_driver(arguments: str) -> str:
     return f"{before}--master local[{TASKS_IN_DRIVER}] {_LOOPBACK} {program}{after}"
 
 
+def jvm_of(spark: SparkSession) -> Any:
+    """The session's JVM."""
+    return spark._jvm
+
+
+def extension(spark: SparkSession) -> Any:
+    """The classes of the Spark extension, in the session's JVM."""
+    return jvm_of(spark).dev.messagestore.spark
+
+
 def python_bytes(spark: SparkSession) -> int:
     """Bytes of data that this Python process may hold, beside the JVM and what both need themselves.
 
     The JVM knows its container's limit. Without a container, other processes share the machine.
     """
-    jvm, gateway = spark._jvm, spark.sparkContext._gateway
-    assert jvm is not None
+    jvm, gateway = jvm_of(spark), spark.sparkContext._gateway
     assert gateway is not None
     system = jvm.java.lang.management.ManagementFactory.getOperatingSystemMXBean()
     # By the interface, as the bean's own class is not accessible.
@@ -292,18 +295,15 @@ def heap_bytes(spark: SparkSession) -> int:
     own = _largest_heap(spark)
     if _is_local(spark):
         return own
-    size = spark._jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(  # type: ignore[union-attr]
-        spark.conf.get("spark.executor.memory", "1g")
-    )
-    return min(own, int(size))
+    size_of = jvm_of(spark).org.apache.spark.network.util.JavaUtils.byteStringAsBytes
+    return min(own, int(size_of(spark.conf.get("spark.executor.memory", "1g"))))
 
 
 def _largest_heap(spark: SparkSession) -> int:
     """The driver's -Xmx in bytes. ``maxMemory`` would be less, by a survivor space whose size changes as it runs."""
-    jvm = spark._jvm
-    assert jvm is not None
-    of = jvm.java.lang.Class.forName("com.sun.management.HotSpotDiagnosticMXBean")
-    return int(jvm.java.lang.management.ManagementFactory.getPlatformMXBean(of).getVMOption("MaxHeapSize").getValue())
+    java = jvm_of(spark).java.lang
+    of = java.Class.forName("com.sun.management.HotSpotDiagnosticMXBean")
+    return int(java.management.ManagementFactory.getPlatformMXBean(of).getVMOption("MaxHeapSize").getValue())
 
 
 def cores_of_heap(spark: SparkSession) -> int:
@@ -352,10 +352,9 @@ class SparkStorage(Storage):
 
     @override
     def versions_kept(self, uri: str) -> str | None:
-        jvm, context = self._spark._jvm, self._spark.sparkContext
-        path = jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
-        of_java = jvm.dev.messagestore.spark.BucketVersions  # type: ignore[union-attr]
-        kept = of_java.kept(path, context._jsc.hadoopConfiguration())
+        path = jvm_of(self._spark).org.apache.hadoop.fs.Path(uri)
+        configuration = self._spark.sparkContext._jsc.hadoopConfiguration()
+        kept = extension(self._spark).BucketVersions.kept(path, configuration)
         return None if kept is None else str(kept)
 
 
@@ -396,5 +395,4 @@ def epochs(stores: Sequence[Store], spark: SparkSession) -> Iterator[None]:
 
 def _spelled(spark: SparkSession, store: Store) -> str:
     """A store's folder, with Hadoop's spelling of the path."""
-    path = spark._jvm.org.apache.hadoop.fs.Path(store.path("messages"))  # type: ignore[union-attr]
-    return str(path.getParent().toString())
+    return str(jvm_of(spark).org.apache.hadoop.fs.Path(store.path("messages")).getParent().toString())

@@ -26,7 +26,7 @@ from messagestore_core.contract.run_document import MaintainTask, Resource, RunD
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
 from messagestore_jobs.driver.execute import execute
-from messagestore_jobs.session import LITTLE, class_path, classes_archive, local_session, settings
+from messagestore_jobs.session import LITTLE, class_path, classes_archive, jvm_of, local_session, settings
 
 _RECORD = '{"messageId":"m%d","streamName":"order-%d","type":"Placed","payload":{"n":%d}}\n'
 _UPDATE = '{"messageId":"m%d","status":"COMPLETED"}\n'
@@ -113,8 +113,7 @@ def _carry_out(spark: SparkSession, folder: Path) -> None:
 
 def _reach_for_s3(spark: SparkSession) -> None:
     """Load the classes of a client of S3, by a request that nobody answers."""
-    jvm = spark._jvm
-    assert jvm is not None
+    jvm = jvm_of(spark)
     conf = jvm.org.apache.hadoop.conf.Configuration(spark.sparkContext._jsc.hadoopConfiguration())
     own = {"endpoint": _NOBODY, "endpoint.region": "us-east-1", "attempts.maximum": "0", "retry.limit": "0"}
     anonymous = {"aws.credentials.provider": "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"}

@@ -26,6 +26,7 @@ from messagestore_jobs.index.changes import Batch, Changes
 from messagestore_jobs.index.entries import ENTRY, Entries, entries_of
 from messagestore_jobs.index.keys import HASH_BYTES, Keys, hash_in_driver, words
 from messagestore_jobs.index.sorted_runs import write_sorted_run
+from messagestore_jobs.session import extension
 
 _ROWS_A_PART = 2_000_000
 _BUCKETS = 1 << 16
@@ -102,7 +103,7 @@ def purged_by_spark(spark: SparkSession, store: Store, paths: Collection[str]) -
 
 def hashed(spark: SparkSession, key: bytes, column: str) -> Column:
     """A binary column with the hash of each name in a text column; all zeros for null."""
-    function = spark._jvm.dev.messagestore.spark.KeyedHashFunction.given(key)  # type: ignore[union-attr]
+    function = extension(spark).KeyedHashFunction.given(key)
     return F.coalesce(F.call_function(f"messagestore.{function}", F.col(column)), F.lit(_NOBODY))
 
 

@@ -34,6 +34,7 @@ from messagestore_jobs.replay.topics import (
     restored_ends,
     wanted_places,
 )
+from messagestore_jobs.session import extension
 from messagestore_jobs.source.kafka_listing import access, kafka_failure, listed_partitions
 from messagestore_jobs.source.plan import Listed
 
@@ -226,8 +227,7 @@ class KafkaDelivery(OutwardDelivery):
         return self._sender
 
     def _make_sender(self, transactions: str, progress: str, *, by_position: bool) -> JavaObject:
-        make = self._spark._jvm.dev.messagestore.spark.KafkaSender  # type: ignore[union-attr]
-        to = self._to
+        make, to = extension(self._spark).KafkaSender, self._to
         named = to.topic_from
         key = to.key if to.envelope == "Native" and named is None else None
         topic, pattern = (to.topic, None) if named is None else (None, named.pattern)

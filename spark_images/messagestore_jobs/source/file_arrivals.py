@@ -27,7 +27,7 @@ from messagestore_core.store.files import Batch, Range, ReadFiles, SourceFile, s
 from messagestore_core.store.objects import is_below, is_local
 from messagestore_core.store.schemas import FILES
 from messagestore_jobs.context import Run
-from messagestore_jobs.session import heap_bytes
+from messagestore_jobs.session import extension, heap_bytes
 from messagestore_jobs.source.after_ingest import AfterIngest
 from messagestore_jobs.source.arrivals import REPLACED, Arrivals, Due
 from messagestore_jobs.source.compression import PLAIN, SIGN_BYTES, compression_of
@@ -356,10 +356,9 @@ def list_files(spark: SparkSession, uri: str) -> Iterator[pa.Table]:
 
     Columns ``uri``, ``size`` and ``modified_at``.
     """
-    jvm = spark._jvm
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     with tempfile.NamedTemporaryFile(prefix="messagestore-") as listing:
-        jvm.dev.messagestore.spark.FileListing.list(conf, uri, listing.name)  # type: ignore[union-attr]
+        extension(spark).FileListing.list(conf, uri, listing.name)
         while count := int.from_bytes(listing.read(4), "little"):
             yield _portion(listing, count)
 
@@ -377,17 +376,15 @@ def _portion(listing: IO[bytes], count: int) -> pa.Table:
 
 def first_bytes(spark: SparkSession, files: Set[SourceFile]) -> dict[SourceFile, bytes]:
     """The first bytes of files, by one request for each; those that can't be read are left out."""
-    jvm = spark._jvm
     conf = spark._jsparkSession.sessionState().newHadoopConf()
     listed = list(files)
     sizes = json.dumps([[file.uri, min(file.size, SIGN_BYTES)] for file in listed])
-    starts = json.loads(jvm.dev.messagestore.spark.FileListing.starts(conf, sizes))  # type: ignore[union-attr]
+    starts = json.loads(extension(spark).FileListing.starts(conf, sizes))
     return {file: b64decode(start) for file, start in zip(listed, starts, strict=True) if start is not None}
 
 
 def unreadable(spark: SparkSession, uris: set[str]) -> dict[str, tuple[str, bool]]:
     """The files that can't be read: the reason of each, and whether the credentials are refused."""
-    jvm = spark._jvm
     conf = spark._jsparkSession.sessionState().newHadoopConf()
-    answer = json.loads(jvm.dev.messagestore.spark.FileListing.unreadable(conf, json.dumps(sorted(uris))))  # type: ignore[union-attr]
+    answer = json.loads(extension(spark).FileListing.unreadable(conf, json.dumps(sorted(uris))))
     return {uri: (reason, is_denied) for uri, reason, is_denied in answer}

@@ -14,7 +14,7 @@ from messagestore_core.store.dead_letters import SourcePosition, withdraw
 from messagestore_core.store.errors import RunFailedError, TableRefusedError
 from messagestore_core.store.offsets import OffsetBatch, OffsetRange, ReadOffsets
 from messagestore_jobs.context import Run
-from messagestore_jobs.session import heap_bytes, python_bytes
+from messagestore_jobs.session import heap_bytes, jvm_of, python_bytes
 from messagestore_jobs.source.arrivals import Arrivals, Due
 from messagestore_jobs.source.kafka_listing import kafka_failure, list_partitions, oldest_record
 from messagestore_jobs.source.kafka_topics import GroupNotes, RestoredTopics, TopicNotes
@@ -109,9 +109,9 @@ class KafkaArrivals(Arrivals):
 
     def _has(self, topic: str) -> bool:
         """Whether a topic is one of the source's."""
-        pattern, java = self._source.topic_pattern, self._spark._jvm
+        pattern, jvm = self._source.topic_pattern, jvm_of(self._spark)
         return topic in self._source.topics or (
-            pattern is not None and java.java.util.regex.Pattern.matches(pattern, topic)  # type: ignore[union-attr]
+            pattern is not None and jvm.java.util.regex.Pattern.matches(pattern, topic)
         )
 
     @override

@@ -4,9 +4,10 @@ import json
 import os
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
@@ -15,6 +16,7 @@ from messagestore_core.clock import from_microseconds
 from messagestore_core.contract.records import KafkaCluster, KafkaSource
 from messagestore_core.store.errors import KAFKA_UNREACHABLE, RunFailedError
 from messagestore_core.store.offsets import OffsetRange, Partition
+from messagestore_jobs.session import extension
 from messagestore_jobs.source.plan import Listed
 
 _DENIED = ("SaslAuthenticationException", "there are no credentials for Kafka")
@@ -90,6 +92,18 @@ def list_partitions(spark: SparkSession, source: KafkaSource) -> list[Listed]:
     return listed_partitions(spark, source.cluster, source.topics, source.topic_pattern, "spec.source.kafka.topics")
 
 
+def ask(spark: SparkSession, cluster: KafkaCluster, question: Callable[[Any, str], Any]) -> Any:
+    """What the Spark extension, the first argument of a question, answers about a cluster, the second.
+
+    Raises:
+        RunFailedError: the cluster can't be reached.
+    """
+    try:
+        return question(extension(spark), json.dumps(access(cluster)))
+    except Py4JJavaError as error:
+        raise kafka_failure(error, cluster) from error
+
+
 def listed_partitions(
     spark: SparkSession, cluster: KafkaCluster, topics: Sequence[str], pattern: str | None, field: str
 ) -> list[Listed]:
@@ -98,11 +112,7 @@ def listed_partitions(
     Raises:
         RunFailedError: a named topic is missing, and ``field`` is to be corrected; or the cluster can't be reached.
     """
-    offsets = spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
-    try:
-        listing = offsets.list(json.dumps(access(cluster)), json.dumps(topics), pattern)
-    except Py4JJavaError as error:
-        raise kafka_failure(error, cluster) from error
+    listing = ask(spark, cluster, lambda of, at: of.KafkaOffsets.list(at, json.dumps(topics), pattern))
     listed = [
         Listed(Partition(p["topic"], p["topicId"], p["partition"]), p["earliest"], p["latest"])
         for p in json.loads(listing)
@@ -123,8 +133,7 @@ def oldest_record(spark: SparkSession, source: KafkaSource, waiting: Sequence[Of
     Times that are no milliseconds up to the year 9999, as of producers that count microseconds, count as absent.
     """
     starts = [{"topic": r.partition.topic, "partition": r.partition.number, "offset": r.start} for r in waiting]
-    offsets = spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
-    milliseconds = offsets.oldest(json.dumps(access(source.cluster)), json.dumps(starts))
+    milliseconds = extension(spark).KafkaOffsets.oldest(json.dumps(access(source.cluster)), json.dumps(starts))
     return None if milliseconds < 0 else from_microseconds(milliseconds * 1000)
 
 
@@ -134,12 +143,8 @@ def has_committed(spark: SparkSession, cluster: KafkaCluster, partition: Partiti
     Raises:
         RunFailedError: the cluster can't be reached.
     """
-    offsets = spark._jvm.dev.messagestore.spark.KafkaOffsets  # type: ignore[union-attr]
-    try:
-        has = offsets.hasCommitted(json.dumps(access(cluster)), partition.topic, partition.number, start, end)
-    except Py4JJavaError as error:
-        raise kafka_failure(error, cluster) from error
-    return bool(has)
+    range_ = (partition.topic, partition.number, start, end)
+    return bool(ask(spark, cluster, lambda of, at: of.KafkaOffsets.hasCommitted(at, *range_)))
 
 
 def kafka_failure(error: Exception, cluster: KafkaCluster) -> RunFailedError:

@@ -21,7 +21,8 @@ from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.offsets import Partition, ReadUpTo
 from messagestore_core.store.topics import GroupsNote, RestoredNote, TopicNote, note_groups, note_topic, read_restored
-from messagestore_jobs.source.kafka_listing import access, kafka_failure
+from messagestore_jobs.session import extension
+from messagestore_jobs.source.kafka_listing import access, ask, kafka_failure
 from messagestore_jobs.source.plan import Listed
 
 _LOOK_AGAIN_SECONDS, _LOOK_AT_GROUPS_SECONDS = 60, 5
@@ -94,11 +95,7 @@ def described(spark: SparkSession, cluster: KafkaCluster, topics: Sequence[str],
     Raises:
         RunFailedError: the cluster can't be reached.
     """
-    of_java = spark._jvm.dev.messagestore.spark.KafkaTopics  # type: ignore[union-attr]
-    try:
-        described = of_java.describe(json.dumps(access(cluster)), json.dumps(topics))
-    except Py4JJavaError as error:
-        raise kafka_failure(error, cluster) from error
+    described = ask(spark, cluster, lambda of, at: of.KafkaTopics.describe(at, json.dumps(topics)))
     return [TopicNote.model_validate({**one, "notedAt": at}) for one in json.loads(described)]
 
 
@@ -115,11 +112,7 @@ def allowed(spark: SparkSession, cluster: KafkaCluster, topic: str) -> Allowed:
     Raises:
         RunFailedError: the cluster can't be reached.
     """
-    of_java = spark._jvm.dev.messagestore.spark.KafkaTopics  # type: ignore[union-attr]
-    try:
-        answer = json.loads(of_java.examine(json.dumps(access(cluster)), topic))
-    except Py4JJavaError as error:
-        raise kafka_failure(error, cluster) from error
+    answer = json.loads(ask(spark, cluster, lambda of, at: of.KafkaTopics.examine(at, topic)))
     return Allowed(answer["settings"], None if answer["operations"] is None else tuple(answer["operations"]))
 
 
@@ -129,9 +122,8 @@ def create(spark: SparkSession, cluster: KafkaCluster, topic: str, note: TopicNo
     Raises:
         RunFailedError: the brokers refuse it, or can't be reached.
     """
-    of_java = spark._jvm.dev.messagestore.spark.KafkaTopics  # type: ignore[union-attr]
     try:
-        of_java.create(json.dumps(access(cluster)), _wanted(topic, note))
+        extension(spark).KafkaTopics.create(json.dumps(access(cluster)), _wanted(topic, note))
     except Py4JJavaError as error:
         raise _not_made(error, cluster, topic, note) from error
 
@@ -145,13 +137,11 @@ def try_to_create(spark: SparkSession, cluster: KafkaCluster, topic: str, note: 
     Raises:
         RunFailedError: the brokers would refuse it, or can't be reached.
     """
-    of_java = spark._jvm.dev.messagestore.spark.KafkaTopics  # type: ignore[union-attr]
     try:
-        settings: dict[str, str] | None = json.loads(
-            of_java.tryToCreate(json.dumps(access(cluster)), _wanted(topic, note))
-        )
+        answer = extension(spark).KafkaTopics.tryToCreate(json.dumps(access(cluster)), _wanted(topic, note))
     except Py4JJavaError as error:
         raise _not_made(error, cluster, topic, note) from error
+    settings: dict[str, str] | None = json.loads(answer)
     return settings
 
 
@@ -200,13 +190,11 @@ class GroupNotes:
 
     def _committed(self) -> dict[str, dict[str, dict[int, int]]]:
         """The committed offsets by topic, group and partition."""
-        of_java = self._spark._jvm.dev.messagestore.spark.KafkaTopics  # type: ignore[union-attr]
-        cluster = json.dumps(access(self._source.cluster))
-        try:
-            names = [name for name in json.loads(of_java.groups(cluster)) if is_kept(name, self._source.keep_groups)]
-            committed = json.loads(of_java.committed(cluster, json.dumps(names))) if names else []
-        except Py4JJavaError as error:
-            raise kafka_failure(error, self._source.cluster) from error
+        spark, cluster = self._spark, self._source.cluster
+        groups = json.loads(ask(spark, cluster, lambda of, at: of.KafkaTopics.groups(at)))
+        names = json.dumps([name for name in groups if is_kept(name, self._source.keep_groups)])
+        none = names == "[]"
+        committed = [] if none else json.loads(ask(spark, cluster, lambda of, at: of.KafkaTopics.committed(at, names)))
         offsets: dict[str, dict[str, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
         for one in committed:
             offsets[one["topic"]][one["group"]][one["partition"]] = one["offset"]

@@ -18,7 +18,7 @@ from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource, KafkaSource, RecordsSource
 from messagestore_core.store.files import Batch, Range
 from messagestore_core.store.offsets import URI, OffsetBatch, OffsetRange
-from messagestore_jobs.session import cores_of_heap, heap_bytes, python_bytes
+from messagestore_jobs.session import cores_of_heap, extension, heap_bytes, python_bytes
 from messagestore_jobs.source.file_envelope import about, about_before, names_of, paths_of
 from messagestore_jobs.source.kafka_envelope import said_before
 from messagestore_jobs.source.kafka_listing import access
@@ -142,7 +142,7 @@ def parts_between_records(
         Py4JJavaError: the file can't be read.
     """
     plan = _plan_of_files(spark, [[replace(r, unpacked_from=first)]], source, 0, frozenset(), {})
-    *cuts, end = json.loads(spark._jvm.dev.messagestore.spark.FileCuts.find(plan, records, unpacked_bytes))  # type: ignore[union-attr]
+    *cuts, end = json.loads(extension(spark).FileCuts.find(plan, records, unpacked_bytes))
     return cut_between_records(r, first, cuts, end)
 
 
