@@ -31,8 +31,7 @@ from messagestore_jobs.context import MaintenanceRun, Run
 from messagestore_jobs.frozen.replays import unfinished
 from messagestore_jobs.index.manifest import unnamed
 from messagestore_jobs.index.store_index import kept_index
-from messagestore_jobs.rows.messages import committing, read_messages
-from messagestore_jobs.rows.tables import refuse_foreign_to_spark
+from messagestore_jobs.rows.messages import committing, read_messages, refuse_foreign_to_spark
 from messagestore_jobs.session import settings
 
 # The row group size of files that Spark writes.

@@ -12,8 +12,7 @@ from messagestore_core.store.history import begin_history
 from messagestore_core.store.schemas import HISTORY, HISTORY_ROWS
 from messagestore_jobs.lifecycle.transitions import Applied
 from messagestore_jobs.rows.matching import instant
-from messagestore_jobs.rows.messages import committing_on
-from messagestore_jobs.rows.tables import refuse_foreign_to_spark
+from messagestore_jobs.rows.messages import committing, refuse_foreign_to_spark
 
 
 def history_rows(run: str, steps: Sequence[Applied], updates: pa.Table, at: datetime) -> pa.Table:
@@ -64,7 +63,7 @@ def append_history(
         F.col("global_position").alias("row"),
     )
     refuse_foreign_to_spark(spark, store, HISTORY)
-    with committing_on(spark, store, HISTORY, "history"):
+    with committing(spark, store, "history", table=HISTORY):
         rows.repartition("inserted_date").write.format("delta").mode("append").save(store.path(HISTORY))
 
 

@@ -47,7 +47,7 @@ from messagestore_jobs.lifecycle.transitions import Folded, Update, fold
 from messagestore_jobs.lifecycle.updates import read_updates, set_aside_once, source_of, to_dead_letters
 from messagestore_jobs.lifecycle.waiting import apply_waiting, was_interrupted
 from messagestore_jobs.rows.matching import instant
-from messagestore_jobs.rows.messages import messages_table, read_messages
+from messagestore_jobs.rows.messages import read_messages, table_to_change
 from messagestore_jobs.source.arrivals import Arrivals, Due, size_of, to_repeat
 from messagestore_jobs.source.records import Planned, read_planned
 
@@ -264,7 +264,7 @@ def _expire_due(context: LifecycleRun, at: datetime, note: CommitNote) -> Commit
     append_history(context.spark, context.store, messages, "EXPIRED", step, context.run, at)
     note = context.noted(note, UpdateCounts(expired=count))
     with ending(context.spark, context.store, "expire", step, note):
-        messages_table(context.spark, context.store).update(
+        table_to_change(context.spark, context.store, "messages").update(
             due, {"status": F.lit("EXPIRED"), "next_retry_at": F.lit(None), "updated_at": instant(at)}
         )
     return note

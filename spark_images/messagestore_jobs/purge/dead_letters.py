@@ -19,8 +19,7 @@ from messagestore_core.store.scan import scan
 from messagestore_core.store.tombstones import Erased
 from messagestore_jobs.context import PurgeRun
 from messagestore_jobs.rows.matching import all_of
-from messagestore_jobs.rows.messages import committing_on
-from messagestore_jobs.rows.tables import read_table, table_to_change
+from messagestore_jobs.rows.messages import committing, read_table, table_to_change
 
 _NAMED = pa.schema([(name, pa.string()) for name in NAME_COLUMNS])
 
@@ -80,7 +79,7 @@ def forget_copies(context: PurgeRun, named: pa.Table) -> None:
     if not copies:
         return
     merge = table_to_change(context.spark, context.store, "dead_letters").alias("d").merge(names, _is_named())
-    with committing_on(context.spark, context.store, "dead_letters", "erase-dead-letters"):
+    with committing(context.spark, context.store, "erase-dead-letters", table="dead_letters"):
         merge.whenMatchedDelete().execute()
     context.progress.say(f"{copies} dead letters name messages that were erased or scrubbed, and were deleted")
 

@@ -43,12 +43,11 @@ from messagestore_jobs.rows.messages import (
     MERGE,
     bounds,
     committing,
-    committing_on,
-    messages_table,
     read_messages,
+    refuse_foreign_to_spark,
+    table_to_change,
     within,
 )
-from messagestore_jobs.rows.tables import refuse_foreign_to_spark
 from messagestore_jobs.session import settings
 
 _BROADCAST_ROWS = 2_000_000
@@ -316,7 +315,7 @@ def _delete_rows(context: PurgeRun, rows: DataFrame, count: int) -> None:
         leaving = F.broadcast(leaving)
     same = F.col("m.global_position") == F.col("leaving.global_position")
     merge = (
-        messages_table(context.spark, context.store)
+        table_to_change(context.spark, context.store, "messages")
         .alias("m")
         .merge(leaving.alias("leaving"), where.condition("m") & same)
     )
@@ -343,7 +342,7 @@ def remember_purged(context: PurgeRun, plan: Plan) -> None:
         F.lit(at.date()).alias("purged_date"),
     )
     refuse_foreign_to_spark(spark, store, REMEMBERED)
-    with committing_on(spark, store, REMEMBERED, "purged-ids"):
+    with committing(spark, store, "purged-ids", table=REMEMBERED):
         rows.coalesce(-(-count // _ROWS_A_FILE)).write.format("delta").mode("append").save(store.path(REMEMBERED))
     write_plan(context, plan.model_copy(update={"remembered": True}))
 

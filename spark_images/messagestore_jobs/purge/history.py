@@ -15,8 +15,7 @@ from messagestore_core.store.history import days_of_history, forget_days, histor
 from messagestore_core.store.scan import scan
 from messagestore_core.store.schemas import HISTORY
 from messagestore_jobs.context import PurgeRun
-from messagestore_jobs.rows.messages import MERGE, bounds, committing_on
-from messagestore_jobs.rows.tables import table_to_change
+from messagestore_jobs.rows.messages import MERGE, bounds, committing, table_to_change
 from messagestore_jobs.session import settings
 
 
@@ -39,7 +38,7 @@ def forget_history(
         context.between_commits()
         merge = _merge(context, rows.where(F.col("inserted_date").isin(*partly)))
         if merge is not None:
-            with settings(spark, MERGE), committing_on(spark, store, HISTORY, "history-rows"):
+            with settings(spark, MERGE), committing(spark, store, "history-rows", table=HISTORY):
                 merge.whenMatchedDelete().execute()
 
 
@@ -48,7 +47,7 @@ def scrub_history(context: PurgeRun, rows: DataFrame) -> None:
     spark, store = context.spark, context.store
     merge = _merge(context, rows) if days_of_history(store) else None
     if merge is not None:
-        with settings(spark, MERGE), committing_on(spark, store, HISTORY, "history-scrub"):
+        with settings(spark, MERGE), committing(spark, store, "history-scrub", table=HISTORY):
             merge.whenMatchedUpdate(F.col("h.error").isNotNull(), {"error": F.lit(None)}).execute()
 
 

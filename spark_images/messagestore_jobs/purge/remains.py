@@ -52,7 +52,7 @@ from messagestore_jobs.lifecycle.waiting import waiting_for_erased
 from messagestore_jobs.purge.dead_letters import naming
 from messagestore_jobs.purge.hidden import hidden_streams, in_clear, without_erased
 from messagestore_jobs.purge.history import history_left
-from messagestore_jobs.rows.tables import read_table
+from messagestore_jobs.rows.messages import read_table
 
 _SHOWN = 5
 _NONE = np.array([], np.int64)

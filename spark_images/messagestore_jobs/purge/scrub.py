@@ -21,7 +21,7 @@ from messagestore_jobs.purge.claim_checks import delete_claim_checks, rewrite_cl
 from messagestore_jobs.purge.dead_letters import by_id, forget_copies
 from messagestore_jobs.purge.history import scrub_history
 from messagestore_jobs.rows.matching import instant
-from messagestore_jobs.rows.messages import MERGE, bounds, committing, messages_table, read_messages, within
+from messagestore_jobs.rows.messages import MERGE, bounds, committing, read_messages, table_to_change, within
 from messagestore_jobs.session import settings
 
 REDACTED = "[redacted]"
@@ -58,7 +58,7 @@ def scrub(context: PurgeRun, plan: Plan) -> None:
     rewritten = _rewritten(context, plan, todo, what, given)
     source = todo.select("global_position").join(rewritten, "global_position", "left")
     same = F.col("m.global_position") == F.col("leaving.global_position")
-    table = messages_table(context.spark, context.store).alias("m")
+    table = table_to_change(context.spark, context.store, "messages").alias("m")
     merge = table.merge(source.alias("leaving"), where.condition("m") & same)
     with settings(context.spark, MERGE), committing(context.spark, context.store, "scrub-rows", context.note()):
         merge.whenMatchedUpdate(set=_changes(plan, what, given)).execute()

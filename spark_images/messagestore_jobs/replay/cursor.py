@@ -38,7 +38,7 @@ from messagestore_jobs.replay.rounds import reached_by, round_delivery
 from messagestore_jobs.replay.selection import check_subscription, decided_by, is_undecided, matches_anywhere
 from messagestore_jobs.replay.waiting import as_kept, falls_due, is_complete_only, who_waits, without_erased
 from messagestore_jobs.rows.matching import instant
-from messagestore_jobs.rows.tables import read_table
+from messagestore_jobs.rows.messages import read_table
 
 
 @dataclass

@@ -15,7 +15,7 @@ from messagestore_core.store.tombstones import erased_positions
 from messagestore_core.store.topics import noted_topic
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.topics import Origin, check_partitions, origin_of, refuse_unnoted
-from messagestore_jobs.rows.tables import read_table
+from messagestore_jobs.rows.messages import read_table
 from messagestore_jobs.source.kafka_listing import listed_partitions
 from messagestore_jobs.source.kafka_topics import allowed, try_to_create
 

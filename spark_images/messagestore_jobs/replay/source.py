@@ -25,7 +25,7 @@ from messagestore_jobs.replay.envelopes import is_original
 from messagestore_jobs.replay.selection import REFUSED, lasts, order_of, selected_dead_letters, selected_messages
 from messagestore_jobs.replay.waiting import without_erased
 from messagestore_jobs.rows.matching import instant
-from messagestore_jobs.rows.tables import read_table
+from messagestore_jobs.rows.messages import read_table
 
 # Errors of Spark and Delta if a file or a version of a table is gone. No other error may count as that: if only a
 # purge removed messages, the frozen version still has them.

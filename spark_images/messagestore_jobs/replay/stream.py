@@ -32,7 +32,7 @@ from messagestore_jobs.ingest.job import Ingest, IngestToEnd
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.chunks import StoreDelivery
 from messagestore_jobs.rows.matching import instant
-from messagestore_jobs.rows.tables import read_table
+from messagestore_jobs.rows.messages import read_table
 
 _SUFFIXES: dict[Format, str] = {"JSONLines": "jsonl", "Parquet": "parquet"}
 

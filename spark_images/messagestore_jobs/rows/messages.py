@@ -1,8 +1,10 @@
-"""Reads and commits of the ``messages`` table by Spark."""
+"""Reads and commits of a store's tables by Spark, above all of ``messages``."""
 
+import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -10,15 +12,18 @@ import numpy.typing as npt
 import pyarrow as pa
 from delta.tables import DeltaTable
 from deltalake import Transaction, WriterProperties
+from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DataType
 
 from messagestore_core.store.delta_log import CommitNote, append_rows, bytes_added
 from messagestore_core.store.fence import HeldStore
+from messagestore_core.store.foreign import TableMetadata, not_ours, refuse
 from messagestore_core.store.handle import Store
-from messagestore_core.store.schemas import MESSAGES
-from messagestore_jobs.rows.tables import read_table, refuse_foreign_to_spark, table_to_change
+from messagestore_core.store.schemas import EVERY_TABLE, MESSAGES
 
 MERGE = {
     # The source is files that nobody changes, so Spark needs no copy of it for its second pass.
@@ -31,6 +36,73 @@ _NOTE = "spark.databricks.delta.commitInfo.userMetadata"
 _COMMITTED = "spark.databricks.delta.lastCommitVersionInSession"
 
 
+def read_table(spark: SparkSession, store: Store, name: str, version: int | None = None) -> DataFrame:
+    """The rows of a table, now or at a version, with all columns of this release; missing ones are null.
+
+    Raises:
+        TableRefusedError: its log has something that no run of ours writes.
+    """
+    refuse_foreign_to_spark(spark, store, name)
+    reader = spark.read.format("delta")
+    if version is not None:
+        # If the version is gone, Spark's error says so in a way that callers recognize.
+        with suppress(DeltaError):
+            store.table(name, version)
+        reader = reader.option("versionAsOf", version)
+    rows = reader.load(store.path(name))
+    columns = _types(name)
+    return rows.withColumns({c: F.lit(None).cast(columns[c]) for c in columns if c not in rows.columns})
+
+
+@cache
+def _types(name: str) -> dict[str, DataType]:
+    return {field.name: field.dataType for field in from_arrow_schema(EVERY_TABLE[name])}
+
+
+def table_to_change(spark: SparkSession, store: Store, name: str) -> DeltaTable:
+    """A table for deletes, updates and merges; wrap these in ``committing``.
+
+    Raises:
+        TableRefusedError: its log has something that no run of ours writes.
+    """
+    refuse_foreign_to_spark(spark, store, name)
+    return DeltaTable.forPath(spark, store.path(name))
+
+
+def refuse_foreign_to_spark(spark: SparkSession, store: Store, name: str) -> str:
+    """Check a table right before Spark opens it: its files, and its log as Spark reads it.
+
+    Returns:
+        Its protocol and metadata, as Spark reads them.
+
+    Raises:
+        TableRefusedError: its log has something that no run of ours writes.
+    """
+    store.table(name)
+    jvm = spark._jvm
+    assert jvm is not None
+    path, none = jvm.org.apache.hadoop.fs.Path(store.path(name)), jvm.scala.Option.empty()
+    snapshot = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path).update(False, none, none)
+    text = str(jvm.dev.messagestore.spark.BatchCommit.says(snapshot))
+    metadata = _metadata(snapshot.version(), text)
+    refuse(store.uri, name, metadata.version, not_ours(name, metadata))
+    return text
+
+
+def _metadata(version: int, text: str) -> TableMetadata:
+    protocol, metadata = (json.loads(line) for line in text.split("\n"))
+    protocol, metadata = protocol["protocol"], metadata["metaData"]
+    return TableMetadata(
+        version,
+        protocol["minReaderVersion"],
+        protocol["minWriterVersion"],
+        [*protocol.get("readerFeatures", ()), *protocol.get("writerFeatures", ())],
+        metadata["configuration"],
+        metadata["partitionColumns"],
+        metadata["schemaString"],
+    )
+
+
 def read_messages(spark: SparkSession, store: Store, version: int | None = None) -> DataFrame:
     """The messages of a store, now or at a table version."""
     return read_table(spark, store, "messages", version)
@@ -40,11 +112,6 @@ def positions_in(rows: DataFrame) -> npt.NDArray[np.int64]:
     """The global positions of rows, read by the driver; in any order."""
     positions: npt.NDArray[np.int64] = rows.select("global_position").toArrow()["global_position"].to_numpy()
     return positions
-
-
-def messages_table(spark: SparkSession, store: Store) -> DeltaTable:
-    """The table for deletes, updates and merges; wrap these in ``committing``."""
-    return table_to_change(spark, store, "messages")
 
 
 def append_messages(
@@ -104,17 +171,10 @@ def _complete(rows: pa.Table) -> pa.Table:
 
 
 @contextmanager
-def committing(spark: SparkSession, store: HeldStore, name: str, note: CommitNote) -> Iterator[None]:
-    """Make the commit on ``messages`` in the block an external write ``name``, with ``note``."""
-    with committing_on(spark, store, "messages", name, note):
-        yield
-
-
-@contextmanager
-def committing_on(
-    spark: SparkSession, store: HeldStore, table: str, name: str, note: CommitNote | None = None
+def committing(
+    spark: SparkSession, store: HeldStore, name: str, note: CommitNote | None = None, table: str = "messages"
 ) -> Iterator[None]:
-    """Like ``committing``, on any table; only ``messages`` has totals to note."""
+    """Make the commit in the block an external write ``name``; only ``messages`` has totals to note."""
     spark.conf.unset(_COMMITTED)
     spark.conf.set(_NOTE, store.note_text(note))
     store.known.beginning(table)

@@ -8,8 +8,7 @@ from pyspark.sql import SparkSession
 
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
-from messagestore_jobs.rows.messages import messages_table, read_messages
-from messagestore_jobs.rows.tables import refuse_foreign_to_spark
+from messagestore_jobs.rows.messages import read_messages, refuse_foreign_to_spark, table_to_change
 from support import forgeries
 from support.ingests import Stream, at_the_messages_commit, lines, record
 
@@ -78,7 +77,7 @@ def test_spark_is_asked_too_where_it_reads_another_log_than_delta_rs(
     for use in (
         lambda: refuse_foreign_to_spark(spark, Store(stream.table.uri), "messages"),
         lambda: read_messages(spark, Store(stream.table.uri)),
-        lambda: messages_table(spark, Store(stream.table.uri)),
+        lambda: table_to_change(spark, Store(stream.table.uri), "messages"),
         stream.run,
     ):
         with pytest.raises(TableRefusedError, match="writers of version 4"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import messagestore_core
 import messagestore_jobs
 
-STEPS = {"step", "committing", "committing_on", "ending"}
+STEPS = {"step", "committing", "ending"}
 FUNCTIONS = {"write_deltalake", "empty_commit", "append_rows", "write_document"}
 METHODS = {"delete", "delete_folder", "delete_file", "copy_files", "move", "execute"}
 METHODS |= {"write_rows", "update_rows", "delete_rows", "swap", "create", "commit", "commit_by_copy", "publish"}
