@@ -123,7 +123,7 @@ def _frozen(source: Source, run: Run, delivery: Delivery, destination_id: str | 
     details = {"destination_id": destination_id, "withheld": source.withheld()}
     frozen = delivery.fit(source, freeze(source, run.run, task_digest).model_copy(update=details))
     if frozen.restores and source.task.select == Selection():
-        erased = _erased(source, source.frozen_table(), erased_positions(source.store))
+        erased = _erased(source, source.frozen_table, erased_positions(source.store))
         frozen = frozen.model_copy(update={"erased": erased})
     return freeze_order(source, frozen, delivery.state)
 
@@ -131,7 +131,7 @@ def _frozen(source: Source, run: Run, delivery: Delivery, destination_id: str | 
 def with_missed(source: Source, frozen: Frozen) -> Frozen:
     """The frozen range of a subscription, with how many of its messages have left the store before."""
     select = source.task.select
-    rows = of_round(source.frozen_table(), select).select("global_position")
+    rows = of_round(source.frozen_table, select).select("global_position")
     erased = erased_positions(source.store)
     erased = erased[are_of_round(erased, select)]
     if select.waiting is not None:

@@ -13,7 +13,6 @@ from typing import Protocol
 from pyarrow import fs
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.readwriter import DataFrameWriter
 from typing_extensions import override
 
 from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
@@ -356,9 +355,7 @@ def _as_arrays(rows: DataFrame) -> DataFrame:
 
 def _save(rows: DataFrame, form: Format, folder: str) -> None:
     writer = rows.write.mode("overwrite").options(**_OPTIONS)
-    save: Callable[[DataFrameWriter, str], None] = DataFrameWriter.parquet if form == "Parquet" else _text
-    save(writer, folder)
-
-
-def _text(writer: DataFrameWriter, folder: str) -> None:
-    writer.option("lineSep", "\n").text(folder)
+    if form == "Parquet":
+        writer.parquet(folder)
+    else:
+        writer.option("lineSep", "\n").text(folder)

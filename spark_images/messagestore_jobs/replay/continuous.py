@@ -259,14 +259,10 @@ class Continuous:
         sent, at = self._sent, self._cursor.global_position
         head = self._newest.head
         to_go = max(head - self._first, 1)
+        counts = {name: count for name, count in sent._asdict().items() if name not in ("selected", "bytes")}
         progress = ReplayProgress(
-            replayed=sent.replayed,
-            failed=sent.failed,
+            **counts,
             first_failed_positions=self._first_failed,
-            erased=sent.erased,
-            missed=sent.missed,
-            expired=sent.expired,
-            set_aside=sent.set_aside,
             percent=100 if at >= head else min(99, 100 * (at - self._first) // to_go),
             last_global_position=at or None,
         )

@@ -29,12 +29,7 @@ PREFIX = "ce_"
 _COLUMNS = {field.name: field.column for field in envelope.COLUMNS}
 
 
-def with_value(
-    rows: DataFrame,
-    destination: Destination,
-    owner: Owner,
-    line_breaks: LineBreaks,
-) -> DataFrame:
+def with_value(rows: DataFrame, destination: Destination, owner: Owner, line_breaks: LineBreaks) -> DataFrame:
     """The messages, with payloads of claim checks, and what is staged of them in string column ``value``.
 
     ``line_breaks`` are those of records that are lines.

@@ -7,8 +7,9 @@ from pyspark.sql import functions as F
 
 from messagestore_core.contract.replay import FrozenSelection
 from messagestore_core.store.delta_log import count_rows
+from messagestore_jobs.frozen.orders import BY_POSITION
 from messagestore_jobs.frozen.replays import Frozen, Key, ReplayState, Split
-from messagestore_jobs.replay.source import Source, by_position
+from messagestore_jobs.replay.source import Source
 
 SPLITS = 1 << 16
 _ROW_IN_PARTITION = (1 << 33) - 1
@@ -48,7 +49,7 @@ def nothing_selected() -> FrozenSelection:
 
 def _splits(source: Source) -> list[Split]:
     measured = _measured(source, source.rows())
-    return _splits_by_position(source, measured) if by_position(source) else _splits_by_rank(source, measured)
+    return _splits_by_position(source, measured) if source.order is BY_POSITION else _splits_by_rank(source, measured)
 
 
 def _measured(source: Source, rows: DataFrame) -> DataFrame:

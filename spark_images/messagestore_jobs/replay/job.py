@@ -47,7 +47,7 @@ from messagestore_jobs.replay.routes import in_words, refuse_all_failed, send_ro
 from messagestore_jobs.replay.selection import check
 from messagestore_jobs.replay.sending import Sending, refuse_unsent
 from messagestore_jobs.replay.source import Source
-from messagestore_jobs.replay.subscription import send_round
+from messagestore_jobs.replay.subscription import SubscriptionRun
 from messagestore_jobs.rows.matching import instant
 from messagestore_jobs.rows.messages import bounds
 
@@ -81,12 +81,10 @@ def run_replay(run: Run, control: ReplayControl | None = None, error_of: ErrorOf
 
 def _sent(run: Run, control: ReplayControl) -> ReplayOutcome:
     subscription = task_of(run).subscription
-    if subscription is None:
-        return _once_or_again(run, control)
-    return send_on(run, control) if subscription.continuous else send_round(run, control)
-
-
-def _once_or_again(run: Run, control: ReplayControl) -> ReplayOutcome:
+    if subscription is not None and subscription.continuous:
+        return send_on(run, control)
+    if subscription is not None:
+        return SubscriptionRun(run, control).send() if exists(run.store) else nothing()
     run = of_its_own(run)
     return _redeliver(run, control) if task_of(run).select.due_for_retry else _replay(run, control)
 
@@ -192,23 +190,18 @@ def _numbered(run: Run, number: int) -> dict[str, int]:
 
 
 def _preview(run: Run) -> ReplayOutcome:
-    """Count the selection, and keep nothing of it."""
+    """Count the selection, and keep nothing of it but a row in the audit."""
     check(task_of(run).select, task_of(run).origin)
     run.progress.step("select")
     if not exists(run.store):
         return nothing()
     source = source_of(run, None)
     frozen = freeze(source, run.run, "")
-    _note_preview(run, frozen.selection.messages)
+    counts = {"selected": frozen.selection.messages}
+    note(run.store, run.document, "Preview", detail_of(run.document, task_of(run)), counts=counts)
     progress, to = ReplayProgress(withheld=source.withheld()), task_of(run).destination
     risks = findings(source, to, progress.withheld) if source.sends_records and isinstance(to, KafkaDestination) else ()
     return ReplayOutcome(selection=frozen.selection, progress=progress, complete=True, findings=risks)
-
-
-def _note_preview(run: Run, selection_messages: int) -> None:
-    """Note a dry run in the audit."""
-    detail = detail_of(run.document, task_of(run))
-    note(run.store, run.document, "Preview", detail, counts={"selected": selection_messages})
 
 
 def listings(run: Run, scratch: str) -> Iterator[tuple[str, DataFrame]]:

@@ -28,14 +28,15 @@ from messagestore_jobs.replay.source import Source
 from messagestore_jobs.replay.topics import (
     Origin,
     check_partitions,
-    make_again,
     moved_groups,
     origin_of,
+    refuse_unnoted,
     restored_ends,
     wanted_places,
 )
 from messagestore_jobs.session import extension
 from messagestore_jobs.source.kafka_listing import access, kafka_failure, listed_partitions
+from messagestore_jobs.source.kafka_topics import create
 from messagestore_jobs.source.plan import Listed
 
 TRANSACTION_RECORDS = 10_000
@@ -85,7 +86,7 @@ class KafkaDelivery(OutwardDelivery):
             return frozen
         origin = origin_of(source)
         if frozen.destination_id is None:
-            make_again(source, self._to, origin)
+            create(source.spark, self._to.cluster, self._to.topic, refuse_unnoted(source, self._to, origin))
         listed = self._listed()
         check_partitions(self._to, origin, len(listed))
         topic_id = listed[0].partition.topic_id

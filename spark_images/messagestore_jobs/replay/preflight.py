@@ -157,7 +157,7 @@ def _of_offsets(source: Source, origin: Origin | None, withheld: int) -> Iterato
     """Which offsets between the first and the last of each partition have no record to send, and why."""
     if origin is None:
         return
-    places = source.frozen_table().where(_is_of(origin)).groupBy("source.uri", "source.partition")
+    places = source.frozen_table.where(_is_of(origin)).groupBy("source.uri", "source.partition")
     low, high = F.min("source.offset"), F.max("source.offset")
     ranges = places.agg(F.count("*").alias("stored"), (high - low + 1).alias("span")).collect()
     span, stored = sum(row["span"] for row in ranges), sum(row["stored"] for row in ranges)

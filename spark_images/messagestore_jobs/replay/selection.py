@@ -3,7 +3,10 @@
 Also which failed messages are due for a retry, and which of those are held back by others of their group.
 """
 
+from collections.abc import Callable
 from datetime import datetime
+from operator import ge, le, lt
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -177,27 +180,23 @@ def _match(selection: Selection) -> Match:
 def _within(selection: Selection) -> list[Column]:
     return [
         *_window("time", selection.time_window),
-        *_interval("global_position", selection.global_positions),
-        *_interval("position", selection.positions),
+        *_between("global_position", selection.global_positions, le, F.lit),
+        *_between("position", selection.positions, le, F.lit),
     ]
 
 
 def _window(column: str, window: TimeWindow | None) -> list[Column]:
-    conditions = []
-    if window is not None and window.from_ is not None:
-        conditions.append(F.col(column) >= instant(window.from_))
-    if window is not None and window.to is not None:
-        conditions.append(F.col(column) < instant(window.to))
-    return conditions
+    return _between(column, window, lt, instant)
 
 
-def _interval(column: str, interval: Interval | None) -> list[Column]:
-    conditions = []
-    if interval is not None and interval.from_ is not None:
-        conditions.append(F.col(column) >= interval.from_)
-    if interval is not None and interval.to is not None:
-        conditions.append(F.col(column) <= interval.to)
-    return conditions
+def _between(
+    column: str,
+    ends: TimeWindow | Interval | None,
+    is_before: Callable[[Column, Column], Column],
+    literal: Callable[[Any], Column],
+) -> list[Column]:
+    bounds = ((ge, ends.from_), (is_before, ends.to)) if ends is not None else ()
+    return [is_within(F.col(column), literal(end)) for is_within, end in bounds if end is not None]
 
 
 def _has_failed(held_back: str) -> Column:

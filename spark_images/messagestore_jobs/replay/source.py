@@ -18,7 +18,7 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.offsets import GENERATION, URI
 from messagestore_core.store.refused import RefusedMessages
 from messagestore_core.store.tombstones import erased_positions
-from messagestore_jobs.frozen.orders import BY_POSITION, Order
+from messagestore_jobs.frozen.orders import Order
 from messagestore_jobs.frozen.replays import Frozen, Key, ReplayState
 from messagestore_jobs.lifecycle.updates import KIND as UPDATE
 from messagestore_jobs.replay.envelopes import is_original
@@ -93,7 +93,7 @@ class Source:
             return 0
         if self._seen is not None:
             return int(self._seen.get("withheld", 0))
-        rows = self._matching(self._table)
+        rows = self._matching(self.frozen_table)
         return rows.where(~is_original(rows)).count()
 
     def origins(self) -> list[tuple[str, int]]:
@@ -133,7 +133,7 @@ class Source:
 
         What is asked of records that are sent as they came is found on the way, as each look at the table takes time.
         """
-        rows, seen = self._matching(self._table), Observation() if self.sends_records else None
+        rows, seen = self._matching(self.frozen_table), Observation() if self.sends_records else None
         if seen is not None:
             rows = _originals(rows, seen)
         with state.held.step("replay-selected"):
@@ -173,16 +173,12 @@ class Source:
             self._left = F.col("global_position") <= F.lit(frozen.selection.last_global_position)
         return self.version != before
 
-    def frozen_table(self) -> DataFrame:
-        """All rows of the table at the frozen version."""
-        return self._table
-
     def current(self) -> DataFrame:
         """All rows of the table as it is now."""
         return read_table(self.spark, self.store, self.table)
 
     def _chosen(self) -> DataFrame:
-        rows = self._table if self._left is None else self._table.where(self._left)
+        rows = self.frozen_table if self._left is None else self.frozen_table.where(self._left)
         if self.task.origin == "DeadLetters":
             if self.task.to.kind == "stream":
                 # A stream ingests messages, and a status update is none.
@@ -228,8 +224,8 @@ class Source:
         return flagged.select(*rows.columns, F.coalesce(REFUSED, F.lit(False)).alias(REFUSED))
 
     @property
-    def _table(self) -> DataFrame:
-        """The table, opened once, as each opening reads the log."""
+    def frozen_table(self) -> DataFrame:
+        """All rows of the table at the frozen version, opened once, as each opening reads the log."""
         if self._opened is None:
             self._opened = read_table(self.spark, self.store, self.table, self.version)
         return self._opened
@@ -257,11 +253,6 @@ def _originals(rows: DataFrame, seen: Observation) -> DataFrame:
 def _topic() -> Column:
     """The topic that a record came from."""
     return F.substring_index(F.replace("source.uri", F.lit(URI), F.lit("")), GENERATION, 1)
-
-
-def by_position(source: Source) -> bool:
-    """Whether the order is that of the table's files."""
-    return source.order is BY_POSITION
 
 
 def is_gone(error: Exception) -> bool:

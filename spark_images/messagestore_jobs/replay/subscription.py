@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from messagestore_core.contract.ingest import Lag
 from messagestore_core.contract.replay import ReplayOutcome, ReplayProgress
 from messagestore_core.store.cursors import Cursor, Round, undecidable
-from messagestore_core.store.folder import exists
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import digest
 from messagestore_jobs.replay.begin import begin, note_replay, nothing, source_of, task_of, with_missed, with_unnoted
@@ -22,17 +21,6 @@ from messagestore_jobs.replay.rounds import FilesRound, reached_by, refuse_ahead
 from messagestore_jobs.replay.sending import ErasedSinceError, Sending
 
 
-def send_round(run: Run, control: ReplayControl) -> ReplayOutcome:
-    """End the round that an earlier run began, then send what is behind the cursor.
-
-    Raises:
-        RunFailedError: the cursor is ahead of its store, or what a replay raises.
-    """
-    if not exists(run.store):
-        return nothing()
-    return SubscriptionRun(run, control).send()
-
-
 @dataclass
 class SubscriptionRun(SubscriptionCursor):
     """One run of a subscription, which sends."""
@@ -42,11 +30,12 @@ class SubscriptionRun(SubscriptionCursor):
     """By which tombstones this run has decided what waits after the round under way."""
 
     def send(self) -> ReplayOutcome:
-        """Send one round, or two if one was begun before.
+        """End the round that an earlier run began, then send what is behind the cursor.
 
         Raises:
-            RunFailedError: all is sent up to a message of which its condition doesn't say whether it goes here; or the
-                cursor is one of complete sequences, and the task asks for single messages, or the other way round.
+            RunFailedError: all is sent up to a message of which its condition doesn't say whether it goes here; the
+                cursor is ahead of its store; or it is one of complete sequences, and the task asks for single messages,
+                or the other way round.
         """
         opened = self.open()
         if opened is None:
@@ -157,16 +146,8 @@ class SubscriptionRun(SubscriptionCursor):
 
     def _unnoted(self, cursor: Cursor, outcome: ReplayOutcome) -> Cursor:
         sent, selected = outcome.progress, outcome.selection
-        counts = {
-            "selected": selected.messages,
-            "bytes": selected.bytes,
-            "replayed": sent.replayed,
-            "failed": sent.failed,
-            "erased": sent.erased,
-            "missed": sent.missed + sent.lost,
-            "expired": sent.expired,
-            "set_aside": sent.set_aside,
-        }
+        counts = sent.model_dump(include={"replayed", "failed", "erased", "expired", "set_aside"})
+        counts |= {"selected": selected.messages, "bytes": selected.bytes, "missed": sent.missed + sent.lost}
         return with_unnoted(self.run, cursor, counts) if any(counts.values()) else cursor
 
     def _moved(self, cursor: Cursor, outcome: ReplayOutcome, delivery: Delivery) -> Cursor:

@@ -13,7 +13,6 @@ from messagestore_core.store.offsets import Partition
 from messagestore_core.store.topics import Place, RestoredNote, TopicNote, noted_topic
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.source.kafka_listing import has_committed
-from messagestore_jobs.source.kafka_topics import create
 
 _WANTED = 200
 """Places of a partition that a sender looks for: a transaction's offsets have them as metadata of 4096 bytes."""
@@ -75,15 +74,6 @@ def refuse_unnoted(source: Source, to: KafkaDestination, origin: Origin | None) 
             f"topic {to.topic} can't be made: the {what} of topic {topic} were not noted ({why}); make it yourself",
         )
     return note
-
-
-def make_again(source: Source, to: KafkaDestination, origin: Origin | None) -> None:
-    """Make the topic with the partitions and the configuration of the one that the records came from.
-
-    Raises:
-        RunFailedError: they were not noted, or the brokers refuse it.
-    """
-    create(source.spark, to.cluster, to.topic, refuse_unnoted(source, to, origin))
 
 
 def wanted_places(note: RestoredNote) -> dict[int, list[Place]]:
