@@ -27,7 +27,7 @@ from messagestore_core.store.layout import INDEX, INDEX_MANIFEST
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.index.entries import ENTRY, Entries
-from messagestore_jobs.index.keys import hash_in_driver
+from messagestore_jobs.index.keys import Hasher
 from messagestore_jobs.index.sorted_runs import write_sorted_run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.session import local_session
@@ -96,7 +96,7 @@ def open_and_look_up(spark: SparkSession, store: HeldStore) -> tuple[float, floa
     begun = time.perf_counter()
     index = StoreIndex(spark, store)
     opened = time.perf_counter()
-    asked = hash_in_driver(index.key, [f"unknown-{n}" for n in range(BATCH)])
+    asked = Hasher(index.key).keys([f"unknown-{n}" for n in range(BATCH)])
     before = time.perf_counter()
     assert not index.contains(asked, None).any()
     return opened - begun, time.perf_counter() - before

@@ -16,7 +16,7 @@ from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import raise_heads
 from messagestore_core.store.schemas import MESSAGES
-from messagestore_jobs.index.keys import Keys, hash_in_driver
+from messagestore_jobs.index.keys import Hasher, Keys
 from messagestore_jobs.index.read import Added
 from messagestore_jobs.index.store_index import StoreIndex
 from support.stores import START, add_rows, kept_heads, message, remove_rows
@@ -47,7 +47,7 @@ class Ingested:
         self.index.stored(
             Added(
                 batch=(SOURCE, self.batches),
-                ids=hash_in_driver(self.index.key, told["message_id"].to_pylist()),
+                ids=Hasher(self.index.key).keys(told["message_id"].to_pylist()),
                 inserted_at=microseconds(at),
                 streams=pa.array(sorted(set(told["stream_name"].to_pylist())), pa.string()),
                 next_positions=np.array(
@@ -64,7 +64,7 @@ class Ingested:
 
 
 def asked(index: StoreIndex, ids: list[str]) -> Keys:
-    return hash_in_driver(index.key, ids)
+    return Hasher(index.key).keys(ids)
 
 
 def append(

@@ -101,11 +101,6 @@ class Hasher:
         return keys
 
 
-def hash_in_driver(key: bytes, names: Iterable[str]) -> Keys:
-    """The hashes of names, computed in this process."""
-    return Hasher(key).keys(names)
-
-
 def _words(chunk: pa.FixedSizeBinaryArray) -> npt.NDArray[np.uint64]:
     values = chunk.buffers()[1]
     words = np.frombuffer(values, dtype=">u8", count=2 * len(chunk), offset=HASH_BYTES * chunk.offset)

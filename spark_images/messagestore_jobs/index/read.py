@@ -21,10 +21,10 @@ from messagestore_core.store.handle import Store
 from messagestore_core.store.id_index import SortedRunInfo
 from messagestore_core.store.layout import INDEX
 from messagestore_core.store.objects import Objects, join
-from messagestore_core.store.schemas import PURGED_IDS, REMEMBERED
+from messagestore_core.store.schemas import MESSAGES, PURGED_IDS, REMEMBERED
 from messagestore_jobs.index.changes import Batch, Changes
 from messagestore_jobs.index.entries import ENTRY, Entries, entries_of
-from messagestore_jobs.index.keys import HASH_BYTES, Keys, hash_in_driver, words
+from messagestore_jobs.index.keys import HASH_BYTES, Hasher, Keys, words
 from messagestore_jobs.index.sorted_runs import write_sorted_run
 from messagestore_jobs.session import extension
 
@@ -34,12 +34,7 @@ _NOBODY = bytes(HASH_BYTES)
 
 _COLUMNS = "message_id string, inserted_at timestamp, stream_name string, position bigint"
 _SCHEMA = pa.schema(
-    [
-        pa.field("message_id", pa.string()),
-        pa.field("inserted_at", pa.timestamp("us", "UTC")),
-        pa.field("stream_name", pa.string()),
-        pa.field("position", pa.int64()),
-    ]
+    [MESSAGES.field(name).with_nullable(True) for name in ("message_id", "inserted_at", "stream_name", "position")]
 )
 _PURGED = pa.schema([PURGED_IDS.field(name).with_nullable(True) for name in ("message_key", "purged_at")])
 
@@ -74,10 +69,11 @@ def read_in_driver(store: Store, key: bytes, changes: Changes) -> tuple[Entries,
     """
     added, removed = (_read(store, "messages", _SCHEMA, paths) for paths in (changes.added, changes.removed))
     came, left = ((rows["message_id"].to_pylist(), _microseconds(rows["inserted_at"])) for rows in (added, removed))
-    ids = hash_in_driver(key, [*came[0], *left[0]])
+    hasher = Hasher(key)
+    ids = hasher.keys([*came[0], *left[0]])
     values = np.concatenate([came[1], ~left[1]])
     last = added.group_by("stream_name").aggregate([("position", "max")])
-    streams = hash_in_driver(key, last["stream_name"].to_pylist())
+    streams = hasher.keys(last["stream_name"].to_pylist())
     return entries_of(ids, values), entries_of(streams, last["position_max"].to_numpy() + 1)
 
 

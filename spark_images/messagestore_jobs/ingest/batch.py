@@ -104,12 +104,7 @@ class BatchContext:
 
 
 def ingest_batch(
-    context: BatchContext,
-    due: Due,
-    note: CommitNote,
-    note_cut: Callable[[Planned, set[str]], None],
-    *,
-    alone: bool,
+    context: BatchContext, due: Due, note: CommitNote, note_cut: Callable[[Planned, set[str]], None], *, alone: bool
 ) -> CommitNote:
     """Ingest one batch; return the note of its commit, with the totals so far.
 
@@ -241,28 +236,19 @@ def _spec_may_differ(arrived: Arrived) -> bool:
 
 
 def _assign(context: BatchContext, arrived: Arrived, batch: Planned, narrow: pa.Table) -> Assignment:
-    window = context.task.deduplication_window
+    window, index, events = context.task.deduplication_window, context.index, context.earlier_events
     not_before = None if window is None else microseconds(shifted(batch.at, -window))
 
-    events = context.earlier_events
-
     def contains(keys: Keys) -> Flags:
-        known = context.index.contains(keys, not_before)
+        known = index.contains(keys, not_before)
         if TOMBSTONE in narrow.column_names:
             hashes = Keys.of_column(narrow[TOMBSTONE])
             known[context.tombstones.find(hashes).indices] = True
             known |= _purged(context, hashes, keys, known, batch.at)
         return known if events is None else known | events.contains(narrow, not_before)
 
-    index = context.index
-    return assign(
-        arrived,
-        contains,
-        index.next_positions,
-        index.next_global,
-        context.task.on_arrival_expired,
-        context.sequences.of,
-    )
+    on_expired, sizes = context.task.on_arrival_expired, context.sequences.of
+    return assign(arrived, contains, index.next_positions, index.next_global, on_expired, sizes)
 
 
 def _purged(context: BatchContext, hashes: Keys, keys: Keys, known: Flags, at: datetime) -> Flags:

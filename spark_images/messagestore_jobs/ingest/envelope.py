@@ -139,10 +139,7 @@ def field_columns(task: IngestTask, at: Column) -> Projections:
             F.when(_text("ttl").isNotNull(), duration_microseconds(_text("ttl"))).alias("ttl_microseconds"),
             F.when(_text("expiresAt").isNotNull(), _time(task.envelope, "expiresAt")).alias("own_expires_at"),
         ),
-        (
-            F.substring_index("stream_name", "-", 1).alias("category"),
-            F.coalesce("own_time", at).alias("time"),
-        ),
+        (F.substring_index("stream_name", "-", 1).alias("category"), F.coalesce("own_time", at).alias("time")),
         (_expires_at(task.default_ttl).alias("expires_at"),),
         (
             _whole("sequenceNumber").alias("sequence_number"),

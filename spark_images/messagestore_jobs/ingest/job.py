@@ -28,7 +28,7 @@ from messagestore_core.store.offsets import ReadOffsets
 from messagestore_core.store.tombstones import open_erased
 from messagestore_core.versions import declare
 from messagestore_jobs.context import Run
-from messagestore_jobs.index.keys import Flags, hash_in_driver
+from messagestore_jobs.index.keys import Flags, Hasher
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.ingest.batch import BatchContext, ingest_batch
 from messagestore_jobs.ingest.columns import HashKeys, columns_of
@@ -200,7 +200,7 @@ class Ingest:
         """Which of the ids are remembered as purged at a time."""
         if self._store.remember_purged is None:
             return np.zeros(len(message_ids), dtype=np.bool_)
-        return self._context.index.remembers(hash_in_driver(self._context.erased.key, message_ids.to_pylist()), at)
+        return self._context.index.remembers(Hasher(self._context.erased.key).keys(message_ids.to_pylist()), at)
 
     def ingest_arrivals(self) -> None:
         """Ingest a batch that broke off, then all that has arrived."""
@@ -280,13 +280,7 @@ class Ingest:
         """Ingest one batch, without what turns out to be gone."""
         before = self._note.totals.received
         try:
-            self._note = ingest_batch(
-                self._context,
-                due,
-                self._note,
-                self._arrivals.note_cut,
-                alone=self._is_alone(),
-            )
+            self._note = ingest_batch(self._context, due, self._note, self._arrivals.note_cut, alone=self._is_alone())
             self._times, self._committed = self._context.stopwatch.times(), (due.batch, datetime.now(UTC))
         except (PySparkException, Py4JJavaError, DeltaError, SourceChangedError) as error:
             # Whatever the error, the table shows whether the batch was committed. Read the store's state again.

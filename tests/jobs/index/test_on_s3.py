@@ -12,7 +12,7 @@ from messagestore_core.store.folder import open_folder
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.index.entries import entries_of
-from messagestore_jobs.index.keys import hash_in_driver
+from messagestore_jobs.index.keys import Hasher
 from messagestore_jobs.index.sorted_runs import StoredRun, TornIndexError, write_sorted_run
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.session import using
@@ -21,7 +21,7 @@ from support.objectstore import ObjectStore
 from support.stores import OWNER
 
 NAMES = [f"m{number}" for number in range(200_000)]
-EVERY = hash_in_driver(b"key", NAMES)
+EVERY = Hasher(b"key").keys(NAMES)
 RUN = "ids-" + "0" * 32
 
 

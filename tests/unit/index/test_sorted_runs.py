@@ -14,7 +14,7 @@ from messagestore_core.store.objects import Objects
 from messagestore_core.store.storage import Storage
 from messagestore_jobs.index import entries as entries_module
 from messagestore_jobs.index.entries import Entries, MemoryRun, SortedRun, entries_of, merged
-from messagestore_jobs.index.keys import Keys, hash_in_driver, words
+from messagestore_jobs.index.keys import Hasher, Keys, words
 from messagestore_jobs.index.sorted_runs import StoredRun, TornIndexError, write_sorted_run
 
 Entry = tuple[int, int, int]
@@ -71,13 +71,13 @@ def test_a_range_has_what_lies_in_it(folder: Path, of: list[Entry], one: int, ot
 
 def test_many_entries_are_found_among_many_blocks(folder: Path) -> None:
     names = [f"m{number}" for number in range(20_000)]
-    every = hash_in_driver(b"key", names)
+    every = Hasher(b"key").keys(names)
     run = stored(entries_of(every, np.arange(len(names))), folder)
     assert len(run) > 100 * BLOCK
     hits = run.find(every)
     assert sorted(hits.indices.tolist()) == list(range(len(names)))
     assert (hits.indices == hits.values).all()
-    assert not len(run.find(hash_in_driver(b"key", [f"n{number}" for number in range(20_000)])).indices)
+    assert not len(run.find(Hasher(b"key").keys([f"n{number}" for number in range(20_000)])).indices)
 
 
 def test_one_hash_may_fill_many_blocks(folder: Path) -> None:
@@ -99,7 +99,7 @@ def test_merged_runs_have_all_entries_in_order(folder: Path, several: list[list[
 
 @pytest.mark.parametrize("at", [0, 5 * 24 + 3, -1, -200, -2000])
 def test_a_changed_byte_is_noticed_and_never_believed(tmp_path: Path, at: int) -> None:
-    every = hash_in_driver(b"key", [f"m{number}" for number in range(1000)])
+    every = Hasher(b"key").keys([f"m{number}" for number in range(1000)])
     objects = Objects(f"file://{tmp_path}", Storage())
     info = write_sorted_run(objects, f"ids-{uuid4().hex}", [entries_of(every, np.arange(1000))], 1000)
     content = bytearray((tmp_path / info.name).read_bytes())
@@ -117,7 +117,7 @@ def test_an_object_that_is_gone_or_cut_short_is_noticed(tmp_path: Path, content:
     if content is not None:
         (tmp_path / info.name).write_bytes(content)
     with pytest.raises(TornIndexError):
-        StoredRun(objects, info, tmp_path).find(hash_in_driver(b"key", ["m1"]))
+        StoredRun(objects, info, tmp_path).find(Hasher(b"key").keys(["m1"]))
 
 
 def test_a_run_tells_when_the_newest_of_its_messages_came_also_of_one_that_left(tmp_path: Path) -> None:
