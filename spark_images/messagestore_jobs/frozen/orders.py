@@ -31,21 +31,14 @@ class Order:
         """Whether a keyed row is at a key or after it."""
         if len(self.parts) == 1:
             return F.col(self.columns[0]) >= F.lit(key[0])
-        start = F.struct(
-            *(
-                F.lit(value).cast(kind).alias(name)
-                for name, (_, kind), value in zip(self.columns, self.parts, key, strict=True)
-            )
-        )
-        return F.struct(*(F.col(name).cast(kind).alias(name) for name, (_, kind) in self._typed())) >= start
+        typed = [(name, kind, value) for name, (_, kind), value in zip(self.columns, self.parts, key, strict=True)]
+        start = F.struct(*(F.lit(value).cast(kind).alias(name) for name, kind, value in typed))
+        return F.struct(*(F.col(name).cast(kind).alias(name) for name, kind, _ in typed)) >= start
 
     def between(self, start: Key, end: Key | None) -> Column:
         """Whether a keyed row is at ``start`` or after it, and before ``end``."""
         exact = self.from_(start) if end is None else self.from_(start) & ~self.from_(end)
         return all_of([*self.near(start, end), exact])
-
-    def _typed(self) -> list[tuple[str, tuple[str, str]]]:
-        return list(zip(self.columns, self.parts, strict=True))
 
 
 def _near_sequences(start: Key, end: Key | None) -> list[Column]:

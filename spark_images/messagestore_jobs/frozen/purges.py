@@ -46,7 +46,8 @@ def frozen_rows(context: Run, plan: Plan) -> DataFrame:
     written = written_rows(context, plan)
     if not plan.days:
         return written
-    return written.unionByName(_before(context, plan).where(F.col("inserted_date").isin(*plan.days)))
+    before = _of_whole_days(read_messages(context.spark, context.store, plan.version_before))
+    return written.unionByName(before.where(F.col("inserted_date").isin(*plan.days)))
 
 
 def written_rows(context: Run, plan: Plan) -> DataFrame:
@@ -115,11 +116,6 @@ def sweep(context: Run) -> None:
         if name.endswith("/") and not objects.exists(f"{name}{PLAN}"):
             with context.store.step("sweep-plan"):
                 objects.delete_folder(name.rstrip("/"))
-
-
-def _before(context: Run, plan: Plan) -> DataFrame:
-    messages = read_messages(context.spark, context.store, plan.version_before)
-    return _of_whole_days(messages)
 
 
 def _of_whole_days(messages: DataFrame) -> DataFrame:

@@ -35,7 +35,7 @@ def delete_claim_checks(context: PurgeRun, rows: DataFrame) -> None:
 
     Those of other purged rows stay as long as files of the table refer to them: see ``maintain.sweep``.
     """
-    own = _own(context, rows).select(own_claim_check_name().alias("name")).toLocalIterator()
+    own = rows.where(is_own_claim_check(context.uri)).select(own_claim_check_name().alias("name")).toLocalIterator()
     _delete(context, (row["name"] for row in own))
 
 
@@ -70,7 +70,7 @@ def rewrite_claim_checks(
     Raises:
         RunFailedError: the note lacks some of the rows.
     """
-    own = _own(context, rows)
+    own = rows.where(is_own_claim_check(context.uri))
     count = own.count()
     if not count:
         return context.spark.createDataFrame([], REWRITTEN)
@@ -96,7 +96,11 @@ def rewrite_claim_checks(
 
 def with_payloads_inside(context: PurgeRun, messages: DataFrame, rows: DataFrame) -> DataFrame:
     """The messages with payloads of claim checks in place of their URIs. ``rows`` are their frozen rows."""
-    own = _own(context, rows).agg(F.count("*").alias("claims"), F.max("payload_size").alias("largest")).collect()[0]
+    own = (
+        rows.where(is_own_claim_check(context.uri))
+        .agg(F.count("*").alias("claims"), F.max("payload_size").alias("largest"))
+        .collect()[0]
+    )
     if not own["claims"]:
         return messages
     filled = with_claim_check_payloads(messages, context.uri, own["claims"], own["largest"] or 0)
@@ -111,8 +115,3 @@ def _delete(context: Run, names: Iterator[str]) -> None:
             context.between_commits()
             with context.store.step("claim-check-delete"):
                 list(pool.map(objects.delete, some))
-
-
-def _own(context: PurgeRun, rows: DataFrame) -> DataFrame:
-    """The rows with a claim check of the store."""
-    return rows.where(is_own_claim_check(context.uri))

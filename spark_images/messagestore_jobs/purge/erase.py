@@ -19,7 +19,6 @@ from messagestore_core.contract.purge import EraseOutcome
 from messagestore_core.store.audit import AuditEntry, add_audit, read_audit
 from messagestore_core.store.dead_letters import DeadLettersBefore
 from messagestore_core.store.delta_log import table_state
-from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.heads import read_hidden_heads
 from messagestore_core.store.objects import is_local
@@ -132,7 +131,9 @@ def erase_due(context: Run) -> ErasureResult | None:
     if index is not None:
         index.go_on_behind_a_cut()
     context.between_commits()
-    _forget_unnamed_runs(context.store)
+    for name in sorted(unnamed(context.store)):
+        with context.store.step("erase-index"):
+            context.store.objects().delete(name)
     forget_sequences(context.spark, context.store)
     claim_checks = delete_orphan_claim_checks(context)
     context.between_commits()
@@ -141,12 +142,6 @@ def erase_due(context: Run) -> ErasureResult | None:
     for one in due:
         _audit(context, one, before)
     return ErasureResult(sum(one.erased for one in due), not_reached(context.store))
-
-
-def _forget_unnamed_runs(store: HeldStore) -> None:
-    for name in sorted(unnamed(store)):
-        with store.step("erase-index"):
-            store.objects().delete(name)
 
 
 def not_reached(store: Store) -> tuple[str, ...]:

@@ -123,16 +123,12 @@ def bytes_edge(messages: DataFrame, candidate: Column, held: Column, maximum: in
         if row["free"] >= excess:
             return _edge_within(rows.where(hour == F.lit(row["hour"])), excess)
         excess -= row["free"]
-    return _last(rows)
+    return None if rows.isEmpty() else _edge(rows, newest=True)
 
 
 def _edge_within(rows: DataFrame, excess: int) -> Edge:
     so_far = Window.orderBy("age", "global_position").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     return _edge(rows.withColumn("gone", F.sum("free").over(so_far)).where(F.col("gone") >= excess), newest=False)
-
-
-def _last(rows: DataFrame) -> Edge | None:
-    return None if rows.isEmpty() else _edge(rows, newest=True)
 
 
 def _edge(rows: DataFrame, *, newest: bool) -> Edge:

@@ -26,14 +26,8 @@ from messagestore_jobs.rows.matching import all_of
 from messagestore_jobs.rows.messages import read_messages
 
 NARROW = (
-    "global_position",
-    "stream_name",
-    "position",
-    "status",
-    "inserted_date",
-    "time",
-    "payload_size",
-    "payload_uri",
+    *("global_position", "stream_name", "position", "status", "inserted_date", "time"),
+    *("payload_size", "payload_uri"),
 )
 """The columns of a message in a selection; never its content."""
 _NEWER = {"metadata_paths", "result_paths", "error", "dead_letters"}
@@ -214,8 +208,10 @@ def _condition(
     """
     conditions = own_conditions(rule, context.as_of)
     if rule.max_messages_per_stream is not None:
-        rows, past = _past_cap(rows, messages, rule.max_messages_per_stream, f"floor_{number}")
-        conditions.append(past)
+        floor = f"floor_{number}"
+        floors = cap_floors(messages, rule.max_messages_per_stream).withColumnRenamed("floor", floor)
+        rows = rows.join(floors, "stream_name", "left")
+        conditions.append(F.col("position") <= F.col(floor))
     candidates = rows if rule.max_messages_per_stream is not None else messages
 
     def whole(conditions: list[Column]) -> Column:
@@ -226,11 +222,6 @@ def _condition(
 
     wanted = whole(conditions)
     return rows, whole([*conditions, consumers.passed(rule)]) if rule.consumed_by else wanted, wanted
-
-
-def _past_cap(rows: DataFrame, messages: DataFrame, newest: int, name: str) -> tuple[DataFrame, Column]:
-    floors = cap_floors(messages, newest).withColumnRenamed("floor", name)
-    return rows.join(floors, "stream_name", "left"), F.col("position") <= F.col(name)
 
 
 def _by_day(rows: DataFrame, names: list[str], consumers: Consumers, *, removes: bool) -> DataFrame:
