@@ -23,12 +23,7 @@ _Task = TypeVar("_Task", bound=ContractModel)
 
 @dataclass(frozen=True)
 class Run:
-    """One run over one store.
-
-    Attributes:
-        as_of: the time that all time rules see.
-        stopped: whether the run was told to stop.
-    """
+    """One run over one store; ``as_of`` is the time that all time rules see."""
 
     document: RunDocument
     store: HeldStore

@@ -23,8 +23,9 @@ REPLAYS_SUFFIX = ".messagestore-replays-lock"
 CURSORS_SUFFIX = ".messagestore-cursors-lock"
 
 
-@contextmanager
-def writing(uri: str, spark: "SparkSession | None", wait_seconds: float, say: Callable[[str], None]) -> Iterator[None]:
+def writing(
+    uri: str, spark: "SparkSession | None", wait_seconds: float, say: Callable[[str], None]
+) -> AbstractContextManager[None]:
     """Lock the table folder ``uri`` for writing; on object storage the operator's Lease does that.
 
     There are two locks on one file beside the folder: this process's, and its JVM's, which can outlive a killed process
@@ -33,13 +34,9 @@ def writing(uri: str, spark: "SparkSession | None", wait_seconds: float, say: Ca
     Raises:
         TableBusyError: another run held it for all of ``wait_seconds``.
     """
-    if not is_local(uri):
-        yield
-        return
-    path = _beside(uri, LOCK_SUFFIX)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as file, _locked(file, spark, _Wait(f"another run is writing {uri}", wait_seconds, say)):
-        yield
+    if is_local(uri):
+        _beside(uri, LOCK_SUFFIX).parent.mkdir(parents=True, exist_ok=True)
+    return _alone(uri, LOCK_SUFFIX, spark, _Wait(f"another run is writing {uri}", wait_seconds, say))
 
 
 @contextmanager
@@ -102,7 +99,7 @@ def erasing(
 
 
 @contextmanager
-def _alone(uri: str, suffix: str, spark: "SparkSession", wait: "_Wait") -> Iterator[None]:
+def _alone(uri: str, suffix: str, spark: "SparkSession | None", wait: "_Wait") -> Iterator[None]:
     """Lock a file beside a local table folder."""
     if not is_local(uri):
         yield
@@ -124,13 +121,7 @@ def _opened(path: Path) -> TextIOWrapper | None:
 
 
 class _Wait:
-    """Waits for a lock.
-
-    Args:
-        busy: says for people who has it.
-        seconds: how long, at most.
-        say: tells people that the run waits.
-    """
+    """Waits for a lock, at most so many seconds; it tells people so, and who has it."""
 
     def __init__(self, busy: str, seconds: float, say: Callable[[str], None]) -> None:
         self._busy, self._say = busy, say

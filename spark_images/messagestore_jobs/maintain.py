@@ -145,7 +145,7 @@ def cluster_messages(context: MaintenanceRun) -> Iterator[None]:
     days = days_to_cluster(files, context.as_of.date(), _compact_bytes(context))
     context.progress.step("cluster", len(days))
     for day in days:
-        _cluster(context, day, _bytes(files, day))
+        _cluster(context, day, int(pc.sum(of_day(files, day)["size_bytes"]).as_py()))
         context.progress.advance(1)
         yield
 
@@ -188,10 +188,6 @@ def _is_unordered(one: dict[str, Any]) -> bool:
     return written.replace(tzinfo=UTC) < end_of(one["day"]) or one["untold_sum"] > 0 or one["small_sum"] > 1
 
 
-def _bytes(files: pa.Table, day: date) -> int:
-    return int(pc.sum(of_day(files, day)["size_bytes"]).as_py())
-
-
 def _cluster(context: MaintenanceRun, day: date, size: int) -> None:
     rows = read_messages(context.spark, context.store).where(F.col("inserted_date") == F.lit(day))
     parts = max(1, round(size / context.task.target_file_bytes))
@@ -212,10 +208,7 @@ def clean(context: MaintenanceRun) -> tuple[int, str | None]:
 
     A replay reads the table version that it froze, and a purge of whole days the version that it was decided on. Until
     they end, all that these versions need stays. That includes claim checks: those of purged messages are removed after
-    the data files with their rows.
-
-    Returns:
-        How many files were removed from storage, and why some were kept, or None.
+    the data files with their rows. Return how many files were removed from storage, and why some were kept.
     """
     task = context.task
     frozen = min([*_replays(context), *_purges(context)], key=lambda one: one.at, default=None)

@@ -135,11 +135,7 @@ def read_ended(objects: Objects) -> Ended | None:
 
 
 class ReplayState:
-    """The folder with a replay's state; it is removed when the replay ends.
-
-    Attributes:
-        held: the store that the run may write to while it writes here.
-    """
+    """The folder with a replay's state, removed when the replay ends; the run may write to store ``held`` meanwhile."""
 
     def __init__(self, held: HeldStore, objects: Objects) -> None:
         self.held, self.uri, self._objects = held, objects.uri, objects

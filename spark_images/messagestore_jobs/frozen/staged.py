@@ -33,10 +33,9 @@ class StrangeError(ValueError):
 
 
 def take_out_copies(store: HeldStore, erased: Erased) -> int:
-    """Remove erased messages from all staged objects of a store, and delete objects that killed runs left half written.
+    """Remove erased messages from all staged objects of a store; return how many had such.
 
-    Returns:
-        How many objects had erased messages.
+    Objects that killed runs left half written are deleted.
     """
     objects = store.objects()
     removed = 0

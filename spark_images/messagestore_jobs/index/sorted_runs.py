@@ -114,10 +114,8 @@ class StoredRun(SortedRun):
         # If a block begins with a hash, the block before it may end with the same hash.
         last = np.maximum(np.searchsorted(parts.first, high, "right") - 1, 0)
         first = np.maximum(np.searchsorted(parts.first, high, "left") - 1, 0)
-        lookups = [
-            self._find(keys, order[part], first[part], last[part]) for part in _slices(len(order), _BLOCKS_AT_ONCE)
-        ]
-        return together(lookups)
+        parts_of = (slice(at, at + _BLOCKS_AT_ONCE) for at in range(0, len(order), _BLOCKS_AT_ONCE))
+        return together([self._find(keys, order[part], first[part], last[part]) for part in parts_of])
 
     def _find(self, keys: Keys, order: Order, first: Order, last: Order) -> Lookup:
         entries = self._blocks(np.unique(spread(first, last - first + 1)[1]))
@@ -223,10 +221,6 @@ def _sums(entries: Entries) -> npt.NDArray[np.uint32]:
     content = entries.view(np.uint8).data
     size = BLOCK * ENTRY.itemsize
     return np.array([zlib.crc32(content[at : at + size]) for at in range(0, len(content), size)], np.uint32)
-
-
-def _slices(length: int, size: int) -> Iterator[slice]:
-    return (slice(at, at + size) for at in range(0, length, size))
 
 
 def _ranges(numbers: Order, gap: int) -> tuple[Order, Order]:

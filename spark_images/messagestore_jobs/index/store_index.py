@@ -288,8 +288,7 @@ class StoreIndex:
     def _take_purged(self) -> bool:
         """Read purged ids that the index lacks, and drop those of days that were removed.
 
-        Returns:
-            Whether Spark had to write them as sorted runs.
+        Return whether Spark had to write them as sorted runs.
         """
         if self._store.remember_purged is None:
             self._forget_purged("")

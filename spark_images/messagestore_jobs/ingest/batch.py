@@ -108,10 +108,7 @@ def ingest_batch(
 ) -> CommitNote:
     """Ingest one batch; return the note of its commit, with the totals so far.
 
-    Args:
-        note: of the last commit.
-        note_cut: see ``Arrivals``.
-        alone: whether the run probably has no other batch.
+    ``note`` is that of the last commit; ``alone`` tells whether the run probably has no other batch.
     """
     stopwatch = context.stopwatch
     stopwatch.begin()

@@ -67,12 +67,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class HashKeys:
-    """The keys that message ids are hashed with.
-
-    Attributes:
-        index: the key of the store's index.
-        tombstones: the key of its tombstones and purged ids; None where there are none.
-    """
+    """The keys that message ids are hashed with: of the index, and of tombstones and purged ids if there are any."""
 
     index: bytes
     tombstones: bytes | None

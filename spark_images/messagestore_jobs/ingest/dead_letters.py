@@ -106,9 +106,7 @@ def read_dead_letters(
 class Earlier:
     """Which records of a batch became dead letters before, from the same place.
 
-    Attributes:
-        refused: for their expected version, by an earlier batch.
-        own: by an earlier try of this batch, which broke off after that.
+    An earlier batch ``refused`` them for their expected version, or an earlier try of their ``own`` set them aside.
     """
 
     refused: Flags

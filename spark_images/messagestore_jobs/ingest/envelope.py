@@ -231,12 +231,8 @@ def _outer_paths(envelope: Envelope) -> dict[int, dict[str, str]]:
 
 
 def _paths_in(mappings: Mapping[str, ValueMapping], level: int) -> dict[str, str]:
-    paths = {name: m.path for name, m in mappings.items() if m.path is not None}
-    return {name: path for name, path in paths.items() if _is_at(mappings[name], level)}
-
-
-def _is_at(mapping: ValueMapping, level: int) -> bool:
-    return mapping.outer == level and not mapping.of_document
+    own = {name: m for name, m in mappings.items() if m.outer == level and not m.of_document}
+    return {name: m.path for name, m in own.items() if m.path is not None}
 
 
 def _added_texts(envelope: Envelope) -> dict[str, ValueMapping]:

@@ -23,12 +23,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Expected:
-    """The records of a batch with an expected version.
-
-    Attributes:
-        rows: their rows in the batch, ascending.
-        versions: the expected version of each.
-    """
+    """The records of a batch with an expected version: their rows in the batch, ascending, and the version of each."""
 
     rows: Numbers
     versions: Numbers

@@ -34,7 +34,8 @@ class KnownSequences:
 
     def __init__(self, spark: SparkSession, store: Store, memory: Memory) -> None:
         self._spark, self._store = spark, store
-        self._most = _bytes_of(memory, spark) // BYTES_A_SEQUENCE
+        held = python_bytes(spark) // _SHARE_OF_PYTHON if memory.index_bytes is None else memory.index_bytes
+        self._most = held // BYTES_A_SEQUENCE
         self._held: _Held | None = None
         self._looked_up = False
 
@@ -109,10 +110,6 @@ class IncompleteSequences:
         if self._timeout is None:
             return F.lit(False)
         return F.col("first_time") <= instant(clock.shifted(clock.now(self._document), -self._timeout))
-
-
-def _bytes_of(memory: Memory, spark: SparkSession) -> int:
-    return python_bytes(spark) // _SHARE_OF_PYTHON if memory.index_bytes is None else memory.index_bytes
 
 
 def _held(rows: pa.Table) -> _Held:

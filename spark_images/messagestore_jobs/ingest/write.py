@@ -97,14 +97,10 @@ def _replaced() -> Column:
 
 
 def row_columns(task: IngestTask, folder: str, suffix: str) -> tuple[Column, ...]:
-    """The columns of ``messages``, for records with an assignment.
+    """The columns of ``messages``, for records with an assignment; ``suffix`` ends the names of claim checks.
 
     Columns that are null in all records are left out: readers read columns that a file lacks as nulls, and writing
     nulls takes a twelfth of the time if most columns are empty.
-
-    Args:
-        folder: the table folder, for claim checks.
-        suffix: the end of claim checks' names.
 
     Raises (in Spark) if a record is not the one that was judged, as a file was replaced.
     """

@@ -23,7 +23,7 @@ def history_rows(run: str, steps: Sequence[Applied], updates: pa.Table, at: date
         "global_position": [one.message.global_position for one in steps],
         "inserted_date": [one.message.inserted_date for one in steps],
         "at": [at] * len(steps),
-        "attempt": [_attempt(one) for one in steps],
+        "attempt": [one.after.retries + (one.after.status != "FAILED") for one in steps],
         "from_status": [one.before.status for one in steps],
         "to_status": [one.after.status for one in steps],
         "next_retry_at": [one.after.next_retry_at for one in steps],
@@ -65,7 +65,3 @@ def append_history(
     refuse_foreign_to_spark(spark, store, HISTORY)
     with committing(spark, store, "history", table=HISTORY):
         rows.repartition("inserted_date").write.format("delta").mode("append").save(store.path(HISTORY))
-
-
-def _attempt(one: Applied) -> int:
-    return one.after.retries + (one.after.status != "FAILED")

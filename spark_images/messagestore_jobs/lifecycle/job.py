@@ -175,12 +175,7 @@ class LifecycleWork:
 
 
 def ingest_updates(context: LifecycleRun, source_id: str, due: Due, records: pa.Table, note: CommitNote) -> CommitNote:
-    """Apply one batch; return the note of its commit, with the totals so far.
-
-    Args:
-        records: columns of ``read_updates``, in order of arrival.
-        note: of the last commit.
-    """
+    """Apply one batch of ``read_updates``, in order of arrival, after the last note; return the note of its commit."""
     bad = records.filter(pc.is_valid(records["reason"]))
     set_aside, gone = _set_aside(context, source_id, due, bad)
     updates = records.filter(pc.is_null(records["reason"]))

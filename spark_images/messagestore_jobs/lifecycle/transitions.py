@@ -140,12 +140,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """An update that was applied to a message.
-
-    Attributes:
-        row: of the update.
-        has_outcome: whether its result and error are the message's.
-    """
+    """An update that was applied to a message; with an outcome its result and error are the message's."""
 
     message: StoredMessage
     before: LifecycleState

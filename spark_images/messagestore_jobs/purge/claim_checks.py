@@ -42,8 +42,7 @@ def delete_claim_checks(context: PurgeRun, rows: DataFrame) -> None:
 def delete_orphan_claim_checks(context: Run) -> set[str]:
     """Delete objects in the folder of claim checks that no message refers to; earlier versions are gone.
 
-    Returns:
-        The names that messages refer to; empty if the folder was empty.
+    Return the names that messages refer to; none if the folder was empty.
     """
     objects = context.store.objects(CLAIM_CHECKS)
     names = [name for name in objects.names(recursive=True) if not name.endswith("/")]

@@ -50,9 +50,8 @@ class Consumers:
     def waits(self, rules: Sequence[Rule], wanted: Sequence[Column], free: Column, as_of: datetime) -> list[Column]:
         """Columns WAITS_FOR and WAITS_SINCE.
 
-        Args:
-            wanted: whether each of the rules selects a message, but for its subscriptions.
-            free: whether no rule selects it and no hold keeps it.
+        ``wanted`` tells of each rule whether it selects a message, but for its subscriptions; ``free``, whether no rule
+        selects it and no hold keeps it.
         """
         waiting = [(rule, free & wants & ~self.passed(rule)) for rule, wants in zip(rules, wanted, strict=True)]
         waiting = [(rule, waits) for rule, waits in waiting if awaited(rule)]

@@ -165,9 +165,7 @@ def _clean_plans(context: Run, erased: Erased) -> npt.NDArray[np.int64]:
     """Make unfinished purges independent of earlier table versions, and take out of them what names erased messages.
 
     Previews that have erased messages, or name some, are dropped. The policy of a dropped preview makes a new one.
-
-    Returns:
-        The global positions of messages that unfinished purges are still to erase.
+    Return the global positions of messages that unfinished purges are still to erase.
     """
     sweep(context)
     heads, going = read_hidden_heads(context.store), [np.array([], np.int64)]

@@ -204,16 +204,11 @@ def _refreeze(context: PurgeRun, plan: Plan, rechecked: DataFrame, version: int)
         refrozen = plan.model_copy(update={**total, "rows": plan.rows + 1, "days": ()})
         write_rows(context, refrozen, rechecked.where(leaves))
     if plan.waiting:
-        refrozen = _decided(context, refrozen, version)
+        decided = {"run": context.run, "decided_at": context.as_of, "version_before": version}
+        refrozen = refrozen.model_copy(update={"waiting": False, **decided})
     if refrozen is not plan:
         write_plan(context, refrozen)
     return Checked(refrozen, by_day, kept_by_hold)
-
-
-def _decided(context: PurgeRun, plan: Plan, version: int) -> Plan:
-    """A plan that waited, as decided now by this run."""
-    update = {"waiting": False, "run": context.run, "decided_at": context.as_of, "version_before": version}
-    return plan.model_copy(update=update)
 
 
 def _remember_erased(context: PurgeRun, plan: Plan) -> None:

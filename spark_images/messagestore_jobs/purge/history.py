@@ -22,12 +22,9 @@ from messagestore_jobs.session import settings
 def forget_history(
     context: PurgeRun, rows: DataFrame, days: Iterable[date], rows_left: Callable[[], Mapping[date, int]]
 ) -> None:
-    """Remove the history of messages that have left the table.
+    """Remove the history of messages that have left the table; of the rows columns global_position and inserted_date.
 
-    Args:
-        rows: the messages; columns global_position and inserted_date.
-        days: on which they were inserted.
-        rows_left: how many messages each day still has; asked if any of the days has history.
+    How many messages each day still has is asked if any of the days has history.
     """
     spark, store = context.spark, context.store
     known = days_of_history(store) & set(days)

@@ -187,18 +187,16 @@ class Delivery(Protocol):
         """Whether what is there under the replay's name is of a resource that asked for something else."""
 
     def check(self) -> str | None:
-        """Refuse an unfit destination, before anything is written.
+        """Refuse an unfit destination, before anything is written; return its id, if it has one.
 
-        Returns:
-            The id by which a destination that is made again under its name is told apart, if it has one.
+        By that a destination is told apart that is made again under its name.
         """
         return None
 
     def fit(self, source: Source, frozen: Frozen) -> Frozen:
         """Refuse a selection that the destination can't take, before anything is staged; most take any.
 
-        Returns:
-            The selection, with what was found out about the destination.
+        Return the selection, with what was found out about the destination.
         """
         return frozen
 

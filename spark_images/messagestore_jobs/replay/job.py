@@ -208,10 +208,7 @@ def listings(run: Run, scratch: str) -> Iterator[tuple[str, DataFrame]]:
     """The rows that each destination would get, in the order in which they would be sent, with the destination's name.
 
     The name is empty where there is one destination. A replay that has ended sends nothing more. A subscription's
-    cursor is opened for that, and so written: give a run of it a copy of the store.
-
-    Args:
-        scratch: the URI of a folder that nobody else uses.
+    cursor is opened for that, and so written: give a run of it a copy of the store. ``scratch`` is a folder's URI.
 
     Raises:
         RunFailedError: the predicate is refused.

@@ -53,8 +53,7 @@ class NamedTopics:
     def take(self, sender: JavaObject, most: int) -> RunFailedError | None:
         """Take the next records, and leave to the other destination what no topic takes.
 
-        Returns:
-            None; or why the destination stops behind what is taken.
+        Return why the destination stops behind what is taken, if it does.
         """
         refused = [(number, position, why) for number, position, why in json.loads(sender.take(most))]
         left, stopped, passed = list[int](), None, self._passed_by_other() if refused else None

@@ -26,10 +26,9 @@ class Newest:
         self._look_whole()
 
     def look(self) -> bool:
-        """Look for commits that came since; of the store's own runs each tells the last position.
+        """Look for commits that came since; return whether the logs were looked at as a whole.
 
-        Returns:
-            Whether the logs were looked at as a whole.
+        Of the store's own runs each commit tells the last position.
         """
         is_cut = False
         if self._in_vain % _TURNS == _CHECKPOINTS_TURN:

@@ -26,8 +26,7 @@ class KafkaOutlet(KafkaRound):
     def start_from(self, resets: int, position: int) -> bool:
         """Send on behind a position, and commit it, so that the group exists before a round is named.
 
-        Returns:
-            Whether it exists: where messages name the topics, that takes one that was sent to.
+        Return whether it exists: where messages name the topics, that takes one that was sent to.
         """
         with self._telling():
             sender = self._opened()

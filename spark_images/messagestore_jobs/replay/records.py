@@ -43,7 +43,9 @@ def message_records(source: Source, frozen: Frozen, chunk_range: ChunkRange, lin
     It is also null with ``_expired``, of a message that has expired and is to be skipped.
     """
     rows = without_erased(source.between(chunk_range.cuts[0], chunk_range.end), source)
-    return as_records(rows, source, _values(source, frozen), chunk_range.claim_checks, line_breaks)
+    # Of the run that began the replay, so that all runs write the same marks.
+    values = values_of(source.task.job_id, frozen.run, frozen.at)
+    return as_records(rows, source, values, chunk_range.claim_checks, line_breaks)
 
 
 def as_records(
@@ -83,7 +85,8 @@ def raw_records(source: Source, chunk_range: ChunkRange) -> DataFrame:
     cut = F.coalesce("cut", F.lit(False)) if "cut" in rows.columns else F.lit(False)
     fault = F.when(too_large | cut, F.coalesce("detail", F.lit("only a part of it is kept"))).alias("fault")
     own = F.col("raw").alias("value"), headers, fault, too_large.alias("too_large"), F.col("failed_at")
-    return rows.select(*source.order.columns, *own, *_source_columns(), *_message_id(rows))
+    place = (F.col(f"source.{name}").alias(name) for name in ("uri", "offset", "partition", "kind"))
+    return rows.select(*source.order.columns, *own, *place, *_message_id(rows))
 
 
 def dead_letter_records(source: Source, chunk_range: ChunkRange) -> DataFrame:
@@ -178,18 +181,9 @@ def _marks(source: Source) -> dict[str, str]:
     return {**source.task.mark_headers, **own}
 
 
-def _values(source: Source, frozen: Frozen) -> dict[str, str]:
-    """Values of marks, of the run that began the replay, so that all runs write the same marks."""
-    return values_of(source.task.job_id, frozen.run, frozen.at)
-
-
 def values_of(job_id: str, run: str, began: datetime) -> dict[str, str]:
     """Values of marks."""
     return {"job": job_id, "run": run, "time": began.isoformat().replace("+00:00", "Z")}
-
-
-def _source_columns() -> list[Column]:
-    return [F.col(f"source.{name}").alias(name) for name in ("uri", "offset", "partition", "kind")]
 
 
 def _message_id(rows: DataFrame) -> list[Column]:

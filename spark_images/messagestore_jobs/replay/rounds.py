@@ -74,8 +74,8 @@ class FilesRound(FilesDelivery):
     def check(self) -> str | None:
         """Refuse a folder with anything but what this subscription has sent; at its first round, any content."""
         names = self.objects.names()
-        strange = any(name != f"{self._own}/" and not _is_of_rounds(name) for name in names)
-        if self._is_first or strange or not self._is_ours(names):
+        others = [name for name in names if not (_MANIFEST.fullmatch(name) or _PART.fullmatch(name))]
+        if self._is_first or others not in ([], [f"{self._own}/"]) or not self._is_ours(names):
             return super().check()
         return None
 
@@ -103,10 +103,6 @@ class FilesRound(FilesDelivery):
 def _rounds(names: list[str]) -> dict[int, str]:
     """The names of manifests by the number of their round."""
     return {int(match[1]): name for name in names if (match := _MANIFEST.fullmatch(name))}
-
-
-def _is_of_rounds(name: str) -> bool:
-    return (_MANIFEST.fullmatch(name) or _PART.fullmatch(name)) is not None
 
 
 class KafkaRound(KafkaDelivery):

@@ -62,8 +62,7 @@ class ErasedSinceError(Exception):
 class Sending:
     """A replay under way.
 
-    Attributes:
-        judged_by: by which tombstones sequences were found complete; None: the selection doesn't depend on them.
+    If its selection depends on sequences, it is ``judged_by`` the tombstones by which these were found complete.
     """
 
     source: Source

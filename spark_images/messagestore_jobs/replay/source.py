@@ -39,12 +39,7 @@ _GONE = (
 
 
 class Source:
-    """The selected rows of one table, at one version.
-
-    Attributes:
-        now: when the selection was frozen.
-        clock: the time at this moment.
-    """
+    """The selected rows of one table, at one version; ``now`` is when they were frozen, ``clock`` tells this moment."""
 
     def __init__(
         self,

@@ -72,8 +72,7 @@ def table_to_change(spark: SparkSession, store: Store, name: str) -> DeltaTable:
 def refuse_foreign_to_spark(spark: SparkSession, store: Store, name: str) -> str:
     """Check a table right before Spark opens it: its files, and its log as Spark reads it.
 
-    Returns:
-        Its protocol and metadata, as Spark reads them.
+    Return its protocol and metadata, as Spark reads them.
 
     Raises:
         TableRefusedError: its log has something that no run of ours writes.

@@ -19,11 +19,9 @@ REPLACED = "a file was replaced while it was read"
 
 @dataclass(frozen=True)
 class Due:
-    """A planned batch.
+    """A planned batch; those of its URIs that may have dead letters already were ``read_before``.
 
-    Attributes:
-        read_before: those of its URIs that may have dead letters already.
-        repeated: whether an earlier try may have written dead letters and claim checks.
+    An earlier try of one that is repeated may have written dead letters and claim checks.
     """
 
     batch: Planned

@@ -36,11 +36,7 @@ def compression_of(start: bytes) -> Compression | None:
 
 
 def unpacked(content: Any, compression: Compression) -> Iterator[bytes]:
-    """The content of a compressed file, in pieces.
-
-    Args:
-        content: a file, binary, at its first byte.
-        compression: of the file.
+    """The content of a compressed binary file, at its first byte, in pieces.
 
     Raises:
         DamagedError: what was unpacked before has been yielded, but for less than a piece.

@@ -131,8 +131,7 @@ def create(spark: SparkSession, cluster: KafkaCluster, topic: str, note: TopicNo
 def try_to_create(spark: SparkSession, cluster: KafkaCluster, topic: str, note: TopicNote) -> dict[str, str] | None:
     """Find out whether ``create`` would make a topic, and make nothing.
 
-    Returns:
-        the settings that it would have, with defaults; None if the user may not ask for them.
+    Return the settings that it would have, with defaults; None if the user may not ask for them.
 
     Raises:
         RunFailedError: the brokers would refuse it, or can't be reached.

@@ -128,9 +128,7 @@ def _is_whole(r: Range) -> bool:
 def pending_files(listed: Iterable[pa.Table], read: FileEnds) -> list[Range]:
     """All that has not been read, in order of arrival: by modification time, then by name.
 
-    Args:
-        listed: columns ``uri``, ``size`` and ``modified_at``, in portions; only new files become Python objects.
-        read: how far each file has been read.
+    The listing has columns ``uri``, ``size`` and ``modified_at``, in portions; only new files become Python objects.
     """
     ranges: list[Range] = []
     for files in listed:

@@ -46,9 +46,7 @@ class Sent(ContractModel):
 class Lanes:
     """Threads that send events: those of one lane one after the other, several lanes at once.
 
-    Args:
-        at_once: how many lanes go on at a time.
-        send: sends one event; an error ends all lanes after what is under way.
+    If one can't be sent, all lanes end after what is under way.
     """
 
     def __init__(self, at_once: int, send: Callable[[Event], Taken]) -> None:
