@@ -26,7 +26,6 @@ from messagestore_core.store.cursors import (
     read_cursors,
 )
 from messagestore_core.store.delta_log import first_global_position, has_any, next_global_position
-from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import store_id
 from messagestore_core.store.layout import REPLAYS
 from messagestore_core.store.refused import RefusedMessages
@@ -245,22 +244,14 @@ class SubscriptionCursor:
         return until
 
     def _forget(self, delivery: Delivery, number: int) -> None:
-        """Remove what is left of a round's own state, once the cursor doesn't need it."""
+        """Remove what is left of a round, once the cursor doesn't need it: its state, and what the store has of it."""
         delivery.state.remove()
-        held = self._state_store()
-        if held is None:
-            return
+        to = self._task.to
+        held = self.run.store_of(to.table) if isinstance(to, StreamDestination) else self._store
         folder = held.objects(REPLAYS, self._round_job(number))
         if folder.names():
             with held.step("replay-forgotten"):
                 folder.delete_folder("")
-
-    def _state_store(self) -> HeldStore | None:
-        """The store whose folder has the rounds' state; None: it is beside the objects."""
-        to = self._task.to
-        if isinstance(to, StreamDestination):
-            return self.run.store_of(to.table)
-        return None if to.kind == "files" else self._store
 
     def _round_job(self, number: int) -> str:
         """The id of a round; names of resources have no underscore."""

@@ -146,8 +146,12 @@ class FilesDelivery(Delivery):
                 return None
             self.objects.write(self._manifest_name, json.dumps(content, indent=2).encode() + b"\n")
             self._written = content
+        self._note_end(outcome)
         self.state.remove()
         return outcome
+
+    def _note_end(self, outcome: ReplayOutcome) -> None:
+        """Note what the manifest says where its readers don't remove it, if a later run asks for it."""
 
 
 def _sent(task: ReplayTask) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from messagestore_jobs.replay import chunks
 from messagestore_jobs.replay.job import run_replay
 from support.long import few
 from support.purges import purge
-from support.replays import AT, Suspending, crash, files_replay, objects, replay_document, sent
+from support.replays import AT, Crash, Suspending, crash, files_replay, objects, replay_document, sent
 from support.stores import add_messages, make_store, message, stored
 
 BEGINNING = Subscription(start=StartPoint(at="Beginning"))
@@ -104,6 +104,29 @@ def test_no_name_comes_twice_though_a_reader_removes_at_once_what_it_has_read(
     arrive(table, 6)
     send(spark, document)
     assert list(objects(folder)) == ["part-00000001.jsonl"]
+
+
+@pytest.mark.parametrize("crashed", ["cursor", "replay-remove-state"])
+def test_a_round_is_sent_once_though_its_reader_removes_it_before_a_crash(
+    spark: SparkSession, tmp_path: Path, table: Table, crashed: str
+) -> None:
+    document, folder = subscription(table, tmp_path / "out"), tmp_path / "out"
+    read = list[int]()
+
+    def reader(name: str, moment: str) -> None:
+        if moment == "after" and name == "replay-manifest":
+            read.extend(sent(folder))
+            for path in [*folder.glob("part-*"), *folder.glob("manifest-*")]:
+                path.unlink()
+        if moment == "before" and read and name == crashed:
+            raise Crash
+
+    with observing(reader), pytest.raises(Crash):
+        send(spark, document)
+    arrive(table, 6)
+    assert state(send(spark, document)) == (6, 2, 6)
+    assert (read, sent(folder), list(objects(folder))) == ([1, 2, 3, 4, 5], [6], ["part-00000001.jsonl"])
+    assert leftovers(table, folder) == []
 
 
 STARTS = {
