@@ -139,16 +139,10 @@ class ReplayState:
 
     def __init__(self, held: HeldStore, objects: Objects) -> None:
         self.held, self.uri, self._objects = held, objects.uri, objects
-
-    @property
-    def selected_uri(self) -> str:
-        """The folder of the selected positions, if they are listed."""
-        return join(self.uri, SELECTED)
-
-    @property
-    def order_uri(self) -> str:
-        """The folder of the selected positions in order, if they were written."""
-        return join(self.uri, ORDER)
+        self.selected_uri, self.order_uri = join(self.uri, SELECTED), join(self.uri, ORDER)
+        """The folders of the selected positions, if they are listed, and of those in order, if they were written."""
+        self.staging_uri = join(self.uri, STAGING)
+        """The folder of the chunk under way."""
 
     def ordered_positions(self, first: int, count: int) -> npt.NDArray[np.int64]:
         """``count`` positions from the ``first`` on, in the order of the replay."""
@@ -163,11 +157,6 @@ class ReplayState:
             first = max(0, first - held)
         positions: npt.NDArray[np.int64] = pa.concat_tables(tables)["global_position"].to_numpy()
         return positions
-
-    @property
-    def staging_uri(self) -> str:
-        """The folder of the chunk under way."""
-        return join(self.uri, STAGING)
 
     def begun(self) -> Frozen | None:
         """The frozen selection, of whichever task; None before there is one."""

@@ -108,20 +108,14 @@ def _violations(time_unit: TimeUnit | None) -> list[tuple[Column, tuple[Column, 
         (record_reason == unparseable, (record_reason, F.col("record.detail"))),
         (F.col("fault_reason").isNotNull(), (F.col("fault_reason"), F.col("fault"))),
         (record_reason.isNotNull(), (record_reason, F.col("record.detail"))),
-        *((condition, _said(Reason.MISSING_FIELD, words)) for condition, words in _missing()),
+        (F.col("message_id").isNull(), _said(Reason.MISSING_FIELD, "messageId is absent or null")),
+        (F.col("status").isNull(), _said(Reason.MISSING_FIELD, "status is absent or null")),
         *((condition, _said(Reason.INVALID_FIELD, words)) for condition, words in _invalid(time_unit)),
     ]
 
 
 def _said(reason: Reason, words: str) -> tuple[Column, Column]:
     return F.lit(str(reason)), F.lit(f"of a status update, {words}")
-
-
-def _missing() -> list[tuple[Column, str]]:
-    return [
-        (F.col("message_id").isNull(), "messageId is absent or null"),
-        (F.col("status").isNull(), "status is absent or null"),
-    ]
 
 
 def _invalid(time_unit: TimeUnit | None) -> list[tuple[Column, str]]:

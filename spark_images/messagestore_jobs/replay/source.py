@@ -52,6 +52,7 @@ class Source:
     ) -> None:
         self.spark, self.store, self.task, self.version, self.now = spark, store, task, version, now
         self.clock = clock
+        self.table = "dead_letters" if task.origin == "DeadLetters" else "messages"
         self.order: Order = order_of(task)
         self._selected: DataFrame | None = None
         self._range: tuple[int, int] | None = None
@@ -60,11 +61,6 @@ class Source:
         self._opened: DataFrame | None = None
         self._seen: dict[str, Any] | None = None
         """What was found while the selected positions were listed."""
-
-    @property
-    def table(self) -> str:
-        """The table of the task's origin."""
-        return "dead_letters" if self.task.origin == "DeadLetters" else "messages"
 
     @property
     def owner(self) -> Owner:

@@ -273,7 +273,13 @@ def rest_of_offsets(waiting: Sequence[OffsetRange], taken: Sequence[OffsetRange]
 
 def parts_of_offsets(ranges: Iterable[OffsetRange], target: int) -> list[list[OffsetRange]]:
     """The ranges without lost ones, cut and packed into parts of about ``target`` records, in order of arrival."""
-    return packed(_pieces_of_offsets(ranges, target), target)
+    pieces = (
+        replace(r, start=start, end=min(start + target, r.end))
+        for r in ranges
+        if r.lost is None
+        for start in range(r.start, r.end, target)
+    )
+    return packed(pieces, target)
 
 
 def still_stored(planned: Sequence[OffsetRange], listed: Iterable[Listed]) -> tuple[OffsetRange, ...]:
@@ -313,13 +319,6 @@ def _of_deleted(listed: Sequence[Listed], read: Mapping[Partition, ReadUpTo]) ->
         for partition, up_to in read.items()
         if now.get(partition.topic, partition.topic_id) != partition.topic_id and up_to.offset < up_to.latest
     ]
-
-
-def _pieces_of_offsets(ranges: Iterable[OffsetRange], target: int) -> Iterable[OffsetRange]:
-    for r in ranges:
-        if r.lost is None:
-            for start in range(r.start, r.end, target):
-                yield replace(r, start=start, end=min(start + target, r.end))
 
 
 def _what_is_left(r: OffsetRange, now: Listed | None) -> list[OffsetRange]:
