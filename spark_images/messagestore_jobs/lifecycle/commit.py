@@ -34,7 +34,7 @@ from messagestore_jobs.lifecycle.history import history_rows
 from messagestore_jobs.lifecycle.transitions import Change, Folded, LifecycleState, StoredMessage, Update, fold
 from messagestore_jobs.lifecycle.updates import to_dead_letters
 from messagestore_jobs.native import with_native
-from messagestore_jobs.rows.messages import MERGE, Bounds, committing, read_messages, table_to_change
+from messagestore_jobs.rows.messages import MERGE, Bounds, committing, merging, read_messages
 from messagestore_jobs.session import settings
 from messagestore_jobs.source.records import portion_bytes, portions
 
@@ -135,8 +135,7 @@ def merge_once(
     In changes, expressions by column of ``messages``, the source is ``now`` and the messages are ``m``. The note has
     the totals after the commit.
     """
-    same = bounds.condition("m") & (F.col("m.global_position") == F.col("now.global_position"))
-    merge = table_to_change(spark, store, "messages").alias("m").merge(source.alias("now"), same)
+    merge = merging(spark, store, source, bounds)
     with settings(spark, MERGE), ending(spark, store, "lifecycle", step, note):
         merge.whenMatchedUpdate(set=dict(changes)).execute()
 

@@ -43,9 +43,9 @@ from messagestore_jobs.rows.messages import (
     MERGE,
     bounds,
     committing,
+    merging,
     read_messages,
     refuse_foreign_to_spark,
-    table_to_change,
     within,
 )
 from messagestore_jobs.session import settings
@@ -308,12 +308,7 @@ def _delete_rows(context: PurgeRun, rows: DataFrame, count: int) -> None:
     leaving = rows.select("global_position")
     if count <= _BROADCAST_ROWS:
         leaving = F.broadcast(leaving)
-    same = F.col("m.global_position") == F.col("leaving.global_position")
-    merge = (
-        table_to_change(context.spark, context.store, "messages")
-        .alias("m")
-        .merge(leaving.alias("leaving"), where.condition("m") & same)
-    )
+    merge = merging(context.spark, context.store, leaving, where)
     with settings(context.spark, MERGE), committing(context.spark, context.store, "delete-rows", context.note()):
         merge.whenMatchedDelete().execute()
     if index is not None:

@@ -15,7 +15,7 @@ from messagestore_core.store.history import days_of_history, forget_days, histor
 from messagestore_core.store.scan import scan
 from messagestore_core.store.schemas import HISTORY
 from messagestore_jobs.context import PurgeRun
-from messagestore_jobs.rows.messages import MERGE, bounds, committing, table_to_change
+from messagestore_jobs.rows.messages import MERGE, bounds, committing, merging
 from messagestore_jobs.session import settings
 
 
@@ -45,7 +45,7 @@ def scrub_history(context: PurgeRun, rows: DataFrame) -> None:
     merge = _merge(context, rows) if days_of_history(store) else None
     if merge is not None:
         with settings(spark, MERGE), committing(spark, store, "history-scrub", table=HISTORY):
-            merge.whenMatchedUpdate(F.col("h.error").isNotNull(), {"error": F.lit(None)}).execute()
+            merge.whenMatchedUpdate(F.col("m.error").isNotNull(), {"error": F.lit(None)}).execute()
 
 
 def history_left(store: Store, erased: npt.NDArray[np.int64]) -> Iterator[str]:
@@ -60,10 +60,8 @@ def history_left(store: Store, erased: npt.NDArray[np.int64]) -> Iterator[str]:
 
 
 def _merge(context: PurgeRun, rows: DataFrame) -> DeltaMergeBuilder | None:
-    """A merge with the history of messages ``h``; None without any."""
+    """A merge with the history ``m`` of messages; None without any."""
     where = bounds(rows)
     if where is None:
         return None
-    same = F.col("h.global_position") == F.col("leaving.global_position")
-    table = table_to_change(context.spark, context.store, HISTORY).alias("h")
-    return table.merge(rows.select("global_position").alias("leaving"), where.condition("h") & same)
+    return merging(context.spark, context.store, rows.select("global_position"), where, HISTORY)

@@ -21,7 +21,7 @@ from messagestore_jobs.purge.claim_checks import delete_claim_checks, rewrite_cl
 from messagestore_jobs.purge.dead_letters import by_id, forget_copies
 from messagestore_jobs.purge.history import scrub_history
 from messagestore_jobs.rows.matching import instant
-from messagestore_jobs.rows.messages import MERGE, bounds, committing, read_messages, table_to_change, within
+from messagestore_jobs.rows.messages import MERGE, bounds, committing, merging, read_messages, within
 from messagestore_jobs.session import settings
 
 REDACTED = "[redacted]"
@@ -57,9 +57,7 @@ def scrub(context: PurgeRun, plan: Plan) -> None:
         forget_copies(context, by_id(todo.select("message_id").toArrow()["message_id"]))
     rewritten = _rewritten(context, plan, todo, what, given)
     source = todo.select("global_position").join(rewritten, "global_position", "left")
-    same = F.col("m.global_position") == F.col("leaving.global_position")
-    table = table_to_change(context.spark, context.store, "messages").alias("m")
-    merge = table.merge(source.alias("leaving"), where.condition("m") & same)
+    merge = merging(context.spark, context.store, source, where)
     with settings(context.spark, MERGE), committing(context.spark, context.store, "scrub-rows", context.note()):
         merge.whenMatchedUpdate(set=_changes(plan, what, given)).execute()
     if what.payload_paths:
@@ -211,9 +209,9 @@ def _changes(plan: Plan, what: Scrub, given: str) -> dict[str, str | Column]:
         payload = scrubbed(F.col("m.payload"), what, given, "payload", applied)
         has_claim_check = F.col("m.payload_uri").isNotNull()
         changes["payload"] = payload
-        changes["payload_size"] = F.when(has_claim_check, F.col("leaving.new_size")).otherwise(F.length(payload))
-        changes["payload_sha256"] = F.when(has_claim_check, F.col("leaving.new_sha256")).otherwise(F.sha2(payload, 256))
-        changes["payload_uri"] = F.col("leaving.new_uri")
+        changes["payload_size"] = F.when(has_claim_check, F.col("now.new_size")).otherwise(F.length(payload))
+        changes["payload_sha256"] = F.when(has_claim_check, F.col("now.new_sha256")).otherwise(F.sha2(payload, 256))
+        changes["payload_uri"] = F.col("now.new_uri")
     if plan.task.integrity is not None:
         changes["hmac"] = _sealed_anew(plan.task.integrity, changes)
     return changes

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from delta.tables import DeltaTable
+from delta.tables import DeltaMergeBuilder, DeltaTable
 from deltalake import Transaction, WriterProperties
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JJavaError
@@ -209,6 +209,14 @@ def bounds(rows: DataFrame) -> Bounds | None:
         F.max("global_position").alias("last"),
     ).collect()[0]
     return Bounds(sorted(row["days"]), row["first"], row["last"]) if row["days"] else None
+
+
+def merging(
+    spark: SparkSession, store: Store, source: DataFrame, where: Bounds, name: str = "messages"
+) -> DeltaMergeBuilder:
+    """A merge of the rows ``m`` of a table within bounds with those of ``now``, the source, at their positions."""
+    same = where.condition("m") & (F.col("m.global_position") == F.col("now.global_position"))
+    return table_to_change(spark, store, name).alias("m").merge(source.alias("now"), same)
 
 
 def within(messages: DataFrame, rows: DataFrame) -> DataFrame:
