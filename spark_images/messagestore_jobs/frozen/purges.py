@@ -24,7 +24,7 @@ from messagestore_core.store.objects import write_document
 from messagestore_core.store.purges import FROZEN, Plan
 from messagestore_jobs.context import Run
 from messagestore_jobs.rows.matching import instant
-from messagestore_jobs.rows.messages import read_messages
+from messagestore_jobs.rows.messages import read_messages, within
 
 _FROZEN_TYPES = from_arrow_schema(FROZEN)
 
@@ -58,6 +58,12 @@ def written_rows(context: Run, plan: Plan) -> DataFrame:
     if plan.rows:
         return context.spark.read.schema(_FROZEN_TYPES).parquet(context.store.path(plan.rows_folder))
     return context.spark.createDataFrame([], _FROZEN_TYPES)
+
+
+def messages_of(context: Run, rows: DataFrame, version: int | None = None) -> DataFrame:
+    """The messages of frozen rows that the table has, now or at a version."""
+    messages = within(read_messages(context.spark, context.store, version), rows)
+    return messages.join(rows.select("global_position"), "global_position", "left_semi").select(*messages.columns)
 
 
 def with_rows_of_days(context: Run, plan: Plan) -> Plan:

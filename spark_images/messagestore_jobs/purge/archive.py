@@ -17,10 +17,10 @@ from messagestore_core.store.folder import store_id
 from messagestore_core.store.objects import Objects, join, read_document
 from messagestore_core.store.purges import Plan
 from messagestore_jobs.context import PurgeRun
-from messagestore_jobs.frozen.purges import frozen_rows
+from messagestore_jobs.frozen.purges import frozen_rows, messages_of
 from messagestore_jobs.native import to_native
 from messagestore_jobs.purge.claim_checks import with_payloads_inside
-from messagestore_jobs.rows.messages import read_messages, within
+from messagestore_jobs.rows.messages import read_messages
 from messagestore_jobs.session import settings
 
 MANIFEST = "_manifest.json"
@@ -119,9 +119,7 @@ def _withdraw(context: PurgeRun, objects: Objects) -> None:
 
 def _leaving(context: PurgeRun, plan: Plan, to: Archive) -> DataFrame:
     rows = frozen_rows(context, plan).where("not erase")
-    messages = within(read_messages(context.spark, context.store), rows)
-    leaving = messages.join(rows.select("global_position"), "global_position", "left_semi").select(*messages.columns)
-    whole = with_payloads_inside(context, leaving, rows).sortWithinPartitions("global_position")
+    whole = with_payloads_inside(context, messages_of(context, rows), rows).sortWithinPartitions("global_position")
     return to_native(whole, "Base64") if to.format == "JSONLines" else whole
 
 

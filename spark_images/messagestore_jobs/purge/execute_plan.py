@@ -24,7 +24,7 @@ from messagestore_core.store.schemas import REMEMBERED
 from messagestore_core.store.statistics import complete
 from messagestore_core.store.tombstones import add_tombstones, made_key, open_erased, tombstone_key, withdraw_tombstones
 from messagestore_jobs.context import PurgeRun
-from messagestore_jobs.frozen.purges import forget, frozen_rows, write_plan, write_rows, written_rows
+from messagestore_jobs.frozen.purges import forget, frozen_rows, messages_of, write_plan, write_rows, written_rows
 from messagestore_jobs.index.read import Leaving, hashed
 from messagestore_jobs.index.store_index import kept_index
 from messagestore_jobs.lifecycle.waiting import waiting_for_erased
@@ -39,15 +39,7 @@ from messagestore_jobs.purge.rules import held
 from messagestore_jobs.purge.scrub import is_due, scrub
 from messagestore_jobs.purge.whole_days import streams_of_days
 from messagestore_jobs.rows.matching import instant
-from messagestore_jobs.rows.messages import (
-    MERGE,
-    bounds,
-    committing,
-    merging,
-    read_messages,
-    refuse_foreign_to_spark,
-    within,
-)
+from messagestore_jobs.rows.messages import MERGE, bounds, committing, merging, read_messages, refuse_foreign_to_spark
 from messagestore_jobs.session import settings
 
 _BROADCAST_ROWS = 2_000_000
@@ -169,14 +161,13 @@ def delete_frozen(context: PurgeRun, plan: Plan, by_day: dict[date, int]) -> Non
 
 
 def _current_state(context: PurgeRun, plan: Plan, rows: DataFrame, version: int) -> DataFrame:
-    messages = within(read_messages(context.spark, context.store, version), rows)
     what = plan.task.scrub if plan.task.action == "Scrub" else None
-    return messages.select(
+    return messages_of(context, rows, version).select(
         "global_position",
         F.col("status").alias("now_status"),
         held(context.task.holds, context.as_of).alias("now_held"),
         (F.lit(False) if what is None else ~is_due(what)).alias("now_scrubbed"),
-    ).join(rows.select("global_position"), "global_position", "left_semi")
+    )
 
 
 def _refreeze(context: PurgeRun, plan: Plan, rechecked: DataFrame, version: int) -> Checked:
@@ -215,8 +206,7 @@ def _remember_erased(context: PurgeRun, plan: Plan) -> None:
     if not plan.erased:
         return
     rows = frozen_rows(context, plan).where("erase")
-    messages = within(read_messages(context.spark, context.store), rows).select("global_position", *NAME_COLUMNS)
-    erased = messages.join(rows.select("global_position"), "global_position", "left_semi").toArrow()
+    erased = messages_of(context, rows).select("global_position", *NAME_COLUMNS).toArrow()
     message_ids = erased["message_id"].to_pylist()
     if message_ids:
         positions = zip(message_ids, erased["global_position"].to_pylist(), strict=True)
@@ -339,9 +329,7 @@ def remember_purged(context: PurgeRun, plan: Plan) -> None:
 
 def _leaving(context: PurgeRun, plan: Plan) -> DataFrame:
     """The messages that are purged and not erased: column message_id."""
-    rows = written_rows(context, plan).where(~F.col("erase"))
-    messages = within(read_messages(context.spark, context.store), rows)
-    ids = messages.join(rows.select("global_position"), "global_position", "left_semi").select("message_id")
+    ids = messages_of(context, written_rows(context, plan).where(~F.col("erase"))).select("message_id")
     if not plan.days:
         return ids
     days = read_messages(context.spark, context.store, plan.version_before)

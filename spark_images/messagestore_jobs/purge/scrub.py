@@ -15,7 +15,7 @@ from messagestore_core.contract.records import Integrity
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.purges import Plan
 from messagestore_jobs.context import PurgeRun
-from messagestore_jobs.frozen.purges import frozen_rows
+from messagestore_jobs.frozen.purges import frozen_rows, messages_of
 from messagestore_jobs.integrity import held, key_of, keys_of, matches, own_columns, seal
 from messagestore_jobs.purge.claim_checks import delete_claim_checks, rewrite_claim_checks
 from messagestore_jobs.purge.dead_letters import by_id, forget_copies
@@ -156,9 +156,8 @@ def _text(what: Scrub, kind: str, name: str) -> str:
 
 def _due(context: PurgeRun, rows: DataFrame, what: Scrub) -> DataFrame:
     """The frozen rows that are still to be scrubbed, as the table has them."""
-    messages = within(read_messages(context.spark, context.store), rows).where(is_due(what))
-    due = messages.select("global_position", "message_id", "payload_size", "payload_uri", "scrubs")
-    return due.join(rows.select("global_position"), "global_position", "left_semi")
+    due = messages_of(context, rows).where(is_due(what))
+    return due.select("global_position", "message_id", "payload_size", "payload_uri", "scrubs")
 
 
 def _replaced(context: PurgeRun, rows: DataFrame) -> DataFrame:
@@ -228,8 +227,6 @@ def _sealed_anew(integrity: Integrity, changes: dict[str, str | Column]) -> Colu
 def _say_what_left_whole(context: PurgeRun, what: Scrub, rows: DataFrame) -> None:
     if "$" in what.payload_paths:
         return
-    had = rows.where("payload_size is not null").select("global_position")
-    messages = within(read_messages(context.spark, context.store), rows).where("payload_size is null")
-    left = messages.select("global_position").join(had, "global_position", "left_semi").count()
+    left = messages_of(context, rows.where("payload_size is not null")).where("payload_size is null").count()
     if left:
         context.progress.say(f"{left} payloads are no JSON: the scrub removed them whole")
