@@ -21,10 +21,8 @@ from messagestore_jobs.frozen.purges import frozen_rows, messages_of
 from messagestore_jobs.native import to_native
 from messagestore_jobs.purge.claim_checks import with_payloads_inside
 from messagestore_jobs.rows.messages import read_messages
-from messagestore_jobs.session import settings
 
 MANIFEST = "_manifest.json"
-_PLAIN_TIMES = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
 class ArchivedFile(ContractModel):
@@ -141,7 +139,7 @@ def _still_leaving(context: PurgeRun, plan: Plan, to: Archive, uri: str) -> Data
 
 
 def _write(context: PurgeRun, to: Archive, uri: str, rows: DataFrame) -> None:
-    with settings(context.spark, _PLAIN_TIMES), context.store.step("archive-files"):
+    with context.store.step("archive-files"):
         if to.format == "JSONLines":
             rows.write.mode("append").text(uri)
         else:
