@@ -129,11 +129,6 @@ class Ended(ReplayOutcome):
         return ReplayOutcome(**{name: getattr(self, name) for name in ReplayOutcome.model_fields})
 
 
-def read_ended(objects: Objects) -> Ended | None:
-    """The outcome that an ended replay has written to its folder; None if it has not ended."""
-    return read_document(objects, ENDED, Ended)
-
-
 class ReplayState:
     """The folder with a replay's state, removed when the replay ends; the run may write to store ``held`` meanwhile."""
 
@@ -265,20 +260,15 @@ def request_digest_of(task: ReplayTask, store: str | None) -> str | None:
 
 def digest(task: ReplayTask, table: str) -> str:
     """A digest of what is sent where, without rate limit, mode and all else that may change."""
-    changing = dict.fromkeys(
-        (
-            *("messages_per_second", "mode", "on_failed", "destination", "rounds", "subscription", "request_digest"),
-            "skip_expired",
-        ),
-        True,
-    )
+    changing = ("messages_per_second", "mode", "on_failed", "destination", "rounds", "subscription", "skip_expired")
     # The stream's spec says how groups are held back, and when a sequence is overdue, and may change. What waits is in
     # the cursor.
     of_others: dict[str, Any] = dict.fromkeys(("held_back", "grouped_by", "sequence_timeout", "waiting"), True)
     if task.select.sequences is not None and not task.select.sequences.or_overdue:
         # An earlier release didn't have it.
         of_others["sequences"] = {"or_overdue"}
-    request = task.model_dump(mode="json", exclude={**changing, "select": of_others})
+    changes: dict[str, Any] = dict.fromkeys((*changing, "request_digest"), True)
+    request = task.model_dump(mode="json", exclude={**changes, "select": of_others})
     text = json.dumps([request, _shape(task), table], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -18,9 +18,9 @@ from typing_extensions import override
 from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.layout import ENDED, REPLAYS, STAGING, STATE
-from messagestore_core.store.objects import Objects, write_document
+from messagestore_core.store.objects import Objects, read_document, write_document
 from messagestore_jobs.frozen.orders import Order
-from messagestore_jobs.frozen.replays import Chunk, Ended, Format, Frozen, Key, Part, ReplayState, Split, read_ended
+from messagestore_jobs.frozen.replays import Chunk, Ended, Format, Frozen, Key, Part, ReplayState, Split
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.source import Source
 
@@ -260,7 +260,7 @@ class StoreDelivery(Delivery):
 
     @override
     def ended(self) -> ReplayOutcome | None:
-        ended = read_ended(self.objects)
+        ended = read_document(self.objects, ENDED, Ended)
         if ended is None:
             return None
         self._forget()
@@ -269,7 +269,7 @@ class StoreDelivery(Delivery):
     @override
     def is_of_another(self) -> bool:
         """An earlier release didn't say what an ended replay was asked for."""
-        ended = read_ended(self.objects)
+        ended = read_document(self.objects, ENDED, Ended)
         if ended is not None:
             return ended.request_digest not in (None, self._task.request_digest)
         return self.state.is_of_another(self._task, self._origin)

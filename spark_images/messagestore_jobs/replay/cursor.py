@@ -203,15 +203,13 @@ class SubscriptionCursor:
             raise beyond(request.value, head)
         news = {"global_position": position, "reset": request.value, "sequences": self._sequences_from(position)}
         moved = self._behind(cursor, cursor.model_copy(update=news))
-        self._note_reset(request.value, moved.resets, cursor.global_position, position)
+        own = own_name(self._task.job_id, self._destination)
+        detail = {"job": own, "resetTo": request.value, "resets": moved.resets}
+        counts = {"globalPositionBefore": cursor.global_position, "globalPositionAfter": position}
+        note(self._store, self.run.document, "Reset", detail, counts=counts, once=True)
         if (number := cursor.round.number if cursor.round else None) is not None:
             self._forget(round_delivery(self.round_run(cursor, number), cursor), number)
         return moved
-
-    def _note_reset(self, value: str, resets: int, before: int, after: int) -> None:
-        detail = {"job": own_name(self._task.job_id, self._destination), "resetTo": value, "resets": resets}
-        counts = {"globalPositionBefore": before, "globalPositionAfter": after}
-        note(self._store, self.run.document, "Reset", detail, counts=counts, once=True)
 
     def _end_of_round(self, cursor: Cursor, head: int) -> tuple[int, int | None]:
         """Up to where a round goes, ``head`` at most; and the first position that can't be decided, if there is one."""

@@ -43,19 +43,16 @@ class OutwardDelivery(StoreDelivery):
     def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
         """Send only what has not been sent yet. A run that goes on after a failure opens another connection."""
         try:
-            return self._deliver(chunk, first, unchanged)
+            for part in chunk.parts:
+                if self.objects.exists(part.staged):
+                    if not self._send(part.staged, first, part.messages, unchanged):
+                        return False
+                    with self._held.step("replay-staged-removed"):
+                        self.objects.delete(part.staged)
+                first += part.messages
         except Exception:
             self.close()
             raise
-
-    def _deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
-        for part in chunk.parts:
-            if self.objects.exists(part.staged):
-                if not self._send(part.staged, first, part.messages, unchanged):
-                    return False
-                with self._held.step("replay-staged-removed"):
-                    self.objects.delete(part.staged)
-            first += part.messages
         return True
 
     @override

@@ -122,14 +122,11 @@ class StreamDelivery(StoreDelivery):
     def _ingest(self) -> Ingest:
         """The target's own ingest over the staged records, opened once."""
         if self._opened is None:
-            self._opened = self._open()
+            task = _staged_task(self._target.ingest, self._task, join(self.objects.uri, RECORDS))
+            document = self._run.document.model_copy(update={"table": self._target.table, "task": task})
+            run = replace(self._run, document=document, store=self._held, progress=Silent())
+            self._opened = Ingest(run, task, IngestToEnd())
         return self._opened
-
-    def _open(self) -> Ingest:
-        task = _staged_task(self._target.ingest, self._task, join(self.objects.uri, RECORDS))
-        document = self._run.document.model_copy(update={"table": self._target.table, "task": task})
-        run = replace(self._run, document=document, store=self._held, progress=Silent())
-        return Ingest(run, task, IngestToEnd())
 
     def _forget(self) -> None:
         super()._forget()
