@@ -169,9 +169,9 @@ def dead_letters_of(portion: int) -> Column:
 
 
 def dead_letter_columns(*, says: bool) -> tuple[Column, ...]:
-    """Columns raw, reason, detail, those of SOURCE and TOLD, cut, and with ``says`` record_says, of judged records.
+    """Columns raw, reason, detail, cut, those of SOURCE and NAME_COLUMNS, and with ``says`` record_says.
 
-    Reason and detail are null if the driver refused the record.
+    They are of judged records; reason and detail are null if the driver refused the record.
     """
     expired = F.when(F.col("expired"), F.lit(str(DeadLetterReason.EXPIRED_ON_ARRIVAL)))
     when = F.concat(F.lit("it had expired at "), rfc3339(F.col("expires_at")))

@@ -52,7 +52,7 @@ def source_of(records: pa.Table) -> pa.StructArray:
 
 
 def to_dead_letters(rows: pa.Table, source: pa.Array, at: datetime, batch: str) -> pa.Table:
-    """Rows of DEAD_LETTERS; columns of ``rows``: raw, reason, detail, and cut and those of TOLD if they are known."""
+    """Rows of DEAD_LETTERS, of columns raw, reason and detail, and cut and NAME_COLUMNS where they are known."""
     known = set(rows.column_names)
     given = {name: rows[name] for name in ("raw", "reason", "detail", *NAME_COLUMNS) if name in known}
     given["cut"] = rows["cut"] if "cut" in known else pa.repeat(pa.scalar(False), rows.num_rows)

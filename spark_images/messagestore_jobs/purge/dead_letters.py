@@ -39,7 +39,7 @@ def delete_dead_letters(store: HeldStore, before: datetime) -> None:
 
 
 def dead_letters_naming(plan: Plan, erased: pa.Table) -> pa.Table:
-    """Which dead letters an erasure of messages takes along: columns TOLD, as ``erased`` has them; null is any.
+    """Which dead letters an erasure of messages takes along: columns NAME_COLUMNS, as ``erased`` has them; null is any.
 
     These are the ids of the erased messages. If a rule that selected some names streams or correlation ids, then also
     those of them that erased messages have: a record that was set aside is of them, too.
@@ -68,7 +68,7 @@ def _named_by(rule: Rule, erased: pa.Table) -> Iterable[tuple[str | None, str | 
 
 
 def forget_copies(context: PurgeRun, named: pa.Table) -> None:
-    """Delete dead letters that are named by one of the rows, which have columns TOLD, where null is any.
+    """Delete dead letters that are named by one of the rows, which have columns NAME_COLUMNS, where null is any.
 
     Of a dead letter that doesn't tell its id, stream or correlation id, the bytes, headers and detail are searched for
     it, as a whole word.
