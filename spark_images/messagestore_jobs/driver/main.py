@@ -116,8 +116,8 @@ class Driver:
         self._stopping = False
         self._reporting: Reporting | None = None
         if settings.config_map is not None:
-            board = ConfigMap.of_environment(settings.config_map)
-            self._reporting = Reporting(board, self._state, self._text, self._apply_commands, REPORT_SECONDS)
+            board, text = ConfigMap.of_environment(settings.config_map), partial(report_text, secrets=self._secrets)
+            self._reporting = Reporting(board, self._state, text, self._apply_commands, REPORT_SECONDS)
 
     def run(self) -> int:
         """Carry the run out; return the exit code."""
@@ -157,9 +157,6 @@ class Driver:
             executors_refused=self._executors.refused(),
             outcome=self._control.outcome,
         )
-
-    def _text(self, report: RunReport) -> str:
-        return report_text(report, self._secrets)
 
     def _apply_commands(self, commands: Commands) -> None:
         if commands.stop:

@@ -377,23 +377,20 @@ class StoreIndex:
 
     def _write_new(self, ratio: int, at_most: int | None) -> None:
         for kind in KINDS:
-            self._write_run(kind, ratio, at_most)
-
-    def _write_run(self, kind: Kind, ratio: int, at_most: int | None) -> None:
-        stored, new = self._stored[kind], self._new[kind]
-        kept = to_merge([len(run) for run in stored], sum(map(len, new)), ratio, at_most)
-        if not new and kept >= len(stored) - 1:
-            return
-        runs = self._runs(kind)[kept:]
-        merge = {
-            "ids": merge_ids(whole=kept == 0),
-            "streams": keep_largest,
-            "purged": merge_purged(oldest_purged(self._store)),
-        }[kind]
-        with self._store.step("index"):
-            info = write_sorted_run(self._objects, sorted_run_name(kind), merged(runs, merge), sum(map(len, runs)))
-        self._stored[kind] = [*stored[:kept], *([self._opened(info)] if info else [])]
-        self._new[kind] = []
+            stored, new = self._stored[kind], self._new[kind]
+            kept = to_merge([len(run) for run in stored], sum(map(len, new)), ratio, at_most)
+            if not new and kept >= len(stored) - 1:
+                continue
+            runs = self._runs(kind)[kept:]
+            merge = {
+                "ids": merge_ids(whole=kept == 0),
+                "streams": keep_largest,
+                "purged": merge_purged(oldest_purged(self._store)),
+            }[kind]
+            with self._store.step("index"):
+                info = write_sorted_run(self._objects, sorted_run_name(kind), merged(runs, merge), sum(map(len, runs)))
+            self._stored[kind] = [*stored[:kept], *([self._opened(info)] if info else [])]
+            self._new[kind] = []
 
 
 def kept_index(spark: SparkSession, store: HeldStore) -> StoreIndex | None:

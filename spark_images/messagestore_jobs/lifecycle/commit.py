@@ -275,9 +275,8 @@ def _size() -> Column:
 
 def _dead_letters(messages: DataFrame, at: datetime, batch: str) -> pa.Table:
     ordered = messages.orderBy("global_position")
-    why = {"reason": str(DeadLetterReason.RETRIES_EXHAUSTED), "detail": _DETAIL}
-    reason = (F.lit(text).alias(name) for name, text in why.items())
-    records = ordered.select(F.col("value").cast("binary").alias("raw"), "source", *NAME_COLUMNS, *reason).toArrow()
+    why = F.lit(str(DeadLetterReason.RETRIES_EXHAUSTED)).alias("reason"), F.lit(_DETAIL).alias("detail")
+    records = ordered.select(F.col("value").cast("binary").alias("raw"), "source", *NAME_COLUMNS, *why).toArrow()
     return to_dead_letters(records, records["source"], at, batch)
 
 

@@ -111,13 +111,14 @@ def together(outcomes: Sequence[ReplayOutcome], states: Sequence[DestinationStat
     selections, progresses = [one.selection for one in outcomes], [one.progress for one in outcomes]
     messages = sum(one.messages for one in selections)
     done = sum(one.progress.percent * one.selection.messages for one in outcomes)
+    firsts = [one.first_global_position for one in selections if one.first_global_position is not None]
     cursors = [state.cursor for state in states if state.cursor is not None]
     return ReplayOutcome(
         selection=FrozenSelection(
             table_version=max(one.table_version for one in selections),
             messages=messages,
             bytes=sum(one.bytes for one in selections),
-            first_global_position=_least(one.first_global_position for one in selections),
+            first_global_position=min(firsts, default=None),
             last_global_position=_most(one.last_global_position for one in selections),
         ),
         progress=ReplayProgress(
@@ -137,10 +138,6 @@ def together(outcomes: Sequence[ReplayOutcome], states: Sequence[DestinationStat
 
 def _first(positions: Iterable[Sequence[int]]) -> tuple[int, ...]:
     return tuple(sorted({position for some in positions for position in some})[:SHOWN])
-
-
-def _least(values: Iterable[int | None]) -> int | None:
-    return min((value for value in values if value is not None), default=None)
 
 
 def _most(values: Iterable[int | None]) -> int | None:

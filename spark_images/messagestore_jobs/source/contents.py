@@ -84,7 +84,10 @@ class Contents:
         """Whether a file begins with what was read; None: an earlier release read it and did not note what."""
         if any(one.digest is None for one in read):
             return None
-        return read[-1].end <= file.size and self._has(file, read)
+        if read[-1].end <= file.size:
+            with suppress(OSError), self._open(file) as content:
+                return all(_digest(content, one.start, one.end)[0] == one.digest for one in read)
+        return False
 
     def _rest(self, r: Range, read: Sequence[Range], reach: Mapping[int, int]) -> Range:
         """What follows in a file after what was read of it."""
@@ -118,11 +121,6 @@ class Contents:
             compression = PLAIN if is_cut or r.start > 0 else compression_of(start) or PLAIN
             return replace(r, end=end, digest=digest, compression=compression)
         return r
-
-    def _has(self, file: SourceFile, read: Sequence[Range]) -> bool:
-        with suppress(OSError), self._open(file) as content:
-            return all(_digest(content, one.start, one.end)[0] == one.digest for one in read)
-        return False
 
 
 def again_as(read: Sequence[Range], start: int, rest: Range) -> list[Range]:
