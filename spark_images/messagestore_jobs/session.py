@@ -381,7 +381,8 @@ def epochs(stores: Sequence[Store], spark: SparkSession) -> Iterator[None]:
     settings: dict[str, str] = {}
     for store in stores:
         if store.epoch is not None:
-            folder = _spelled(spark, store)
+            # With Hadoop's spelling of the path.
+            folder = jvm_of(spark).org.apache.hadoop.fs.Path(store.path("messages")).getParent().toString()
             settings[f"{_EPOCH}{folder}"] = str(store.epoch)
             settings |= {f"{_CLAIMED}{folder}/{name}": str(at.version) for name, at in store.known.all().items()}
     for name, epoch in settings.items():
@@ -391,8 +392,3 @@ def epochs(stores: Sequence[Store], spark: SparkSession) -> Iterator[None]:
     finally:
         for name in settings:
             spark.conf.unset(name)
-
-
-def _spelled(spark: SparkSession, store: Store) -> str:
-    """A store's folder, with Hadoop's spelling of the path."""
-    return str(jvm_of(spark).org.apache.hadoop.fs.Path(store.path("messages")).getParent().toString())

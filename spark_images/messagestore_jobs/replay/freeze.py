@@ -17,7 +17,9 @@ _ROW_IN_PARTITION = (1 << 33) - 1
 
 def freeze(source: Source, run: str, task_digest: str) -> Frozen:
     """Count the selection and find where it can be cut; reads only the columns of key, size and selectors."""
-    splits, end = _limited(source, _splits(source))
+    measured = _measured(source, source.rows())
+    every = _splits_by_position(source, measured) if source.order is BY_POSITION else _splits_by_rank(source, measured)
+    splits, end = _limited(source, every)
     return Frozen(
         table=source.store.uri,
         task=task_digest,
@@ -45,11 +47,6 @@ def freeze_order(source: Source, frozen: Frozen, state: ReplayState) -> Frozen:
 def nothing_selected() -> FrozenSelection:
     """An empty selection."""
     return FrozenSelection(table_version=0, messages=0, bytes=0)
-
-
-def _splits(source: Source) -> list[Split]:
-    measured = _measured(source, source.rows())
-    return _splits_by_position(source, measured) if source.order is BY_POSITION else _splits_by_rank(source, measured)
 
 
 def _measured(source: Source, rows: DataFrame) -> DataFrame:

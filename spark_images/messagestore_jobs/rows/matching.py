@@ -53,11 +53,6 @@ def undecided(match: Match) -> Column:
     return F.coalesce(all_of([*_field_conditions(match), failed]), F.lit(False))
 
 
-def has_headers(headers: dict[str, str]) -> list[Column]:
-    """One condition per header; names and values are compared exactly."""
-    return [F.col("headers")[F.lit(name)] == F.lit(value) for name, value in headers.items()]
-
-
 def all_of(conditions: Iterable[Column]) -> Column:
     """All of the conditions; true without any."""
     return reduce(and_, conditions, F.lit(True))
@@ -65,7 +60,8 @@ def all_of(conditions: Iterable[Column]) -> Column:
 
 def _field_conditions(match: Match) -> list[Column]:
     lists = [F.col(column).isin(*values) for name, column in MATCH_LISTS.items() if (values := getattr(match, name))]
-    return [*lists, *has_headers(match.headers)]
+    # Names and values of headers are compared exactly.
+    return [*lists, *(F.col("headers")[F.lit(name)] == F.lit(value) for name, value in match.headers.items())]
 
 
 def instant(moment: datetime) -> Column:
