@@ -198,8 +198,10 @@ def decision(
     Args:
         requeue_at: times of which the first counts; None is no time.
     """
-    wanted, status = list(actions), fitted(status)
-    if need_newest_status(wanted) or before is None or before.to_dict() != status.to_dict():
+    wanted, known = list(actions), before.to_dict() if before is not None else None
+    if known != status.to_dict():
+        status = fitted(status)
+    if need_newest_status(wanted) or known != status.to_dict():
         wanted.append(WriteStatus(status, resource.metadata.resource_version))
     ordered = tuple(action for kind in get_args(Action) for action in wanted if type(action) is kind)
     return Decision(ordered, status, min(filter(None, requeue_at), default=None))
