@@ -251,10 +251,12 @@ def test_killed_before_or_after_any_write_each_message_goes_to_one_of_both(
     # What was left to the other destination stays with it, though its topic is there by now.
     topics.make(missing)
     assert send(spark, document) == {"named": (6, ""), "rest": (6, "")}
-    got = [*positions(topics.read(a)), *positions(topics.read(missing)), *positions(topics.read(rest))]
+    left = positions(topics.read(rest))
+    got = [*positions(topics.read(a)), *positions(topics.read(missing)), *left]
     assert (sorted(got), positions(topics.read(a))) == ([1, 2, 3, 4, 5, 6], [3, 6])
-    # A destination that is removed leaves nothing to the other.
-    assert refused(table) != []
+    # A destination that is removed leaves nothing to the other. The first message is a small one, which goes there
+    # anyway; a run may be killed before it leaves others.
+    assert bool(refused(table)) == (left != [1])
     send(spark, routes(table, broker, a))
     assert refused(table) == []
 
