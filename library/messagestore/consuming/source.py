@@ -182,6 +182,13 @@ class Source:
             log = self.location.objects("messages", LOG)
             return log.exists(entry_name(self._snapshot.version + 1))
 
+    def has_lost_version(self) -> bool:
+        """Whether the log no longer has the version that was read last, as after an erasure; nor then the next one."""
+        if self._snapshot is None:
+            return False
+        with refusals(self.location.uri):
+            return not self.location.objects("messages", LOG).exists(entry_name(self._snapshot.version))
+
     def erased(self) -> Gone:
         """Which messages were erased by now."""
         if self._tombstones is None:

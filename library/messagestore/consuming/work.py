@@ -12,6 +12,8 @@ from messagestore.errors import ConsumerStateError
 from messagestore.message import Message
 
 _ERASED_SEEN_WITHIN = timedelta(seconds=1)
+_LOST_SEEN_EACH = 5
+"""Of so many looks that find no next entry, one asks whether an erasure has taken it out of the log."""
 
 
 class Work:
@@ -37,6 +39,7 @@ class Work:
         self._taken_as: dict[int, tuple[str, int]] = {}
         self._taken, self._slots_taken = False, set[int]()
         self._gone: Gone | None = None
+        self._in_vain = 0
         self._due_at = self._sees_erased_at = clock()
 
     def next(self) -> Placed | None:
@@ -87,15 +90,15 @@ class Work:
         self._leases.leave({} if self._taken else self._feed.cursors())
 
     def look_for_more(self) -> bool:
-        """Whether the store has more than was read; one request while it has nothing."""
-        has_more = self._feed.is_caught_up and self._source.has_more()
+        """Whether the store has more than was read; about one request while it has nothing."""
+        has_more = self._feed.is_caught_up and self._has_more()
         if has_more:
             self._feed.look_again()
         return has_more
 
     def may_have_more(self) -> bool:
         """Whether ``take`` may find something, after it found nothing."""
-        return self._clock() >= self._leases.looks_at or self._source.has_more()
+        return self._clock() >= self._leases.looks_at or self._has_more()
 
     def take(self, count: int) -> list[Message]:
         """The next messages behind the cursors as they are kept now, at most ``count``; the cursors stay."""
@@ -116,6 +119,16 @@ class Work:
         """How the cursors of what was taken move, in the caller's transaction."""
         cursors = {slot: at for slot, at in self._feed.cursors().items() if slot in self._slots_taken}
         return self._leases.moved(cursors)
+
+    def _has_more(self) -> bool:
+        if self._source.has_more():
+            return True
+        self._in_vain += 1
+        if self._in_vain % _LOST_SEEN_EACH or not self._source.has_lost_version():
+            return False
+        # The store is to be opened again, as at each look.
+        self._leases.looks_at = self._due_at = self._clock()
+        return True
 
     def _keep(self, now: datetime) -> None:
         """Keep the leases, as often as it is due, and move the cursors after a batch."""

@@ -352,6 +352,15 @@ def test_a_consumer_goes_on_after_an_erasure_that_it_did_not_see(uri: str, clock
         assert received(one) == [13]
 
 
+def test_a_commit_behind_an_erasure_is_seen_within_a_few_looks(uri: str, clock: Clock) -> None:
+    with consumer(uri, clock) as one:
+        assert received(one) == [*range(1, 13)]
+        for _ in range(2):
+            forget_past(HeldStore(uri), "messages", last_note(HeldStore(uri)))
+        commit(uri, [13])
+        assert [position for _ in range(5) for position in received(one)] == [13]
+
+
 def test_erased_messages_are_left_out_after_an_erasure_that_a_consumer_did_not_see(uri: str, clock: Clock) -> None:
     with consumer(uri, clock) as one:
         assert received(one, 4) == [1, 2, 3, 4]
