@@ -292,6 +292,10 @@ def test_the_operator_is_ready_without_the_spark_operator_and_starts_runs_once_t
         # No full list comes meanwhile: the watch of applications shows that the run has ended.
         run = eventually(lambda: _status(apiserver, namespace, "orders").get("lastRun"), seconds=40, of=operator)
         assert run["state"] == "Succeeded"
+        eventually(lambda: "watching again" in operator.text, of=operator)
+        _suspend(apiserver, namespace, "orders", True)
+        eventually(lambda: _status(apiserver, namespace, "orders").get("phase") == "Suspended", of=operator)
+        assert operator.stop() == 0
 
 
 def test_another_replica_takes_over_when_the_leader_dies_and_only_then(
