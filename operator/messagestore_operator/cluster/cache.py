@@ -4,7 +4,7 @@ import logging
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import cast
@@ -215,11 +215,13 @@ class Cache(ObjectCache):
             return self._remove_resource(identity)
         return self._remove_lease(name) if kind == LEASES.name else self._remove_part(kind, document)
 
-    def forget_others(self, kind: str, listed: Iterable[tuple[str, str]], before: Versions) -> set[ResourceKey]:
+    def forget_others(
+        self, kind: str, listed: Iterable[tuple[str, str]], before: Versions, unread: Collection[str] = ()
+    ) -> set[ResourceKey]:
         """As for any cache; a refusal of a run is remembered as long as a deletion."""
         now = self._clock()
         self._refused = {key: one for key, one in self._refused.items() if now - one[0] < DELETED_SECONDS}
-        return super().forget_others(kind, listed, before)
+        return super().forget_others(kind, listed, before, unread)
 
     def _stub(self, key: ResourceKey) -> ApiObject:
         """With its labels, which name the run of an executor."""

@@ -6,7 +6,7 @@ don't show which resources a change affects.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeAlias
 
 from messagestore_operator.kube.objects import ApiObject, ResourceKey, at, key_of
@@ -76,7 +76,9 @@ class ObjectCache(ABC):
         except (TypeError, ValueError):
             return True
 
-    def forget_others(self, kind: str, listed: Iterable[tuple[str, str]], before: Versions) -> set[ResourceKey]:
+    def forget_others(
+        self, kind: str, listed: Iterable[tuple[str, str]], before: Versions, unread: Collection[str] = ()
+    ) -> set[ResourceKey]:
         """After a list of all objects of a kind, remove those that are not in it.
 
         A broken watch does not show what was deleted in the meantime.
@@ -84,11 +86,12 @@ class ObjectCache(ABC):
         Args:
             listed: namespace and name of each.
             before: the result of ``versions`` before the list was requested.
+            unread: namespaces that the list leaves out.
         """
         existing = set(listed)
         affected: set[ResourceKey] = set()
         for key, version in before.items():
-            gone = key[0] == kind and key[1:] not in existing
+            gone = key[0] == kind and key[1:] not in existing and key[1] not in unread
             if gone and self._versions.get(key) == version:
                 affected |= self.remove(self._stub(key))
         now = self._clock()

@@ -144,7 +144,9 @@ class Sync:
         self._touch_all()
 
     async def has_lost_one_of(self, watched: Sequence[str]) -> bool:
-        """Whether a namespace that is watched may no longer be read, but others may."""
+        """Whether one of the chosen namespaces, which are watched, may no longer be read, but others may."""
+        if not watched:
+            return False
         try:
             await self._compare_all()
         except ApiError:
@@ -277,8 +279,7 @@ class Sync:
         for document in newer:
             self._enqueue(self._cache.put(document))
         # What may not be read may still be there, and may still write.
-        read = {key: version for key, version in before.items() if key[1] not in self._forbidden}
-        self._enqueue(self._cache.forget_others(listing.kind.name, listed, read))
+        self._enqueue(self._cache.forget_others(listing.kind.name, listed, before, self._forbidden))
 
     async def _list(self, listing: Listing) -> AsyncIterator[ApiObject]:
         """The objects of a kind, without those of namespaces that may not be read if others may.
