@@ -30,12 +30,11 @@ class Newest:
 
         Of the store's own runs each commit tells the last position.
         """
-        is_cut = False
-        if self._in_vain % _TURNS == _CHECKPOINTS_TURN:
-            is_cut = self._is_cut()
-            self._in_vain += 1
-        else:
+        asks_checkpoint = self._in_vain % _TURNS == _CHECKPOINTS_TURN
+        self._in_vain += 1
+        if not asks_checkpoint:
             self._follow()
+        is_cut = asks_checkpoint and self._is_cut()
         if not is_cut and time.monotonic() - self._looked_at < LOOK_WHOLE_SECONDS:
             return False
         self._look_whole()
@@ -43,7 +42,6 @@ class Newest:
 
     def _follow(self) -> None:
         """Read the entries that came since."""
-        self._in_vain += 1
         while (entry := self._store.entry("messages", self.version + 1)) is not None:
             self._in_vain = 0
             self.version += 1
