@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
@@ -16,7 +16,6 @@ import kopf
 from messagestore_operator import handlers
 from messagestore_operator.api.common import Schedule
 from messagestore_operator.cluster.apply import Applier, log_deleted
-from messagestore_operator.cluster.backend import SparkBackend
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.gather import Gatherer
@@ -52,7 +51,6 @@ from messagestore_operator.settings import LeaderSettings, Settings, seconds
 from messagestore_operator.tenancy.predicate_process import PredicateProcess
 
 _log = logging.getLogger(__name__)
-MakeBackend = Callable[[KubeClient], SparkBackend]
 LOST_LEADERSHIP = 3
 """Exit code of a replica that lost its leadership."""
 _ROLES_AT_ONCE = 4
@@ -67,7 +65,7 @@ class ServiceError(Exception):
     """The operator can't continue; the message says why."""
 
 
-async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = KubeflowBackend) -> None:
+async def run(settings: Settings, decide: Decide) -> None:
     """Serve until a signal ends it.
 
     Raises:
@@ -93,7 +91,7 @@ async def run(settings: Settings, decide: Decide, make_backend: MakeBackend = Ku
                 return
             health.waiting_to_lead = False
             metrics.leading.set(1)
-            service = Service(settings, client, make_backend(client), decide, telemetry, identity)
+            service = Service(settings, client, KubeflowBackend(client), decide, telemetry, identity)
             try:
                 await service.serve(stop)
             except KindMissingError as error:
@@ -137,7 +135,7 @@ class Service:
         self,
         settings: Settings,
         client: KubeClient,
-        backend: SparkBackend,
+        backend: KubeflowBackend,
         decide: Decide,
         telemetry: Telemetry,
         identity: str,

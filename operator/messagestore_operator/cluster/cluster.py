@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from messagestore_operator.cluster.backend import SparkBackend
 from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.lease import TableLeases
 from messagestore_operator.cluster.surroundings import Namespaces
 from messagestore_operator.decide.actions import CreateRun, Decision
@@ -96,7 +96,7 @@ class Cluster:
     """
 
     client: KubeClient
-    backend: SparkBackend
+    backend: KubeflowBackend
     cache: Cache
     leases: TableLeases
     namespaces: Namespaces
@@ -104,7 +104,7 @@ class Cluster:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @classmethod
-    def of(cls, client: KubeClient, backend: SparkBackend, own_namespace: str, bounds: RunBounds) -> Cluster:
+    def of(cls, client: KubeClient, backend: KubeflowBackend, own_namespace: str, bounds: RunBounds) -> Cluster:
         """A cluster with empty caches.
 
         Args:

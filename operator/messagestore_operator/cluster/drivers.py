@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from messagestore_operator.cluster.backend import RunParts, SparkBackend
 from messagestore_operator.cluster.cache import Cache
+from messagestore_operator.cluster.kubeflow import KubeflowBackend
+from messagestore_operator.cluster.run_objects import RunObjects
 from messagestore_operator.kube.client import AlreadyExistsError, ApiError, KubeClient, NotFoundError
 from messagestore_operator.kube.objects import (
     MANAGED_BY,
@@ -52,7 +53,7 @@ class Drivers:
     def __init__(
         self,
         client: KubeClient,
-        backend: SparkBackend,
+        backend: KubeflowBackend,
         cache: Cache,
         settings: DriverSettings,
         clock: Callable[[], float] = time.monotonic,
@@ -103,7 +104,9 @@ class Drivers:
     async def write(self, namespace: str) -> None:
         """Write the Role of a namespace with the names of the runs in progress."""
         reporting = self._reporting[namespace]
-        wanted, known = set(reporting.wanted), reporting.named or self._runs_in(namespace)
+        wanted, known = set(reporting.wanted), reporting.named
+        if not known:
+            known = {name for (where, name), _ in self._cache.all_runs() if where == namespace}
         names = {name for name in wanted | known if self._is_under_way(namespace, name)}
         if names - reporting.named:
             await self._name(namespace, names)
@@ -144,14 +147,11 @@ class Drivers:
             await self._prepare(namespace)
             await self._client.merge_patch(path, rules)
 
-    def _runs_in(self, namespace: str) -> set[str]:
-        return {name for (where, name), _ in self._cache.all_runs() if where == namespace}
-
     def _is_under_way(self, namespace: str, name: str) -> bool:
         run = self._cache.run((namespace, name))
         if run.config_map is None or run.application is None:
             return run.config_map is not None
-        seen = self._backend.observe(RunParts(application=run.application))
+        seen = self._backend.observe(RunObjects(application=run.application))
         return seen is None or not seen.state.ended
 
     async def _bind(self, metadata: dict[str, Any], kind: str, role: str) -> None:

@@ -9,13 +9,12 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
-from messagestore_operator.cluster.backend import RunParts
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.lease import holder_of, lease_name
 from messagestore_operator.cluster.predicates import Predicates
-from messagestore_operator.cluster.reports import Reading, Reports
+from messagestore_operator.cluster.reports import NO_READING, Reports
 from messagestore_operator.cluster.resources import RESOURCES
-from messagestore_operator.cluster.run_objects import RunKey, RunObjects
+from messagestore_operator.cluster.run_objects import RunKey
 from messagestore_operator.cluster.surroundings import Secrets
 from messagestore_operator.decide.blockers import secrets_of
 from messagestore_operator.decide.leases import first_epoch, with_requests
@@ -67,6 +66,7 @@ class Gatherer:
         self._cluster = cluster
         self._cache = cluster.cache
         self._client = cluster.client
+        self._backend = cluster.backend
         self._secrets = Secrets(cluster.client)
         self._predicates = predicates
         self._defaults = defaults
@@ -244,10 +244,13 @@ class Gatherer:
         elif sure and run.state.ended and run.driver is None:
             await self._find_driver(key)
             run = self._observed(key)
-        if sure and run is not None and (self._is_report_due(key) or (run.over and not _has_final_report(run))):
+        if not sure or run is None:
+            return run
+        reported = run.report is not None and run.report.state != "Running"
+        if self._is_report_due(key) or (run.over and not reported):
             await self._read_report(key)
             run = self._observed(key)
-        return await self._with_mounts(run) if sure and run is not None else run
+        return await self._with_mounts(run) if run is not None else None
 
     def _is_nothing(self, key: RunKey) -> bool:
         """Whether a run has no objects: it waits for a slot, or the API server said so a moment ago."""
@@ -262,7 +265,7 @@ class Gatherer:
         driver = run.driver
         if driver is None or driver.phase != "Pending" or driver.waiting or not self._is_late(run):
             return run
-        words = await last_warning(self._client, run.ref.namespace, self._cluster.backend.driver_name(run.ref.name))
+        words = await last_warning(self._client, run.ref.namespace, self._backend.driver_name(run.ref.name))
         return replace(run, driver=replace(driver, waiting=Waiting("CreateContainerError", words))) if words else run
 
     def _is_late(self, run: ObservedRun) -> bool:
@@ -271,23 +274,15 @@ class Gatherer:
         return made is not None and self._cluster.now() - made > _NORMAL_START
 
     def _observed(self, key: RunKey) -> ObservedRun | None:
-        objects = self._cache.run(key)
-        return None if objects.empty else self._cluster.backend.observe(self._parts(key, objects))
-
-    def _parts(self, key: RunKey, objects: RunObjects) -> RunParts:
-        return RunParts(
-            application=objects.application,
-            config_map=objects.config_map,
-            driver=objects.driver,
-            executors=tuple(objects.executors.values()),
-            lost_executors=dict(objects.lost_executors),
-            reading=Reading() if objects.trimmed else self._reports.of(objects.config_map, key[1]),
-        )
+        run = self._cache.run(key)
+        if run.empty:
+            return None
+        return self._backend.observe(run, NO_READING if run.trimmed else self._reports.of(run.config_map, key[1]))
 
     async def _find(self, key: RunKey) -> None:
         namespace, name = key
-        if application := await self._client.find(self._cluster.backend.kind.path(namespace, name)):
-            self._put(self._cluster.backend.kind.name, application)
+        if application := await self._client.find(self._backend.kind.path(namespace, name)):
+            self._put(self._backend.kind.name, application)
         if self._cache.run(key).config_map is None:
             self._put(CONFIG_MAPS.name, await self._client.find(CONFIG_MAPS.path(namespace, name)))
         await self._find_driver(key)
@@ -295,7 +290,7 @@ class Gatherer:
     async def _find_driver(self, key: RunKey) -> None:
         namespace, name = key
         if self._cache.run(key).driver is None:
-            self._put(PODS.name, await self._client.find(PODS.path(namespace, self._cluster.backend.driver_name(name))))
+            self._put(PODS.name, await self._client.find(PODS.path(namespace, self._backend.driver_name(name))))
 
     def _is_report_due(self, key: RunKey) -> bool:
         """Whether to read a report that has changed: a driver writes every few seconds, a status shows less.
@@ -338,10 +333,6 @@ class Gatherer:
         except ForbiddenError:
             run = _out_of_sight(namespace, name)
         return replace(lease, holder_run=run)
-
-
-def _has_final_report(run: ObservedRun) -> bool:
-    return run.report is not None and run.report.state != "Running"
 
 
 def _written(table: TableKey, document: ApiObject) -> TableLease:

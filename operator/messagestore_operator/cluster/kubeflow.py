@@ -5,10 +5,12 @@ from typing import Any, Literal
 
 from messagestore_operator.api.spark import Spark, bytes_of
 from messagestore_operator.api.spark_conf import ALLOWED_CONF
-from messagestore_operator.cluster.backend import Launch, RunParts
+from messagestore_operator.cluster.backend import Launch
 from messagestore_operator.cluster.labels import owner_reference, run_annotations, run_labels
 from messagestore_operator.cluster.observe import observed_run
 from messagestore_operator.cluster.pods import driver_template, executor_template
+from messagestore_operator.cluster.reports import NO_READING, Reading
+from messagestore_operator.cluster.run_objects import RunObjects
 from messagestore_operator.decide.snapshot import ObservedRun
 from messagestore_operator.kube.client import AlreadyExistsError, KubeClient
 from messagestore_operator.kube.objects import ApiObject, Kind, name_of, namespace_of
@@ -110,7 +112,9 @@ SPARK_APPLICATIONS = Kind(_GROUP, _VERSION, KIND, "sparkapplications")
 
 
 class KubeflowBackend:
-    """Runs as SparkApplications of the Kubeflow Spark operator.
+    """Creates and observes runs as SparkApplications of the Kubeflow Spark operator.
+
+    All that the operator knows of it is here, so that another Spark operator can take its place.
 
     A change of a SparkApplication's spec would run it again, so none is made. A second one of the same name can't be
     created, so a repeated launch has no effect.
@@ -121,29 +125,42 @@ class KubeflowBackend:
 
     @property
     def kind(self) -> Kind:
-        """SparkApplication."""
+        """The kind of its applications. They are watched and have their runs' names."""
         return SPARK_APPLICATIONS
 
     def render(self, launch: Launch) -> dict[str, Any]:
-        """The SparkApplication of a run."""
+        """The application of a run: a pure function, so that a run always has the same application.
+
+        Raises:
+            ValueError: the run asks for a Spark setting that is not allowed.
+        """
         return application(launch)
 
     async def submit(self, application: ApiObject) -> ApiObject:
-        """Create it, or return the existing one."""
+        """Create the application; an existing one is returned unchanged.
+
+        Raises:
+            InvalidError: the API server refuses it.
+            ApiError: anything else.
+        """
         namespace = namespace_of(application)
         try:
             return await self._client.create(SPARK_APPLICATIONS.path(namespace), application)
         except AlreadyExistsError:
             return await self._client.get(SPARK_APPLICATIONS.path(namespace, name_of(application)))
 
-    def observe(self, parts: RunParts) -> ObservedRun | None:
-        """The state of a run."""
-        return observed_run(parts)
+    def observe(self, run: RunObjects, reading: Reading = NO_READING) -> ObservedRun | None:
+        """The state of a run: a pure function; None if its objects don't name it."""
+        return observed_run(run, reading)
 
     def driver_name(self, run: str) -> str:
-        """The name that the Spark operator gives it."""
+        """The name that the Spark operator gives a run's driver pod."""
         return f"{run}{DRIVER_ENDING}"
 
     async def delete(self, namespace: str, name: str, uid: str) -> bool:
-        """Delete it; its pods follow, because it owns them."""
+        """Delete an application; its pods follow, because it owns them. False if there was none.
+
+        Raises:
+            ConflictError: there is one of that name with another uid, which stays.
+        """
         return await self._client.delete(SPARK_APPLICATIONS.path(namespace, name), uid)

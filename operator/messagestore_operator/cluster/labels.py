@@ -14,7 +14,6 @@ from messagestore_operator.kube.objects import (
     at,
     labels_of,
     metadata,
-    name_of,
     namespace_of,
 )
 from messagestore_operator.names import RUN
@@ -64,17 +63,6 @@ def owner_uids(document: ApiObject) -> frozenset[str]:
     """The uids of an object's owners."""
     owners = metadata(document).get("ownerReferences") or ()
     return frozenset(str(at(owner, "uid")) for owner in owners)
-
-
-def document_reference(document: ApiObject) -> dict[str, Any]:
-    """The owner reference to another object."""
-    return {
-        "apiVersion": document["apiVersion"],
-        "kind": document["kind"],
-        "name": name_of(document),
-        "uid": at(document, "metadata", "uid"),
-        "controller": True,
-    }
 
 
 def run_labels(ref: RunRef, owner: Resource) -> dict[str, str]:

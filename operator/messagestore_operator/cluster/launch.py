@@ -8,10 +8,11 @@ they were created for the same run before the operator was killed.
 import json
 from typing import Any
 
-from messagestore_operator.cluster.backend import Launch, SparkBackend
+from messagestore_operator.cluster.backend import Launch
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.drivers import Drivers
-from messagestore_operator.cluster.labels import document_reference, owner_uids, run_annotations, run_labels
+from messagestore_operator.cluster.kubeflow import KubeflowBackend
+from messagestore_operator.cluster.labels import owner_uids, run_annotations, run_labels
 from messagestore_operator.cluster.reports import CONTROL, DOCUMENT
 from messagestore_operator.decide.snapshot import DriverControl, ObservedRun
 from messagestore_operator.kube.client import AlreadyExistsError, ApiError, KubeClient
@@ -25,7 +26,7 @@ class LaunchRefusedError(Exception):
 class Launcher:
     """Makes runs."""
 
-    def __init__(self, client: KubeClient, backend: SparkBackend, cache: Cache, drivers: Drivers) -> None:
+    def __init__(self, client: KubeClient, backend: KubeflowBackend, cache: Cache, drivers: Drivers) -> None:
         self._client = client
         self._backend = backend
         self._cache = cache
@@ -79,7 +80,8 @@ class Launcher:
     async def _config_map(self, launch: Launch, application: ApiObject, uid: str) -> ApiObject:
         """The run's ConfigMap, created or the same from an earlier request."""
         run = launch.run.run
-        owner = {**document_reference(application), "apiVersion": self._backend.kind.api_version}
+        kind = self._backend.kind
+        owner = {"apiVersion": kind.api_version, "kind": kind.name, "name": name_of(application), "uid": uid}
         text = launch.run.document.model_dump_json(by_alias=True, exclude_none=True)
         document = {
             "apiVersion": CONFIG_MAPS.api_version,
@@ -89,7 +91,7 @@ class Launcher:
                 "namespace": run.namespace,
                 "labels": run_labels(run, launch.owner),
                 "annotations": run_annotations(run),
-                "ownerReferences": [{**owner, "kind": self._backend.kind.name}],
+                "ownerReferences": [{**owner, "controller": True}],
             },
             "data": {DOCUMENT: text, CONTROL: control_text(launch.run.control)},
         }

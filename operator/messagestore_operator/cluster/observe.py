@@ -1,13 +1,15 @@
 """The state of a run from its SparkApplication and its pods, in terms that all backends share."""
 
+from __future__ import annotations
+
 import json
-from typing import Any, Literal, cast
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from messagestore_core.contract.ingest import Upkeep
 from messagestore_core.contract.run_report import RunReport
-from messagestore_operator.cluster.backend import RunParts
 from messagestore_operator.cluster.labels import run_ref
-from messagestore_operator.cluster.reports import CONTROL, newest, read_report
+from messagestore_operator.cluster.reports import CONTROL, NO_READING, Reading, newest, read_report
 from messagestore_operator.decide.snapshot import (
     CREATING,
     REFUSED,
@@ -20,6 +22,9 @@ from messagestore_operator.decide.snapshot import (
 from messagestore_operator.kube.objects import ApiObject, at, created_at, name_of, time_of
 from messagestore_operator.names import DRIVER, DRIVER_ENDING
 
+if TYPE_CHECKING:
+    from messagestore_operator.cluster.run_objects import RunObjects
+
 _ENDED = {"COMPLETED": AppState.SUCCEEDED, "SUBMISSION_FAILED": AppState.SUBMISSION_FAILED}
 _UNDER_WAY = {"RUNNING", "SUCCEEDING", "FAILING", "UNKNOWN"}
 """There is or was a driver, and its end is unknown."""
@@ -31,27 +36,31 @@ MAX_TEXT = 4096
 """Characters that are read of a message in an object's status."""
 
 
-def observed_run(parts: RunParts) -> ObservedRun | None:
-    """The state of a run; None if no object names its run."""
-    main = parts.application or parts.config_map or parts.driver
+def observed_run(run: RunObjects, reading: Reading = NO_READING) -> ObservedRun | None:
+    """The state of a run; None if no object names it.
+
+    Args:
+        reading: the report in its ConfigMap.
+    """
+    main = run.application or run.config_map or run.driver
     ref = run_ref(main, name_of(main).removesuffix(DRIVER_ENDING)) if main is not None else None
     if ref is None or main is None:
         return None
-    driver = driver_of(parts.driver) if parts.driver is not None else None
+    driver = driver_of(run.driver) if run.driver is not None else None
     last_words = read_report(driver.termination_message, ref.name).report if driver else None
-    report = newest(parts.reading.report, last_words)
+    report = newest(reading.report, last_words)
     return ObservedRun(
         ref=ref,
-        state=app_state(parts.application),
+        state=app_state(run.application),
         created_at=created_at(main),
-        message=_message(parts),
+        message=_message(run),
         driver=driver,
-        executors_waiting=_executors_waiting(parts.executors, report),
+        executors_waiting=_executors_waiting(run.executors.values(), report),
         report=report,
-        report_problem=parts.reading.problem,
-        config_map=parts.config_map is not None,
-        control=_control(parts.config_map),
-        deleting=at(parts.application, "metadata", "deletionTimestamp") is not None,
+        report_problem=reading.problem,
+        config_map=run.config_map is not None,
+        control=_control(run.config_map),
+        deleting=at(run.application, "metadata", "deletionTimestamp") is not None,
     )
 
 
@@ -125,14 +134,17 @@ def _container(status: ApiObject) -> Any:
     return next(iter(named or containers), None)
 
 
-def _executors_waiting(executors: tuple[ApiObject, ...], report: RunReport | None) -> Waiting | None:
+def _executors_waiting(executors: Collection[ApiObject], report: RunReport | None) -> Waiting | None:
     # While one runs, a report that says otherwise is older.
     if any(at(pod, "status", "phase") in ("Running", "Succeeded") for pod in executors):
         return None
     # The oldest pod has waited the longest.
     oldest = sorted(executors, key=lambda pod: str(at(pod, "metadata", "creationTimestamp") or ""))
     problem = next((waiting for pod in oldest if (waiting := waiting_of(pod))), None)
-    made = (Waiting(CREATING, since=created_at(pod)) for pod in oldest if _is_made(pod))
+    # Pods that start without a problem, and don't run yet.
+    made = (
+        Waiting(CREATING, since=created_at(pod)) for pod in oldest if at(pod, "status", "phase") in (None, "Pending")
+    )
     return problem or next(made, None) or _refused(report)
 
 
@@ -142,15 +154,10 @@ def _refused(report: RunReport | None) -> Waiting | None:
     return Waiting(REFUSED, refused.message, refused.since) if refused else None
 
 
-def _is_made(pod: ApiObject) -> bool:
-    """Whether it is starting without a problem and does not run yet."""
-    return at(pod, "status", "phase") in (None, "Pending")
-
-
-def _message(parts: RunParts) -> str:
+def _message(run: RunObjects) -> str:
     """The application's failure message, and why executors were lost; one often explains the other."""
-    said = str(at(parts.application, "status", "applicationState", "errorMessage") or "")[:MAX_TEXT]
-    lost = sorted(set(parts.lost_executors.values()))
+    said = str(at(run.application, "status", "applicationState", "errorMessage") or "")[:MAX_TEXT]
+    lost = sorted(set(run.lost_executors.values()))
     executors = f"executors were lost: {', '.join(lost)}" if lost else ""
     return "; ".join(part for part in (said, executors) if part)
 

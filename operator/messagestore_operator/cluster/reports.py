@@ -17,6 +17,7 @@ from messagestore_operator.names import REPORT
 CONTROL = "control.json"
 DOCUMENT = "run.json"
 MAX_BYTES = 64 << 10
+_REMEMBERED = 512
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,9 @@ class Reading:
 
     report: RunReport | None = None
     problem: str | None = None
+
+
+NO_READING = Reading()
 
 
 def read_report(text: object, run: str) -> Reading:
@@ -58,8 +62,7 @@ def newest(*reports: RunReport | None) -> RunReport | None:
 class Reports:
     """Reads reports from ConfigMaps, each version once."""
 
-    def __init__(self, size: int = 512) -> None:
-        self._size = size
+    def __init__(self) -> None:
         self._known: OrderedDict[str, tuple[str, Reading]] = OrderedDict()
 
     def of(self, config_map: ApiObject | None, run: str) -> Reading:
@@ -73,6 +76,6 @@ class Reports:
         reading = read_report(at(config_map, "data", REPORT), run)
         self._known[uid] = (version, reading)
         self._known.move_to_end(uid)
-        while len(self._known) > self._size:
+        while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return reading

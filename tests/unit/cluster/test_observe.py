@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from messagestore_core.contract.run_report import ExecutorsRefused, RunReport
-from messagestore_operator.cluster.backend import RunParts
 from messagestore_operator.cluster.kubeflow import application
 from messagestore_operator.cluster.observe import app_state, driver_of, loss_of, observed_run, waiting_of
 from messagestore_operator.cluster.reports import Reading
+from messagestore_operator.cluster.run_objects import RunObjects
 from messagestore_operator.decide.snapshot import CREATING, REFUSED, AppState, Waiting
 from support.launches import launch
 
@@ -27,6 +27,10 @@ def _pod(phase: str, *, conditions: list[Any] | None = None, **state: Any) -> di
     containers = [{"name": CONTAINER, "state": state}] if state else []
     status = {"phase": phase, "conditions": conditions or [], "containerStatuses": containers}
     return {"kind": "Pod", "metadata": {"name": "orders-ingest-1-driver"}, "status": status}
+
+
+def _executors(*pods: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {f"exec-{number}": pod for number, pod in enumerate(pods)}
 
 
 @pytest.mark.parametrize(
@@ -57,13 +61,13 @@ def test_a_run_without_an_application_is_missing() -> None:
 
 def test_a_run_is_known_by_its_application_again() -> None:
     wanted = launch()
-    run = observed_run(RunParts(application=_application("RUNNING")))
+    run = observed_run(RunObjects(application=_application("RUNNING")))
     assert run.ref == wanted.run.run
 
 
 def test_an_application_that_is_not_labelled_as_a_run_is_nobodys() -> None:
     stranger = {"kind": "SparkApplication", "metadata": {"name": "theirs", "namespace": "default"}}
-    assert observed_run(RunParts(application=stranger)) is None
+    assert observed_run(RunObjects(application=stranger)) is None
 
 
 def test_a_pod_that_no_node_takes_says_why() -> None:
@@ -106,13 +110,13 @@ def test_a_sidecar_is_not_taken_for_the_driver() -> None:
 def test_the_termination_message_of_a_driver_beats_an_older_report_in_its_config_map() -> None:
     words = '{"run": "orders-ingest-1", "sequence": 9, "state": "Failed", "startedAt": "2026-03-01T06:30:00Z"}'
     pod = _pod("Failed", terminated={"exitCode": 1, "message": words})
-    run = observed_run(RunParts(application=_application("FAILED"), driver=pod))
+    run = observed_run(RunObjects(application=_application("FAILED"), driver=pod))
     assert run.report.sequence == 9
 
 
 def test_a_termination_message_that_is_no_report_is_taken_as_text() -> None:
     pod = _pod("Failed", terminated={"exitCode": 1, "message": "OSError: no space left on device"})
-    run = observed_run(RunParts(application=_application("FAILED"), driver=pod))
+    run = observed_run(RunObjects(application=_application("FAILED"), driver=pod))
     assert (run.report, run.driver.termination_message) == (None, "OSError: no space left on device")
 
 
@@ -131,7 +135,7 @@ def test_the_reason_why_an_executor_was_lost_comes_from_its_pod(status: dict[str
 
 
 def test_lost_executors_are_a_part_of_what_the_application_says() -> None:
-    parts = RunParts(
+    parts = RunObjects(
         application=_application("FAILED", errorMessage="driver container failed with ExitCode: 1, Reason: Error"),
         lost_executors={"exec-1": "OOMKilled", "exec-2": "OOMKilled"},
     )
@@ -141,8 +145,10 @@ def test_lost_executors_are_a_part_of_what_the_application_says() -> None:
 
 def test_executors_wait_only_as_long_as_none_runs() -> None:
     waiting = _pod("Pending", waiting={"reason": "ImagePullBackOff", "message": "not found"})
-    alone = observed_run(RunParts(application=_application("RUNNING"), executors=(waiting,)))
-    beside = observed_run(RunParts(application=_application("RUNNING"), executors=(waiting, _pod("Running"))))
+    alone = observed_run(RunObjects(application=_application("RUNNING"), executors=_executors(waiting)))
+    beside = observed_run(
+        RunObjects(application=_application("RUNNING"), executors=_executors(waiting, _pod("Running")))
+    )
     assert (alone.executors_waiting, beside.executors_waiting) == (Waiting("ImagePullBackOff", "not found"), None)
 
 
@@ -150,11 +156,11 @@ def test_executors_are_refused_if_the_driver_says_so_and_no_pod_says_more() -> N
     since = datetime(2026, 3, 1, 6, 31, tzinfo=UTC)
     refused = ExecutorsRefused(since=since, message="exceeded quota")
     told = RunReport(run="orders-ingest-1", sequence=1, state="Running", started_at=since, executors_refused=refused)
-    alone = observed_run(RunParts(application=_application("RUNNING"), reading=Reading(told)))
+    alone = observed_run(RunObjects(application=_application("RUNNING")), Reading(told))
     waiting = _pod("Pending", waiting={"reason": "ImagePullBackOff", "message": "not found"})
-    beside = observed_run(RunParts(application=_application("RUNNING"), executors=(waiting,), reading=Reading(told)))
+    beside = observed_run(RunObjects(application=_application("RUNNING"), executors=_executors(waiting)), Reading(told))
     running = observed_run(
-        RunParts(application=_application("RUNNING"), executors=(_pod("Running"),), reading=Reading(told))
+        RunObjects(application=_application("RUNNING"), executors=_executors(_pod("Running"))), Reading(told)
     )
     assert alone.executors_waiting == Waiting(REFUSED, "exceeded quota", since)
     assert running.executors_waiting is None, "the report is older"
@@ -166,7 +172,7 @@ def test_executors_wait_since_the_oldest_of_their_pods_was_made() -> None:
     old = _pod("Pending", waiting={"reason": "ImagePullBackOff", "message": "not found"})
     young["metadata"]["creationTimestamp"] = "2026-03-01T06:50:00Z"
     old["metadata"]["creationTimestamp"] = "2026-03-01T06:31:00Z"
-    run = observed_run(RunParts(application=_application("RUNNING"), executors=(young, old)))
+    run = observed_run(RunObjects(application=_application("RUNNING"), executors=_executors(young, old)))
     since = datetime(2026, 3, 1, 6, 31, tzinfo=UTC)
     assert run.executors_waiting == Waiting("ImagePullBackOff", "not found", since)
 
@@ -174,5 +180,5 @@ def test_executors_wait_since_the_oldest_of_their_pods_was_made() -> None:
 def test_executors_that_are_still_being_made_are_waited_for_as_well() -> None:
     made = _pod("Pending", waiting={"reason": "ContainerCreating"})
     made["metadata"]["creationTimestamp"] = "2026-03-01T06:31:00Z"
-    run = observed_run(RunParts(application=_application("RUNNING"), executors=(_pod("Failed"), made)))
+    run = observed_run(RunObjects(application=_application("RUNNING"), executors=_executors(_pod("Failed"), made)))
     assert run.executors_waiting == Waiting(CREATING, since=datetime(2026, 3, 1, 6, 31, tzinfo=UTC))
