@@ -27,7 +27,7 @@ from messagestore_operator.decide.run_lifecycle import EndedRun
 from messagestore_operator.decide.snapshot import ObservedRun
 from messagestore_operator.decide.stream_deletion import FINALIZER
 from messagestore_operator.kube.client import ConflictError, NotFoundError
-from messagestore_operator.kube.events import Events, NewEvent
+from messagestore_operator.kube.events import Events
 from messagestore_operator.kube.objects import CONFIG_MAPS, ApiObject
 from messagestore_operator.settings import Settings
 from messagestore_operator.status.conditions import condition_of
@@ -157,8 +157,7 @@ class Applier:
 
     @_do.register
     async def _(self, action: actions.EmitEvent, resource: Resource) -> None:
-        event = NewEvent(action.type, str(action.reason), action.message, action.routine)
-        await self._events.record(object_reference(resource), event)
+        await self._events.record(object_reference(resource), action)
 
     @_do.register
     async def _(self, action: actions.AddFinalizer, resource: Resource) -> None:

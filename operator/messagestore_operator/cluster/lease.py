@@ -5,12 +5,12 @@ proves that a driver is gone. It is deleted a day after its last use: then the c
 """
 
 import hashlib
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from messagestore_operator.decide.snapshot import TableKey
 from messagestore_operator.kube.client import ConflictError, KubeClient, NotFoundError
-from messagestore_operator.kube.objects import LEASES, MANAGED_BY, MANAGER, ApiObject, at, name_of
+from messagestore_operator.kube.objects import LEASES, MANAGED_BY, MANAGER, ApiObject, at, name_of, time_text
 from messagestore_operator.names import TABLE
 
 
@@ -45,7 +45,7 @@ class TableLeases:
         Raises:
             ConflictError: the Lease has changed.
         """
-        times = {"acquireTime": _time(now), "renewTime": _time(now)}
+        times = {"acquireTime": time_text(now), "renewTime": time_text(now)}
         metadata = {"name": lease_name(table), "labels": {MANAGED_BY: MANAGER}, "annotations": {TABLE: str(table)}}
         lease: dict[str, Any] = {
             "apiVersion": LEASES.api_version,
@@ -95,8 +95,4 @@ class TableLeases:
 
 def _free(lease: ApiObject, now: datetime) -> ApiObject:
     kept = {key: value for key, value in lease["spec"].items() if key != "holderIdentity"}
-    return {**lease, "spec": {**kept, "renewTime": _time(now)}}
-
-
-def _time(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return {**lease, "spec": {**kept, "renewTime": time_text(now)}}

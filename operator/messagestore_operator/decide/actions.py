@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStreamStatus, ReplayJobStatus, RetentionPolicyStatus
 from messagestore_operator.api.spark import Spark
 from messagestore_operator.decide.run_queue import RunSlot
 from messagestore_operator.decide.snapshot import DriverControl, RunRef, TableKey
+from messagestore_operator.kube.objects import NewEvent
 from messagestore_operator.status.size import fitted
 from messagestore_operator.translate import SecretVariable, StorageAccess
 
@@ -109,15 +110,8 @@ class SetControl:
     control: DriverControl
 
 
-@dataclass(frozen=True)
-class EmitEvent:
+class EmitEvent(NewEvent):
     """Send an Event. ``reason`` is one of ``reasons.Reason``."""
-
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-    routine: bool = False
-    """Whether it tells what all well resources do again and again: it is sent seldom, with a count."""
 
 
 @dataclass(frozen=True)

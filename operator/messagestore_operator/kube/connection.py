@@ -21,7 +21,9 @@ async def configuration() -> Configuration:
     Raises:
         ConnectionProblemError: this is no pod, and there is no kubeconfig or it can't be read.
     """
-    configuration, loader = Configuration(), _untyped(official)
+    configuration = Configuration()
+    # Its functions have no types.
+    loader: Any = official
     # The client's own rate limits requests, not its number of connections.
     configuration.connection_pool_maxsize = 64
     try:
@@ -49,10 +51,6 @@ def proxy_to(server: str) -> str | None:
     if proxy_bypass(address.hostname or ""):
         return None
     return getproxies().get(address.scheme)
-
-
-def _untyped(module: Any) -> Any:
-    return module
 
 
 def _has_kubeconfig() -> bool:

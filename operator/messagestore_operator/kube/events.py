@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from messagestore_operator.kube.client import (
@@ -23,7 +23,7 @@ from messagestore_operator.kube.client import (
     NotFoundError,
     TooLargeError,
 )
-from messagestore_operator.kube.objects import EVENTS, MANAGER, ObjectReference
+from messagestore_operator.kube.objects import EVENTS, MANAGER, NewEvent, ObjectReference, time_text
 from messagestore_operator.kube.ratelimit import TokenBucket
 
 K = TypeVar("K")
@@ -38,17 +38,6 @@ _A_SECOND = 1 / 300
 _REMEMBERED = 10_000
 _MAX_MESSAGE = 1024
 """The API server refuses longer ones."""
-
-
-@dataclass(frozen=True)
-class NewEvent:
-    """The content of an Event: a constant for machines, and a message for people."""
-
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
-    routine: bool = False
-    """Whether it may be told late, as it says that all is as always."""
 
 
 @dataclass(slots=True)
@@ -91,7 +80,7 @@ class Events:
 
     async def _send(self, about: ObjectReference, event: NewEvent, name: str, series: _Series) -> None:
         """Send a new Event, or raise the count of the existing one."""
-        namespace, now = about.namespace, _time(datetime.now(UTC))
+        namespace, now = about.namespace, time_text(datetime.now(UTC), "seconds")
         path = EVENTS.path(namespace, name)
         if series.sent:
             try:
@@ -158,7 +147,3 @@ def _event(about: ObjectReference, event: NewEvent, name: str, now: str, instanc
         "firstTimestamp": now,
         "lastTimestamp": now,
     }
-
-
-def _time(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from messagestore_operator.kube.client import ApiError, KubeClient
-from messagestore_operator.kube.objects import LEASES, MANAGED_BY, MANAGER, ApiObject, at
+from messagestore_operator.kube.objects import LEASES, MANAGED_BY, MANAGER, ApiObject, at, time_text
 
 _log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class Leader:
         return _holder(lease) in ("", self._identity) or unchanged > lasts
 
     def _document(self, lease: ApiObject | None) -> dict[str, Any]:
-        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        now = time_text(datetime.now(UTC))
         before = dict(lease["spec"]) if lease else {"leaseTransitions": -1}
         again = before.get("holderIdentity") == self._identity
         return {

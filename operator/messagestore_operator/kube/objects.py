@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, TypeAlias
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
 ApiObject: TypeAlias = Mapping[str, Any]
@@ -80,6 +80,11 @@ def time_of(text: Any) -> datetime | None:
         return None
 
 
+def time_text(moment: datetime, precision: str = "microseconds") -> str:
+    """A time as objects have it, in UTC."""
+    return moment.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+
+
 def created_at(document: ApiObject | None) -> datetime | None:
     """When an object was created, by the API server's clock."""
     return time_of(at(document, "metadata", "creationTimestamp"))
@@ -124,6 +129,17 @@ class ObjectReference:
     name: str
     uid: str
     resource_version: str | None = None
+
+
+@dataclass(frozen=True)
+class NewEvent:
+    """The content of an Event: a constant for machines, and a message for people."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+    routine: bool = False
+    """Whether it tells what all well objects do again and again: it is sent seldom, with a count."""
 
 
 CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
