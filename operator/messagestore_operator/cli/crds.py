@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from messagestore_operator.cli.store import writing
+from messagestore_operator.cli.output import writing
 
 
 def crds(

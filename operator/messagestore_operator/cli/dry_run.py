@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from messagestore_operator.cli.output import (
+    BAD_INPUT,
     Column,
     Output,
     echo,
@@ -23,7 +24,6 @@ from messagestore_operator.cli.output import (
     shown_source,
     shown_time,
 )
-from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
     from messagestore_operator.local.dry_run import Tried

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from messagestore_operator.cli.messages import print_messages
 from messagestore_operator.cli.options import CorrelationId, ErrorText, From, OldestFirst, Since, Statuses, Types
-from messagestore_operator.cli.output import Output, OutputOption, print_rows
+from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption, print_rows
 from messagestore_operator.cli.store import At, Store, Version, Where, opened
-from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
     from messagestore.message import Message
 
-_COLUMNS = ("GLOBAL", "TIME", "ID", "STREAM", "TYPE", "STATUS", "RETRIES", "NEXT RETRY", "ERROR")
-_WIDE = ("CORRELATION", "CAUSATION", "UPDATED", "SIZE")
+_COLUMNS = {
+    "GLOBAL": "global_position",
+    "TIME": "time",
+    "ID": "message_id",
+    "STREAM": "stream_name",
+    "TYPE": "type",
+    "STATUS": "status",
+    "RETRIES": "retries",
+    "NEXT RETRY": "next_retry_at",
+    "ERROR": "error",
+}
+_WIDE = {"CORRELATION": "correlation_id", "CAUSATION": "causation_id", "UPDATED": "updated_at", "SIZE": "payload_size"}
 
 
 def messages(
@@ -113,13 +123,5 @@ def _print(messages: Iterable[Message], form: Output) -> None:
     if form in (Output.JSON, Output.YAML):
         print_messages(messages, form)
         return
-    wide = form is Output.WIDE
-    rows = [_cells(message, wide=wide) for message in messages]
-    print_rows((*_COLUMNS, *(_WIDE if wide else ())), rows, "no messages")
-
-
-def _cells(message: Message, *, wide: bool) -> tuple[object, ...]:
-    m = message
-    narrow = (m.global_position, m.time, m.message_id, m.stream_name, m.type, m.status, m.retries, m.next_retry_at)
-    more = (m.correlation_id, m.causation_id, m.updated_at, m.payload_size) if wide else ()
-    return (*narrow, m.error, *more)
+    shown = _COLUMNS | (_WIDE if form is Output.WIDE else {})
+    print_rows(shown, list(map(attrgetter(*shown.values()), messages)), "no messages")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messagestore_operator.cli.messages import print_messages
-from messagestore_operator.cli.output import Output, OutputOption
+from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption
 from messagestore_operator.cli.store import At, Name, Store, Version, Where, opened
-from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
     from messagestore.message import Message

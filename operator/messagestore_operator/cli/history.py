@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from operator import attrgetter
+from typing import Annotated, Any
 
 import typer
 
@@ -11,11 +12,15 @@ from messagestore_operator.cli.options import MessageId, seconds
 from messagestore_operator.cli.output import Column, Output, OutputOption, document_of, print_rows, print_table, printed
 from messagestore_operator.cli.store import Store, opened
 
-if TYPE_CHECKING:
-    from messagestore.history import HistoryRow
-
-_COLUMNS = ("AT", "ATTEMPT", "FROM", "TO", "NEXT RETRY", "ERROR")
-_WIDE = ("POSITION", "RUN")
+_COLUMNS = {
+    "AT": "at",
+    "ATTEMPT": "attempt",
+    "FROM": "from_status",
+    "TO": "to_status",
+    "NEXT RETRY": "next_retry_at",
+    "ERROR": "error",
+}
+_WIDE = {"POSITION": "global_position", "RUN": "run"}
 _EXIT_CODES = {"Stored": 0, "SetAside": 3, "Erased": 4, "Purged": 5, "NotSeen": 6}
 """The exit code of each outcome; that of the first one counts."""
 
@@ -35,16 +40,10 @@ def history(
         rows = reader.history(message_id)
         became = () if rows else reader.outcome(message_id)
     if not printed(output, list(map(document_of, rows)), "history"):
-        wide = output is Output.WIDE
-        cells = [_cells(row, wide=wide) for row in rows]
-        print_rows((*_COLUMNS, *(_WIDE if wide else ())), cells, "no changes")
+        shown = _COLUMNS | (_WIDE if output is Output.WIDE else {})
+        print_rows(shown, list(map(attrgetter(*shown.values()), rows)), "no changes")
     if became:
         raise typer.Exit(_EXIT_CODES[type(became[0]).__name__])
-
-
-def _cells(row: HistoryRow, *, wide: bool) -> tuple[object, ...]:
-    cells = (row.at, row.attempt, row.from_status, row.to_status, row.next_retry_at, row.error)
-    return (*cells, row.global_position, row.run) if wide else cells
 
 
 def outcome(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -15,9 +16,13 @@ import typer
 from messagestore_core.text import clipped, printable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from _typeshed import DataclassInstance
     from rich.console import RenderableType
 
+FAILED, BAD_INPUT = 1, 2
+"""Exit codes: what was asked for failed or is not well; arguments or manifests are wrong."""
 LONGEST_CELL = 60
 _UNBOUNDED = 10_000
 """Characters per line if there is no terminal."""
@@ -38,6 +43,16 @@ OutputOption = Annotated[Output, typer.Option("--output", "-o", help="Output for
 def echo(line: str, *, err: bool = False) -> None:
     """Print a line that may have words of others, without what a terminal would interpret."""
     typer.echo(printable(line), err=err)
+
+
+@contextmanager
+def writing(file: Path) -> Iterator[None]:
+    """Report that a file can't be written, and exit."""
+    try:
+        yield
+    except OSError as error:
+        echo(f"error: {file} can't be written: {error.strerror}", err=True)
+        raise typer.Exit(FAILED) from None
 
 
 def json_text(value: dict[str, Any] | list[dict[str, Any]]) -> str:

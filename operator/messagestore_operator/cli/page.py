@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messagestore_operator.cli.options import moment
-from messagestore_operator.cli.output import echo
-from messagestore_operator.cli.store import opened, reporting, writing
-from messagestore_operator.cli.validate import BAD_INPUT
+from messagestore_operator.cli.output import BAD_INPUT, echo, writing
+from messagestore_operator.cli.store import opened, reporting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from messagestore_operator.cli.output import echo
-from messagestore_operator.cli.store import FAILED, Store, reporting
-from messagestore_operator.cli.validate import BAD_INPUT
+from messagestore_operator.cli.output import BAD_INPUT, FAILED, echo
+from messagestore_operator.cli.store import Store, reporting
 
 if TYPE_CHECKING:
     from messagestore_core.store.fence import HeldStore

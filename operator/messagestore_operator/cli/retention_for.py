@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import echo, print_yaml
-from messagestore_operator.cli.store import FAILED, Store, opened
+from messagestore_operator.cli.output import FAILED, echo, print_yaml
+from messagestore_operator.cli.store import Store, opened
 from messagestore_operator.names import API_VERSION, named_after
 
 

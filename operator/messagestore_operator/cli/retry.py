@@ -11,8 +11,8 @@ import typer
 
 from messagestore_core.bounds import LAST_MOMENT
 from messagestore_operator.cli.options import moment
-from messagestore_operator.cli.output import echo, shown_time
-from messagestore_operator.cli.store import FAILED, Store, opened
+from messagestore_operator.cli.output import FAILED, echo, shown_time
+from messagestore_operator.cli.store import Store, opened
 
 if TYPE_CHECKING:
     from messagestore.message import Message

@@ -14,15 +14,12 @@ import typer
 
 from messagestore_operator.cli.interrupts import InterruptedRunError, interruptible
 from messagestore_operator.cli.options import memory, moment, seconds
-from messagestore_operator.cli.output import Output, echo
-from messagestore_operator.cli.validate import BAD_INPUT, Filenames
+from messagestore_operator.cli.output import BAD_INPUT, FAILED, Output, echo
+from messagestore_operator.cli.validate import Filenames
 
 if TYPE_CHECKING:
     from messagestore_operator.local import LocalSpark
     from messagestore_operator.manifests import LoadResult
-
-FAILED = 1
-"""Exit code if a resource did not succeed."""
 
 
 @contextmanager

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from messagestore_operator.cli.options import moment
-from messagestore_operator.cli.output import Column, Output, OutputOption, document_of, print_table, printed, shown_time
+from messagestore_operator.cli.output import (
+    BAD_INPUT,
+    Column,
+    Output,
+    OutputOption,
+    document_of,
+    print_table,
+    printed,
+    shown_time,
+)
 from messagestore_operator.cli.store import At, Store, Version, opened
-from messagestore_operator.cli.validate import BAD_INPUT
 
 if TYPE_CHECKING:
     from messagestore.statistics import Elapsed, Share, Statistics

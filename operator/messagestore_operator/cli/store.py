@@ -10,17 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messagestore_operator.cli.options import moment
-from messagestore_operator.cli.output import echo
-from messagestore_operator.cli.validate import BAD_INPUT
+from messagestore_operator.cli.output import BAD_INPUT, FAILED, echo
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from messagestore.errors import BrokenMessageError
     from messagestore.reader import Reader
-
-FAILED = 1
-"""Exit code if the store can't be read or a message in it is broken."""
 
 Store = Annotated[
     str,
@@ -83,16 +77,6 @@ def reporting() -> Iterator[None]:
         raise typer.Exit(BAD_INPUT) from None
     except MessageStoreError as error:
         echo(f"error: {error}", err=True)
-        raise typer.Exit(FAILED) from None
-
-
-@contextmanager
-def writing(file: Path) -> Iterator[None]:
-    """Report that a file can't be written, and exit."""
-    try:
-        yield
-    except OSError as error:
-        echo(f"error: {file} can't be written: {error.strerror}", err=True)
         raise typer.Exit(FAILED) from None
 
 

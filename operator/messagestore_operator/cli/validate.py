@@ -4,10 +4,7 @@ from typing import Annotated
 
 import typer
 
-from messagestore_operator.cli.output import echo
-
-BAD_INPUT = 2
-"""Exit code for manifests that are wrong."""
+from messagestore_operator.cli.output import BAD_INPUT, echo
 
 Filenames = Annotated[
     list[str],

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from messagestore_operator.cli.output import Output, OutputOption, echo, printed
-from messagestore_operator.cli.store import FAILED, Store, reporting
-from messagestore_operator.cli.validate import BAD_INPUT
+from messagestore_operator.cli.output import BAD_INPUT, FAILED, Output, OutputOption, echo, printed
+from messagestore_operator.cli.store import Store, reporting
 
 if TYPE_CHECKING:
     from messagestore.verifying import Check

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, OutputOption, print_rows, printed, shown_source
+from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption, print_rows, printed, shown_source
 from messagestore_operator.kube.objects import at, name_of, namespace_of
 from messagestore_operator.plugin.find import STREAM, MaybeStream, all_of, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
-from messagestore_operator.plugin.options import BAD_INPUT, Everywhere, UserError, reaching
+from messagestore_operator.plugin.options import Everywhere, UserError, reaching
 from messagestore_operator.plugin.reading import PodOptions, answer_of, by_pod
 
 _CELLS = {

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from messagestore_operator.cli.output import BAD_INPUT
 from messagestore_operator.names import GROUP, NAMES
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
-from messagestore_operator.plugin.options import BAD_INPUT, UserError, kubectl_of
+from messagestore_operator.plugin.options import UserError, kubectl_of
 
 ALL = ",".join(f"{names.plural}.{GROUP}" for names in NAMES.values())
 """The three kinds, for a list."""

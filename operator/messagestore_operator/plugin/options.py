@@ -10,10 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import echo
+from messagestore_operator.cli.output import BAD_INPUT, FAILED, echo
 from messagestore_operator.plugin.kubectl import Kubectl, KubectlError
 
-FAILED, BAD_INPUT = 1, 2
 OPERATOR_NAMESPACE = "messagestore"
 """Where docs/install.md installs the operator."""
 

@@ -19,6 +19,7 @@ from messagestore_operator.cli.options import (
     Types,
 )
 from messagestore_operator.cli.output import (
+    FAILED,
     Column,
     Output,
     OutputOption,
@@ -31,7 +32,7 @@ from messagestore_operator.cli.output import (
 )
 from messagestore_operator.plugin.find import StreamName
 from messagestore_operator.plugin.kubectl import Kubectl
-from messagestore_operator.plugin.options import FAILED, UserError, reaching
+from messagestore_operator.plugin.options import UserError, reaching
 from messagestore_operator.plugin.reading import Line, Page, PodOptions, answer_of, by_pod
 
 Payload = Annotated[bool, typer.Option("--payload", help="Show payloads and results, too.")]

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from messagestore_operator.cli.options import seconds
-from messagestore_operator.cli.output import echo
+from messagestore_operator.cli.output import BAD_INPUT, FAILED, echo
 from messagestore_operator.kube.objects import MANAGED_BY, MANAGER, at, labels_of, name_of, namespace_of
 from messagestore_operator.plugin.find import STREAM, find
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
-from messagestore_operator.plugin.options import BAD_INPUT, FAILED, UserError, with_options
+from messagestore_operator.plugin.options import UserError, with_options
 from messagestore_operator.plugin.reader_pod import (
     CONTAINER,
     OF_STREAM,
@@ -150,14 +150,11 @@ def _surroundings(kubectl: Kubectl, stream: str, image: str | None) -> Surroundi
         if image is None:
             raise
         applications = []
-    newest = max(applications, key=lambda one: _nearness(one, stream), default=None)
+    own = [one for one in applications if labels_of(one).get(OF_STREAM) == stream]
+    newest = max(own or applications, key=lambda one: str(at(one, "metadata", "creationTimestamp")), default=None)
     if around := surroundings_of(newest, image):
         return around
     raise UserError("no run is there to take the image from: give it by --image, or trigger a run", BAD_INPUT)
-
-
-def _nearness(application: Document, stream: str) -> tuple[bool, str]:
-    return labels_of(application).get(OF_STREAM) == stream, str(at(application, "metadata", "creationTimestamp"))
 
 
 def _wait(kubectl: Kubectl, name: str, patience: float) -> None:

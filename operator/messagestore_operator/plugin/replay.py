@@ -6,13 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, OutputOption, echo
+from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption, echo
 from messagestore_operator.kube.objects import at
 from messagestore_operator.names import RESET_TO
 from messagestore_operator.plugin.act import annotate, set_suspended, tell
 from messagestore_operator.plugin.find import REPLAY, ReplayName, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
-from messagestore_operator.plugin.options import BAD_INPUT, DryRun, UserError, Yes, ask, reaching
+from messagestore_operator.plugin.options import DryRun, UserError, Yes, ask, reaching
 
 app = typer.Typer(
     name="replay", no_args_is_help=True, rich_markup_mode=None, help="Pause, slow, reset or cancel a replay."

@@ -4,7 +4,6 @@ import io
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -12,23 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import Output, OutputOption, echo, printed
+from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption, echo, printed, writing
 from messagestore_operator.kube.objects import MANAGED_BY, MANAGER, at, labels_of, name_of, namespace_of
 from messagestore_operator.names import DRIVER_ENDING, REPORT, RUN
 from messagestore_operator.plugin import bundle
 from messagestore_operator.plugin.find import ALL, all_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
-from messagestore_operator.plugin.options import (
-    BAD_INPUT,
-    OPERATOR_NAMESPACE,
-    Everywhere,
-    OfOperator,
-    UserError,
-    reaching,
-)
+from messagestore_operator.plugin.options import OPERATOR_NAMESPACE, Everywhere, OfOperator, UserError, reaching
 
 _OF_RUNS = f"{MANAGED_BY}={MANAGER}"
 _OF_OPERATOR = f"app.kubernetes.io/part-of={MANAGER}"
+_KINDS = ("api-resources", "--api-group=messagestore.dev", "--output=name")
 _LINES = 20_000
 """Of each log, the last ones."""
 Part = tuple[str, str]
@@ -54,7 +47,7 @@ def report(
     now = datetime.now(UTC)
     title = f"messagestore-report-{now:%Y%m%dT%H%M%SZ}"
     target = file or Path(f"{title}.tar.gz")
-    with _writing(target):
+    with writing(target):
         if target.exists():
             raise UserError(f"{target} is there already", BAD_INPUT)
     problems: list[str] = []
@@ -114,13 +107,8 @@ def _versions(kubectl: Kubectl, tried: Callable[..., Any]) -> Document:
     return {
         "plugin": version("message-store-operator"),
         "kubernetes": tried("versions of Kubernetes", lambda: _json(kubectl.run("version", "--output=json")), None),
-        "kinds": tried("the definitions", lambda: _kinds(kubectl), None),
+        "kinds": tried("the definitions", lambda: sorted(kubectl.run(*_KINDS).split()), None),
     }
-
-
-def _kinds(kubectl: Kubectl) -> list[str]:
-    """The project's kinds that the API server has."""
-    return sorted(kubectl.run("api-resources", "--api-group=messagestore.dev", "--output=name").split())
 
 
 def _leases(operator: Kubectl, tried: Callable[..., Any]) -> Iterator[Part]:
@@ -163,18 +151,10 @@ def write(target: Path, title: str, parts: list[Part], now: datetime) -> None:
     # Imported late, as other libraries that only one command needs: each takes milliseconds of every start.
     import tarfile
 
-    with _writing(target), target.open("xb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
+    with writing(target), target.open("xb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
         target.chmod(0o600)
         for path, text in parts:
             content = text.encode(errors="replace")
             entry = tarfile.TarInfo(f"{title}/{path}")
             entry.size, entry.mtime, entry.mode = len(content), now.timestamp(), 0o600
             archive.addfile(entry, io.BytesIO(content))
-
-
-@contextmanager
-def _writing(target: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"{target} can't be written: {error.strerror}") from None

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import Column, Output, OutputOption, print_rows, print_table, printed
+from messagestore_operator.cli.output import BAD_INPUT, Column, Output, OutputOption, print_rows, print_table, printed
 from messagestore_operator.kube.objects import at, name_of, namespace_of, time_of
 from messagestore_operator.names import approved_previews
 from messagestore_operator.plugin.facts import conditions
 from messagestore_operator.plugin.find import POLICY, STREAM, MaybeStream, PolicyName, all_of, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
-from messagestore_operator.plugin.options import BAD_INPUT, Everywhere, UserError, reaching
+from messagestore_operator.plugin.options import Everywhere, UserError, reaching
 from messagestore_operator.plugin.reading import Page, PodOptions, answer_of, by_pod
 from messagestore_operator.plugin.words import size
 

@@ -43,7 +43,9 @@ def list_runs(
 ) -> None:
     """List runs: those in progress first, then ended ones, the newest first, as far as the resources list them."""
     documents = _chosen(kubectl, kind, name)
-    listed = sorted((run for one in documents for run in runs(one)), key=_newest, reverse=True)
+    listed = sorted(
+        (run for one in documents for run in runs(one)), key=lambda run: (run.current, end_of(run)), reverse=True
+    )
     if printed(output, [document_of(run) for run in listed], "runs"):
         return
     now = datetime.now(UTC)
@@ -66,10 +68,13 @@ def logs(
     A policy has a run for each stream: the newest counts.
     """
     document = find(kubectl, kind_of(kind), name)
-    chosen = [one for one in runs(document) if run in (None, one.run) and (run or _has_driver(one))]
+    if run is None:
+        chosen = [one for one in runs(document) if not one.current or one.launched_at is not None]
+    else:
+        chosen = [one for one in runs(document) if one.run == run]
     if not chosen:
         raise UserError(f"{name} lists no run {run}" if run else f"{name} has had no run yet")
-    options = (f"--container={DRIVER}", f"--tail={tail}", f"--follow={_word(follow)}")
+    options = (f"--container={DRIVER}", f"--tail={tail}", f"--follow={str(follow).lower()}")
     if not any(_has_printed(kubectl, one, options) for one in chosen[:_TRIED]):
         raise UserError("no log is left")
 
@@ -148,10 +153,6 @@ def _chosen(kubectl: Kubectl, kind: str | None, name: str | None) -> list[Docume
     return named(kubectl, all_of(kubectl, ALL), wanted, name)
 
 
-def _newest(run: Run) -> tuple[bool, str]:
-    return run.current, end_of(run)
-
-
 def _names(run: Run) -> tuple[str, str]:
     of = f"{NOUNS[run.kind]}/{run.resource}"
     return run.run, f"{of} on {run.stream}" if run.stream else of
@@ -163,11 +164,3 @@ def _times(run: Run, now: datetime) -> tuple[str, str]:
     begun = datetime.fromisoformat(run.started_at)
     ended = datetime.fromisoformat(run.finished_at) if run.finished_at else now
     return ago(run.started_at, now), f"{max(0.0, (ended - begun).total_seconds()):.0f}"
-
-
-def _has_driver(run: Run) -> bool:
-    return not run.current or run.launched_at is not None
-
-
-def _word(flag: bool) -> str:
-    return str(flag).lower()

@@ -7,20 +7,21 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from messagestore_operator.cli.output import Output, OutputOption, document_of, print_drawn, print_rows, printed
+from messagestore_operator.cli.output import (
+    BAD_INPUT,
+    Output,
+    OutputOption,
+    document_of,
+    print_drawn,
+    print_rows,
+    printed,
+)
 from messagestore_operator.kube.objects import MANAGED_BY, MANAGER, at, metadata, name_of, namespace_of
 from messagestore_operator.names import TABLE
 from messagestore_operator.plugin.facts import Run, conditions, failing, ready, runs
 from messagestore_operator.plugin.find import ALL, POLICY, STREAM, MaybeKind, MaybeName, all_of, named, wanted_kind
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
-from messagestore_operator.plugin.options import (
-    BAD_INPUT,
-    OPERATOR_NAMESPACE,
-    Everywhere,
-    OfOperator,
-    UserError,
-    reaching,
-)
+from messagestore_operator.plugin.options import OPERATOR_NAMESPACE, Everywhere, OfOperator, UserError, reaching
 from messagestore_operator.plugin.words import ago, counts_of, plain, resource_word, run_words
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 from messagestore_core.contract.base import RunError
 from messagestore_operator.cli.dry_run import document_of_row, headline, lines_to, print_tried
 from messagestore_operator.cli.main import app
-from messagestore_operator.cli.output import Output
-from messagestore_operator.cli.validate import BAD_INPUT
+from messagestore_operator.cli.output import BAD_INPUT, Output
 from messagestore_operator.local.dry_run import Tried
 
 AT = datetime(2026, 1, 5, 12, tzinfo=UTC)
