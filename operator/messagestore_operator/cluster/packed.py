@@ -37,25 +37,20 @@ class PackedResources(MutableMapping[ResourceKey, Resource]):
         return resource
 
     def __setitem__(self, key: ResourceKey, resource: Resource) -> None:
-        """Put a resource."""
         self._packed[key] = None
         self._use(key, resource)
 
     def __delitem__(self, key: ResourceKey) -> None:
-        """Remove a resource."""
         del self._packed[key]
         self._live.pop(key, None)
 
     def __iter__(self) -> Iterator[ResourceKey]:
-        """The keys of all."""
         return iter(self._packed)
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._packed)
 
     def __contains__(self, key: object) -> bool:
-        """Whether there is one, without using it."""
         return key in self._packed
 
     def peek(self, key: ResourceKey) -> Resource | None:

@@ -128,7 +128,10 @@ def _container(name: str, launch: Launch, environment: Iterable[dict[str, Any]])
         "securityContext": container_security(),
         "volumeMounts": [
             *({"name": volume, "mountPath": path} for volume, path in _WRITABLE.items()),
-            *map(_certificate_mount, run.access.certificates),
+            *(
+                {"name": _volume_name(mount), "mountPath": mount.folder, "readOnly": True}
+                for mount in run.access.certificates
+            ),
         ],
     }
 
@@ -144,10 +147,6 @@ def _certificate_volume(mount: CertificateMount) -> dict[str, Any]:
         "name": _volume_name(mount),
         "secret": {"secretName": mount.secret, "items": [{"key": mount.key, "path": mount.key}]},
     }
-
-
-def _certificate_mount(mount: CertificateMount) -> dict[str, Any]:
-    return {"name": _volume_name(mount), "mountPath": mount.folder, "readOnly": True}
 
 
 def _volume_name(mount: CertificateMount) -> str:

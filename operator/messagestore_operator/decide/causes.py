@@ -62,12 +62,6 @@ def failure(run: ObservedRun) -> RunError:
     return _failure_by_state(run)
 
 
-def lost(launched: bool) -> RunError:
-    """The error of a run that left neither objects nor a final report."""
-    gone = "its application was deleted before it had ended" if launched else "it was never launched"
-    return RunError(reason=Reason.RUN_LOST, message=gone)
-
-
 def report_missing(run: ObservedRun) -> RunError:
     """The error of a run whose application succeeded and that left no final report."""
     why = run.report_problem or "no final report of it was found"

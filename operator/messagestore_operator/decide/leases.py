@@ -1,6 +1,6 @@
 """Who may write a table next: one run at a time, in the order in which they were reserved."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -100,11 +100,6 @@ def first_epoch(now: datetime) -> int:
 def next_epoch(before: int, now: datetime) -> int:
     """Higher than before, and at least the seconds since 2020, so that epochs rise even if a Lease was lost."""
     return max(before + 1, first_epoch(now))
-
-
-def longest_wait(queue: Sequence[LeaseRequest], holder: str) -> datetime | None:
-    """Since when other runs have waited for a table that ``holder`` has."""
-    return min((request.since for request in queue if request.holder != holder), default=None)
 
 
 def _holder(lease: TableLease) -> str:

@@ -139,7 +139,9 @@ def decide_policy(snapshot: PolicySnapshot) -> Decision:
     known = now_round.status.model_copy(
         update={"streams": tuple(purge.entry for purge in purges), "run_number": number or before.run_number}
     )
-    views = [StreamView(purge.entry, _outlook(purge)) for purge in purges]
+    views = [
+        StreamView(one.entry, Outlook(one.blocker, one.stage.trouble, one.retry, lasting=one.lasting)) for one in purges
+    ]
     outlook, blocked_after = Outlook(refusal, next_run=now_round.next), snapshot.defaults.retention_blocked_after
     status = with_view(policy, before, known, outlook, views, snapshot.now, blocked_after)
     return _decided(snapshot, before, status, purges, now_round)
@@ -164,10 +166,6 @@ def _decided(
     at_once = snapshot.now if any(purge.stage.ended for purge in purges) else None
     requeue_at = [*(time for purge in purges for time in purge.requeue_at), now_round.next, at_once]
     return decision(policy, policy.status, status, actions, requeue_at)
-
-
-def _outlook(purge: StreamPurge) -> Outlook:
-    return Outlook(purge.blocker, purge.stage.trouble, purge.retry, lasting=purge.lasting)
 
 
 def _with_lasting(snapshot: PolicySnapshot, before: RetentionPolicyStatus, purge: StreamPurge) -> StreamPurge:
@@ -212,8 +210,7 @@ def _entries(
     names = [ref.name for ref in spec.stream_refs] or sorted(stream.metadata.name for stream in snapshot.streams)
     for name in names[:MOST_STREAMS]:
         # A stream that is added between two rounds waits for the next.
-        entry = known.pop(name) if name in known else PolicyStreamStatus(name=name, round=before.round)
-        yield entry
+        yield known.pop(name) if name in known else PolicyStreamStatus(name=name, round=before.round)
     left = MOST_STREAMS - len(names)
     yield from [entry for entry in known.values() if entry.current_run is not None][: max(left, 0)]
 
@@ -268,7 +265,8 @@ def _one(
     if stream is None:
         missing = RunError(reason=Reason.STREAM_MISSING, message=f"there is no MessageStream {purge.entry.name}")
         return replace(idle, blocker=missing)
-    if refusal is not None or policy.spec.suspend or not snapshot.can_run or _deleted(policy, stream):
+    deleted = policy.metadata.deletion_timestamp is not None or stream.metadata.deletion_timestamp is not None
+    if refusal is not None or policy.spec.suspend or not snapshot.can_run or deleted:
         return idle
     blocker = blocker_of_purge(stream, snapshot)
     due, current = _due(snapshot, purge.entry, status), purge.entry.current_run
@@ -279,19 +277,16 @@ def _one(
     if current is None:
         if isinstance(due, datetime):
             return replace(idle, requeue_at=(due,), retry=due)
-        if due is None:
-            return idle
-        if not may_start:
+        if due is None or not may_start:
             return idle
         answers = {"round": status.round} if due == "purge" else {}
         purge = replace(purge, entry=purge.entry.model_copy(update=answers))
         attempt = next_attempt(purge.entry.last_run, policy, snapshot.defaults)
         current = reserve(snapshot, policy, due, number + 1, attempt)
-    run = current
-    tables = [table_key(stream)] if writes(policy, run.kind or "") else []
-    readers = _readers(snapshot, purge.entry, stream) if run.kind == "erase" else []
-    make = partial(policy_run, policy, stream, run)
-    stage = launch(snapshot, PlannedRun(policy, run, tables, make, [stream], readers=readers))
+    tables = [table_key(stream)] if writes(policy, current.kind or "") else []
+    readers = _readers(snapshot, purge.entry, stream) if current.kind == "erase" else []
+    make = partial(policy_run, policy, stream, current)
+    stage = launch(snapshot, PlannedRun(policy, current, tables, make, [stream], readers=readers))
     entry = purge.entry.model_copy(update={"current_run": stage.current})
     return StreamPurge(entry, stage, stream, requeue_at=stage.requeue_at)
 
@@ -314,7 +309,9 @@ def _due(
         if (at is None or at <= now) and _is_broken_purge(last) and erasure is not None and erasure <= now:
             # A purge that fails again and again, or for good, delays no erasure.
             return "erase"
-        return at if at is None or at > now else _kind(last.kind)
+        if at is None or at > now:
+            return at
+        return "erase" if last.kind == "erase" else "purge"
     if entry.round < status.round or _owed_again(entry, policy):
         return "purge"
     return "erase" if erasure is not None and erasure <= now else erasure
@@ -343,11 +340,3 @@ def _cut_short(last: FinishedRun, policy: RetentionPolicy) -> bool:
 
 def _is_broken_purge(last: FinishedRun | None) -> bool:
     return last is not None and last.kind == "purge" and broke_off(last)
-
-
-def _kind(kind: str | None) -> RunKind:
-    return "erase" if kind == "erase" else "purge"
-
-
-def _deleted(policy: RetentionPolicy, stream: MessageStream) -> bool:
-    return policy.metadata.deletion_timestamp is not None or stream.metadata.deletion_timestamp is not None

@@ -186,7 +186,9 @@ def _due_at(snapshot: ReplaySnapshot, status: ReplayJobStatus) -> datetime | Non
         return due_at(job, status, snapshot.defaults, now)
     if last is not None and broke_off_as_it_is(last, job) and not requested:
         return retry_at(last, job, snapshot.defaults, now)
-    if requested or failed(last) or _was_cancelled(last) or _is_cut_short(status) or failed_before(job, status):
+    # A selection that was suspended before all of it was sent.
+    cut_short = last is not None and status.started_at is not None
+    if requested or failed(last) or _was_cancelled(last) or cut_short or failed_before(job, status):
         return now
     trigger = job.spec.trigger
     assert trigger is not None
@@ -209,11 +211,6 @@ def _new_reset(job: ReplayJob, status: ReplayJobStatus) -> bool:
     """Whether the cursor is to be moved, and no run has been made for that."""
     value = reset_requested(job)
     return value is not None and value != status.last_handled_reset
-
-
-def _is_cut_short(status: ReplayJobStatus) -> bool:
-    """Whether the last selection was suspended before all of it was sent."""
-    return status.last_run is not None and status.started_at is not None
 
 
 def _reserved(snapshot: ReplaySnapshot, status: ReplayJobStatus, stage: RunStage) -> ReplayJobStatus:

@@ -13,14 +13,7 @@ from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.api.status import CurrentRun, FinishedRun, RunState
 from messagestore_operator.api.status import RunError as StatusError
 from messagestore_operator.decide.actions import AcquireLease, Action, AwaitRoom, CreateRun, DeleteRun, SetControl
-from messagestore_operator.decide.causes import (
-    failure,
-    lost,
-    progress_words,
-    report_missing,
-    start_deadline,
-    waiting_error,
-)
+from messagestore_operator.decide.causes import failure, progress_words, report_missing, start_deadline, waiting_error
 from messagestore_operator.decide.leases import Busy, grant, is_held
 from messagestore_operator.decide.run_queue import full
 from messagestore_operator.decide.snapshot import (
@@ -42,6 +35,7 @@ from messagestore_operator.translate import numbered_run_name
 
 _FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
 """Reasons that also stop a run in progress."""
+_LOST = RunError(reason=Reason.RUN_LOST, message="its application was deleted before it had ended")
 _REFUSED = (Failure.INVALID_SPEC, Reason.FOLDERS_OVERLAP)
 """Reasons for which a run in progress goes on with the spec that it has."""
 
@@ -320,7 +314,7 @@ def _outcome(
     if (ending := _known_end(current)) is not None:
         return ("Cancelled" if ending.reason in CANCELLED else "Failed"), ending
     if run is None or (run.state is AppState.MISSING and (report is None or report.error is None)):
-        return "Failed", lost(launched=True)
+        return "Failed", _LOST
     if run.state is AppState.SUCCEEDED and (report is None or report.error is None):
         return "Failed", report_missing(run)
     error = failure(run)

@@ -46,7 +46,7 @@ class RunSlot:
 
 
 class ActiveRuns:
-    """Runs that were launched, or are being launched, counted by what limits them."""
+    """Runs that were launched, or are being launched, by their holders, and counted by what limits them."""
 
     def __init__(self, slots: Iterable[RunSlot] = ()) -> None:
         self._slots: dict[str, RunSlot] = {}
@@ -56,15 +56,12 @@ class ActiveRuns:
             self.add(slot)
 
     def __contains__(self, holder: str) -> bool:
-        """Whether a run is among them."""
         return holder in self._slots
 
     def __iter__(self) -> Iterator[str]:
-        """Their holders."""
         return iter(self._slots)
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._slots)
 
     def add(self, slot: RunSlot) -> None:

@@ -16,7 +16,6 @@ from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.events import condition_events, run_events, stream_events
 from messagestore_operator.decide.garbage_collection import cleanup
 from messagestore_operator.decide.lasting import Lasting, lasting_of_runs
-from messagestore_operator.decide.leases import longest_wait
 from messagestore_operator.decide.maintenance import maintenance_due, upkeep_of
 from messagestore_operator.decide.run_lifecycle import (
     DesiredRun,
@@ -118,7 +117,8 @@ def _desired_run(snapshot: StreamSnapshot, status: MessageStreamStatus, blocker:
 
 
 def _others_wait_long(snapshot: StreamSnapshot, holder: str) -> bool:
-    since = longest_wait(snapshot.lease(table_key(snapshot.stream)).queue, holder)
+    queue = snapshot.lease(table_key(snapshot.stream)).queue
+    since = min((request.since for request in queue if request.holder != holder), default=None)
     return since is not None and snapshot.now - since >= snapshot.defaults.yield_after
 
 

@@ -91,18 +91,14 @@ def store_facts(stream: MessageStream) -> StoreFacts | None:
     owner = Owner(namespace=stream.metadata.namespace, name=stream.metadata.name)
     store = Store(stream.spec.table.uri, owner=owner)
     try:
-        if not _is_own(store):
+        marker = store.objects().read(MARKER, LARGEST_DOCUMENT)
+        if marker is None or parsed_marker(store, marker).owner != owner:
             return None
         note = last_note(store)
         state = table_state(store, note, count_reasons=True)
         return StoreFacts(state, note.totals, _last_batch_at(store, source_id(stream)))
     except (OSError, DeltaError, ValueError, RunFailedError):
         return None
-
-
-def _is_own(store: Store) -> bool:
-    marker = store.objects().read(MARKER, LARGEST_DOCUMENT)
-    return marker is not None and parsed_marker(store, marker).owner == store.owner
 
 
 def _last_batch_at(store: Store, source: str) -> datetime | None:
@@ -159,27 +155,23 @@ class LocalRun:
             yield
 
     def run_one(self, resource: Resource) -> None:
-        """Run one resource, and keep what came of it."""
+        """Run one resource that is not suspended, and keep what came of it."""
+        if getattr(resource, "spec").suspend:  # noqa: B009 - every kind has its own type of it
+            return
         if isinstance(resource, MessageStream):
             self._run_stream(resource)
         elif isinstance(resource, RetentionPolicy):
-            self._run_policy(resource)
+            self.purges[resource.identity] = [self._purge(resource, stream) for stream in self._streams_of(resource)]
         elif isinstance(resource, ReplayJob):
             self._run_replay(resource)
 
     def _run_stream(self, stream: MessageStream) -> None:
-        if stream.spec.suspend:
-            return
         if (gone := released(stream)) is not None:
             self.errors[stream.identity] = gone
         else:
             name = run_name(stream, "ingest", self.short_id())
             document = ingest_document(stream, name, self.at, former_owners(stream, self._sharing(stream)))
             self.reports[stream.identity] = self._execute(document)
-
-    def _run_policy(self, policy: RetentionPolicy) -> None:
-        if not policy.spec.suspend:
-            self.purges[policy.identity] = [self._purge(policy, stream) for stream in self._streams_of(policy)]
 
     def _purge(self, policy: RetentionPolicy, stream: MessageStream) -> StreamResult:
         name = stream.metadata.name
@@ -203,8 +195,6 @@ class LocalRun:
         return erasure if did or erasure.error else None
 
     def _run_replay(self, job: ReplayJob) -> None:
-        if job.spec.suspend:
-            return
         stream = self._stream(job, job.spec.stream_ref.name)
         to = job.spec.target
         target = self._stream(job, to.name) if to else None

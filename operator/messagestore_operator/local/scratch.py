@@ -9,7 +9,7 @@ from pathlib import Path
 from messagestore_core.contract.destinations import Destination, FilesDestination, StreamDestination
 from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource
-from messagestore_core.contract.replay import ReplayTask, Route, RoutesDestination
+from messagestore_core.contract.replay import ReplayTask, RoutesDestination
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import Table
 from messagestore_core.store.layout import CLAIM_CHECKS
@@ -61,8 +61,8 @@ class Scratch:
 
     def _destination(self, to: Destination | RoutesDestination) -> Destination | RoutesDestination:
         if isinstance(to, RoutesDestination):
-            routes = tuple(_sent_to(route, self._destination(route.destination)) for route in to.routes)
-            return to.model_copy(update={"routes": routes})
+            each = [one.model_copy(update={"destination": self._destination(one.destination)}) for one in to.routes]
+            return to.model_copy(update={"routes": tuple(each)})
         if isinstance(to, StreamDestination):
             return to.model_copy(update={"table": self.table(to.table)})
         if isinstance(to, FilesDestination):
@@ -112,10 +112,6 @@ def _reading_only(task: IngestTask) -> IngestTask:
         source = task.lifecycle.source.model_copy(update=keeping)
         changes["lifecycle"] = task.lifecycle.model_copy(update={"source": source})
     return task.model_copy(update=changes)
-
-
-def _sent_to(route: Route, destination: Destination | RoutesDestination) -> Route:
-    return route.model_copy(update={"destination": destination})
 
 
 def _is_of_rows(path: Path) -> bool:

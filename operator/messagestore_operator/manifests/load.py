@@ -64,7 +64,7 @@ def reference_problems(loaded: Sequence[Loaded], refused: Iterable[Name] = ()) -
         refused: MessageStreams that have problems of their own.
     """
     streams = [(item, item.resource) for item in loaded if isinstance(item.resource, MessageStream)]
-    known = {_name(stream) for _, stream in streams} | set(refused)
+    known = {stream.identity[1:] for _, stream in streams} | set(refused)
     problems = list(_shared_folders(streams))
     for item in loaded:
         if isinstance(item.resource, RetentionPolicy):
@@ -123,10 +123,6 @@ def _of_replay(item: Loaded, replay: ReplayJob, known: Set[Name]) -> Iterator[Pr
     for path, to in replay.spec.places:
         if to.stream is not None and (namespace, to.stream.name) not in known:
             yield item.problem((*path, "stream", "name"), _missing(to.stream.name))
-
-
-def _name(resource: Resource) -> Name:
-    return resource.metadata.namespace, resource.metadata.name
 
 
 def _missing(name: str) -> str:

@@ -127,7 +127,7 @@ def of_run(current: CurrentRun, does: str, before: FinishedRun | None = None) ->
 
 def after_error(error: RunError) -> list[ConditionValue]:
     """Conditions after an error: stalled if it is terminal, else reconciling."""
-    return (stuck if is_terminal(error) else under_way)(error.reason, error.message)
+    return (stuck if error.reason in TERMINAL else under_way)(error.reason, error.message)
 
 
 def after_failure(last: FinishedRun, current: CurrentRun | None, next_try: datetime | None) -> list[ConditionValue]:
@@ -175,11 +175,6 @@ def suspended(current: CurrentRun | None) -> list[ConditionValue]:
 def condition_of(status: BaseStatus | None, kind: str) -> Condition | None:
     """A status' condition of a type; None if there is none, or no status yet."""
     return next((one for one in status.conditions if one.type == kind), None) if status else None
-
-
-def is_terminal(error: RunError) -> bool:
-    """Whether no retry helps."""
-    return error.reason in TERMINAL
 
 
 def with_conditions(

@@ -63,7 +63,8 @@ def with_progress(before: MessageStreamStatus, report: RunReport | None, now: da
             "totals": totals,
             "sequences": _sequences(outcome.sequences),
             "lag": _lag(outcome.lag),
-            "loss": _loss(before.loss, outcome),
+            # The report has the sum over all runs.
+            "loss": in_status(LossStatus, outcome.loss) if outcome.loss is not None else before.loss,
             "lifecycle": _lifecycle(before.lifecycle, outcome),
             "last_batch_time": batch,
             "last_batch": in_status(BatchStatus, outcome.last_batch) if outcome.last_batch else before.last_batch,
@@ -164,11 +165,6 @@ def _lag(lag: contract.Lag) -> Lag:
 
 def _waiting(lag: contract.Lag) -> str:
     return count(lag.files, "file") if lag.records is None else count(lag.records, "record")
-
-
-def _loss(before: LossStatus | None, outcome: IngestOutcome) -> LossStatus | None:
-    """The records of topics that were lost before they were read; the report has the sum over all runs."""
-    return before if outcome.loss is None else in_status(LossStatus, outcome.loss)
 
 
 def _lifecycle(before: LifecycleStatus | None, outcome: IngestOutcome) -> LifecycleStatus | None:

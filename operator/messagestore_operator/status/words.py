@@ -53,8 +53,9 @@ def few(texts: Sequence[object], joint: str = "; ") -> str:
 
 def received(counts: IngestCounts) -> str:
     """What was received and what happened to it, without zero counts."""
+    odd = f" ({counts.unknown_fields} with an unknown field)" if counts.unknown_fields else ""
     parts = [
-        (counts.stored, f"{counts.stored} stored{_odd(counts)}"),
+        (counts.stored, f"{counts.stored} stored{odd}"),
         (counts.duplicates, count(counts.duplicates, "duplicate")),
         (counts.dead_lettered, count(counts.dead_lettered, "dead letter")),
         (counts.filtered, f"{counts.filtered} filtered"),
@@ -62,7 +63,3 @@ def received(counts: IngestCounts) -> str:
     ]
     became = ", ".join(words for number, words in parts if number)
     return f"{count(counts.received, 'record')} received: {became}" if became else "nothing new has arrived"
-
-
-def _odd(counts: IngestCounts) -> str:
-    return f" ({counts.unknown_fields} with an unknown field)" if counts.unknown_fields else ""

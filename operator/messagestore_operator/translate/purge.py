@@ -5,7 +5,6 @@ from datetime import datetime
 from messagestore_core.contract import purge as contract
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStream, RetentionPolicy
-from messagestore_operator.api.retentionpolicy import Archive
 from messagestore_operator.names import APPROVED_PREVIEW
 from messagestore_operator.translate.annotations import adopts_from, approvals, approved_by
 from messagestore_operator.translate.common import (
@@ -32,7 +31,9 @@ def purge_document(policy: RetentionPolicy, stream: MessageStream, run: str, at:
         holds=holds_of(stream),
         scrub=_scrub(policy),
         integrity=integrity_of(stream) if spec.action == "Scrub" else None,
-        archive=_archive(spec.archive) if spec.archive else None,
+        archive=as_document(contract.Archive, spec.archive, uri=job_uri(spec.archive.uri.rstrip("/")))
+        if spec.archive
+        else None,
         erase_within=spec.erasure.within.timedelta,
         dead_letters_max_age=spec.dead_letters.max_age.timedelta if spec.dead_letters else None,
     )
@@ -57,10 +58,6 @@ def _approved(policy: RetentionPolicy, stream: str) -> str | None:
     entries = policy.status.streams if policy.status else ()
     of_stream = [one.preview.id for one in entries if one.name == stream and one.preview]
     return " ".join(set(approved).intersection(of_stream) or approved) or None
-
-
-def _archive(archive: Archive) -> contract.Archive:
-    return as_document(contract.Archive, archive, uri=job_uri(archive.uri.rstrip("/")))
 
 
 def _scrub(policy: RetentionPolicy) -> contract.Scrub | None:
