@@ -61,6 +61,20 @@ def test_a_policy_waits_for_its_schedule_and_purges(world: World) -> None:
     assert len(world.launched) == 1
 
 
+@pytest.mark.parametrize(("deadline", "runs"), [({}, 1), ({"startingDeadline": "PT1H"}, 0)])
+def test_a_schedule_that_replaces_a_manual_trigger_makes_up_for_its_last_time_as_a_cron_jobs_does(
+    world: World, deadline: dict[str, str], runs: int
+) -> None:
+    stream(world)
+    policy(world)
+    world.reconcile_after(hours=27)
+    key = policy(world, trigger={"schedule": {**DAILY["schedule"], **deadline}})
+    world.reconcile()
+    assert len(going(world)) == runs
+    assert ("ScheduleMissed" in world.reasons(key)) == (runs == 0)
+    assert world.status(key).next_run_time == "2026-01-07T09:00:00Z"
+
+
 def test_messages_that_wait_too_long_for_a_subscription_raise_one_event_until_they_have_gone(world: World) -> None:
     stream(world)
     key = policy(world, rules=[{"name": "sent", "consumedBy": {"replayJobs": ["relay"]}}])
