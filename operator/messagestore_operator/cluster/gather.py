@@ -11,6 +11,7 @@ from typing import Any
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.lease import holder_of, lease_name
+from messagestore_operator.cluster.observe import driver_of
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.reports import NO_READING, Reports
 from messagestore_operator.cluster.resources import RESOURCES
@@ -241,7 +242,7 @@ class Gatherer:
             # A run that no status names will be deleted, unless only the watch of its resource is late.
             await self._find(key)
             run = self._observed(key)
-        elif sure and run.state.ended and run.driver is None:
+        elif sure and run.state.ended and not (run.driver and run.driver.gone):
             await self._find_driver(key)
             run = self._observed(key)
         if not sure or run is None:
@@ -288,9 +289,16 @@ class Gatherer:
         await self._find_driver(key)
 
     async def _find_driver(self, key: RunKey) -> None:
+        """Read a driver's pod, unless it has ended: a watch may be late with it, or have missed its deletion."""
         namespace, name = key
-        if self._cache.run(key).driver is None:
-            self._put(PODS.name, await self._client.find(PODS.path(namespace, self._backend.driver_name(name))))
+        known = self._cache.run(key).driver
+        if known is not None and driver_of(known).gone:
+            return
+        found = await self._client.find(PODS.path(namespace, self._backend.driver_name(name)))
+        if found is not None:
+            self._put(PODS.name, found)
+        elif known is not None:
+            self._cache.remove({**known, "kind": PODS.name})
 
     def _is_report_due(self, key: RunKey) -> bool:
         """Whether to read a report that has changed: a driver writes every few seconds, a status shows less.

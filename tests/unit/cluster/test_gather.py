@@ -21,7 +21,7 @@ from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import AppState, Defaults, RunRef, StreamSnapshot, TableKey
 from messagestore_operator.kube.client import KubeClient
-from messagestore_operator.kube.objects import CONFIG_MAPS
+from messagestore_operator.kube.objects import CONFIG_MAPS, PODS
 from messagestore_operator.tenancy.predicate_process import PredicateProcess
 from messagestore_operator.tenancy.settings import SecretBounds, Tenancy
 from messagestore_operator.translate import numbered_run_name
@@ -226,7 +226,7 @@ class _Late(_Empty):
 
     async def find(self, path: str) -> dict[str, Any] | None:
         self.asked += 1
-        return self._document if path == self._path else None
+        return self._document or None if path == self._path else None
 
 
 def test_a_run_that_another_leader_launched_a_moment_ago_is_found_though_no_watch_has_told_of_it() -> None:
@@ -329,6 +329,24 @@ def test_of_a_run_that_is_over_the_report_is_kept_until_no_resource_has_it_as_it
             found.append((run.state, run.over, run.report is not None))
     assert found[:2] == [(AppState.SUCCEEDED, True, True)] * 2
     assert found[-1] == (AppState.SUCCEEDED, True, False)
+
+
+@pytest.mark.parametrize("parts", [("SparkApplication", "ConfigMap", "Pod"), ("ConfigMap", "Pod")])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_the_driver_of_an_ended_run_is_gone_once_the_api_server_says_so_though_no_watch_has(
+    parts: tuple[str, ...], is_there: bool
+) -> None:
+    run = _over("orders-ingest-1")
+    driver = {**run[-1], "status": {"phase": "Running"}}
+    client: Any = _Late(PODS.path("default", "orders-ingest-1-driver"), driver if is_there else {})
+    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    namespaces.note("default", False)
+    current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
+    cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"currentRun": current}})
+    for part in (part for part in (*run[:-1], driver) if part["kind"] in parts):
+        cache.put(part)
+    (seen,) = asyncio.run(gatherer_of(cache, client, namespaces).snapshot(("MessageStream", "default", "orders"))).runs
+    assert (seen.over, seen.driver is not None) == (not is_there, is_there)
 
 
 def _over(name: str, owned_by: str = UID) -> list[dict[str, Any]]:
