@@ -10,10 +10,27 @@ from messagestore_operator.cli.output import FAILED, echo, print_yaml
 from messagestore_operator.cli.store import Store, opened
 from messagestore_operator.names import API_VERSION, named_after
 
+_OF_A_RULE, _MOST_RULES = 1000, 64
+_MOST_BYTES = 900_000
+"""Of ids: a run has them in a ConfigMap, which holds 1 MiB."""
+
+
+def _of_one_policy(message_ids: list[str]) -> list[str]:
+    most = _OF_A_RULE * _MOST_RULES
+    if len(message_ids) > most or sum(len(one.encode(errors="replace")) + 3 for one in message_ids) > _MOST_BYTES:
+        raise typer.BadParameter(f"one policy has at most {most} ids, and {_MOST_BYTES} bytes: make several policies")
+    return message_ids
+
+
+MessageIds = Annotated[
+    list[str],
+    typer.Argument(metavar="ID...", show_default=False, help="The messages' ids.", callback=_of_one_policy),
+]
+
 
 def retention_for(
     store: Store,
-    message_ids: Annotated[list[str], typer.Argument(metavar="ID...", show_default=False, help="The messages' ids.")],
+    message_ids: MessageIds,
     erase: Annotated[
         bool, typer.Option("--erase", help="Erase them: no archive, and a late copy is not stored again.")
     ] = False,
@@ -38,7 +55,14 @@ def retention_for(
 def removal(namespace: str, stream: str, message_ids: Sequence[str], *, erase: bool) -> dict[str, Any]:
     """A RetentionPolicy that removes messages of a stream once its preview is approved, with a name of its own."""
     digest = hashlib.sha256("\n".join(sorted(message_ids)).encode()).hexdigest()[:8]
-    rule = {"name": "chosen", "match": {"messageIds": list(message_ids)}, **({"erase": True} if erase else {})}
+    rules = [
+        {
+            "name": f"chosen-{start // _OF_A_RULE + 1}" if start else "chosen",
+            "match": {"messageIds": list(message_ids[start : start + _OF_A_RULE])},
+            **({"erase": True} if erase else {}),
+        }
+        for start in range(0, len(message_ids), _OF_A_RULE)
+    ]
     return {
         "apiVersion": API_VERSION,
         "kind": "RetentionPolicy",
@@ -48,6 +72,6 @@ def removal(namespace: str, stream: str, message_ids: Sequence[str], *, erase: b
             "trigger": {"manual": {}},
             "mode": "Enforce",
             "approval": "Required",
-            "rules": [rule],
+            "rules": rules,
         },
     }

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from messagestore_operator.cli.output import Output, OutputOption
+from messagestore_operator.cli.retention_for import MessageIds, removal
 from messagestore_operator.kube.objects import at, name_of
 from messagestore_operator.names import APPROVED_BY, APPROVED_PREVIEW, RUN_REQUESTED
 from messagestore_operator.plugin.act import annotate, request_time, tell
@@ -94,7 +95,7 @@ def _own_name(kubectl: Kubectl) -> str:
 def delete(
     kubectl: Kubectl,
     stream: StreamName,
-    message_ids: Annotated[list[str], typer.Argument(metavar="ID...", show_default=False, help="The messages' ids.")],
+    message_ids: MessageIds,
     erase: Annotated[
         bool, typer.Option("--erase", help="Erase them: no archive, and a late copy is not stored again.")
     ] = False,
@@ -102,8 +103,6 @@ def delete(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Make a RetentionPolicy that removes these messages once its preview is approved; holds keep what they cover."""
-    from messagestore_operator.cli.retention_for import removal
-
     document = find(kubectl, STREAM, stream)
     policy = removal(document["metadata"]["namespace"], stream, message_ids, erase=erase)
     policy["metadata"]["annotations"] = {RUN_REQUESTED: request_time()}

@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
+from messagestore_operator.api import RetentionPolicy, parse_resource
+from messagestore_operator.cli.main import app as messagestore
+from messagestore_operator.cli.retention_for import removal
 from messagestore_operator.plugin.act import redrive_of
+from messagestore_operator.plugin.main import app as plugin
 from messagestore_operator.plugin.options import UserError, ask
 from messagestore_operator.plugin.removal import approval, waiting
 from messagestore_operator.plugin.replay import rate_of, reset_value
@@ -131,3 +136,27 @@ def test_a_cursor_is_moved_only_to_what_the_operator_reads(to: str, destination:
     with pytest.raises(UserError, match="is not Beginning, Now or a position, so it must be a time by RFC 3339"):
         reset_value(replay, to, destination)
     assert reset_value(replay, "7", destination) == ("7" if destination is None else '{"eu": 7}')
+
+
+def test_ids_that_no_single_rule_holds_are_given_to_several() -> None:
+    ids = [f"m{number}" for number in range(2001)]
+    policy = parse_resource(removal("default", "orders", ids, erase=True))
+    assert isinstance(policy, RetentionPolicy)
+    rules = policy.spec.rules
+    assert [(rule.name, len(rule.match.message_ids), rule.erase) for rule in rules if rule.match] == [
+        ("chosen", 1000, True),
+        ("chosen-2", 1000, True),
+        ("chosen-3", 1, True),
+    ]
+    assert [one for rule in rules if rule.match for one in rule.match.message_ids] == ids
+
+
+@pytest.mark.parametrize("ids", [["m"] * 64_001, ["m" * 500] * 1_900])
+@pytest.mark.parametrize("command", ["retention-for", "delete"])
+def test_more_ids_than_a_policy_and_its_runs_hold_are_refused_before_anything_is_asked(
+    command: str, ids: list[str]
+) -> None:
+    app = messagestore if command == "retention-for" else plugin
+    result = CliRunner().invoke(app, [command, "/nowhere", *ids], env={"PATH": ""})
+    assert result.exit_code == 2
+    assert "make several policies" in " ".join(result.output.split())
