@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from messagestore import sql
 from messagestore.errors import ArgumentError
@@ -26,12 +28,13 @@ class Condition:
     """A condition that may run.
 
     Attributes:
+        predicates: its parts, which are all true where it is.
         columns: what it reads.
         pushed: columns, each with a condition in SQL that all chosen rows meet.
         equal: columns with texts that all chosen rows have there.
     """
 
-    predicate: Predicate
+    predicates: tuple[Predicate, ...]
     columns: tuple[str, ...]
     pushed: tuple[tuple[str, str], ...]
     equal: dict[str, str]
@@ -48,39 +51,41 @@ class Condition:
             ArgumentError: the answer depends on something that is not known here.
         """
         try:
-            return chosen(self.predicate, rows)
+            return reduce(pc.and_, (chosen(one, rows) for one in self.predicates))
         except NotExactError as error:
             raise ArgumentError(f"where: {error}") from error
 
 
-def checked(where: str | None) -> Condition | None:
-    """A condition; None without one.
+def checked(where: str | tuple[str, ...] | None) -> Condition | None:
+    """A condition, or several of which all must be true; None without one.
 
     Raises:
         ArgumentError: it is refused; the message says which part, and what to write.
     """
-    if where is None:
+    texts = (where,) if isinstance(where, str) else where
+    if not texts:
         return None
+    predicates = tuple(map(_compiled, texts))
+    parts = [part for one in predicates for part in _all_of(one.condition)]
+    columns = sorted(frozenset[str]().union(*(one.columns for one in predicates)))
+    pushed = tuple(one for part in parts for one in _pushed(part))
+    equal = {column: text for part in parts for column, text in _equal(part)}
+    return Condition(predicates, tuple(columns), pushed, equal)
+
+
+def _compiled(where: str) -> Predicate:
     try:
         predicate = compile_predicate(where)
     except PredicateError as error:
         raise ArgumentError(f"where: {error}") from error
     if why := refusal_of(predicate, MESSAGES):
         raise ArgumentError(f"where: {why}")
-    parts = list(_all_of(predicate.condition))
-    pushed = tuple(one for part in parts for one in _pushed(part))
-    equal = {column: text for part in parts for column, text in _equal(part)}
-    return Condition(predicate, tuple(sorted(predicate.columns)), pushed, equal)
+    return predicate
 
 
-def narrowed(where: str | None, *more: str) -> str | None:
-    """A user's condition and others, of which all must be true; None if there is none.
-
-    Raises:
-        ArgumentError: the user's is refused.
-    """
-    checked(where)
-    return " AND ".join([*([f"({where})"] if where is not None else []), *more]) or None
+def narrowed(where: str | None, *more: str) -> tuple[str, ...]:
+    """A user's condition and others. Each may be as long as any, so they are not joined."""
+    return (*([where] if where is not None else []), *more)
 
 
 def quoted(text: str) -> str:

@@ -137,7 +137,7 @@ class Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters, _Audit]
         correlation_id: str | None = None,
         causation_id: str | None = None,
         since: datetime | None = None,
-        where: str | None = None,
+        where: str | tuple[str, ...] | None = None,
         position: int | None = None,
         batch_size: int | None = BATCH_SIZE,
         *,
@@ -152,7 +152,7 @@ class Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters, _Audit]
             correlation_id: with this correlation identifier.
             causation_id: caused by this message.
             since: whose ``time`` is not before this one, with a time zone.
-            where: that meet this condition, in the language of docs/filters.md.
+            where: that meet this condition, in the language of docs/filters.md, or all of several.
             position: the global position to begin with; absent: the newest or the oldest.
             batch_size: how many at most; -1: no limit.
             newest_first: False: in order of arrival.

@@ -162,7 +162,7 @@ class Wanted:
     correlation_id: str | None = None
     causation_ids: Sequence[str] = ()
     since: datetime | None = None
-    where: str | None = None
+    where: str | tuple[str, ...] | None = None
 
 
 def matching(wanted: Wanted, position: int | None, batch_size: int | None, newest_first: bool, payloads: bool) -> Read:

@@ -97,7 +97,7 @@ def messages(
             typer.echo(f"more: --position {following}", err=True)
 
 
-def _both(where: str | None, error: str | None) -> str | None:
+def _both(where: str | None, error: str | None) -> str | tuple[str, ...] | None:
     """A condition, and that the error has a text in it."""
     if error is None:
         return where

@@ -2,10 +2,12 @@
 
 from datetime import UTC, date, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 
 from messagestore import reads
 from messagestore.arguments import ConsumerGroup, length_of_time, time_in_utc
+from messagestore.conditions import narrowed
 from messagestore.errors import ArgumentError
 from messagestore.reads import correlation_category, is_member
 
@@ -23,6 +25,16 @@ def test_a_time_is_a_datetime(given: object) -> None:
         time_in_utc("since", given)
     with pytest.raises(ArgumentError, match=r"^since is .*; give a datetime with a time zone$"):
         reads.matching(reads.Wanted(since=given), None, 10, newest_first=True, payloads=False)
+
+
+def test_a_condition_may_be_as_long_as_any_beside_another() -> None:
+    where = f"type = '{'a' * 4087}'"
+    wanted = reads.Wanted(where=narrowed(where, "contains(error, 'x')"))
+    condition = reads.matching(wanted, None, 10, newest_first=True, payloads=False).condition
+    assert condition is not None
+    assert condition.columns == ("error", "type")
+    rows = pa.table({"type": ["a" * 4087, "a" * 4087, "b"], "error": ["ax", "a", "x"]})
+    assert condition.keeps(rows).to_pylist() == [True, False, False]
 
 
 def test_a_category_is_no_stream() -> None:
