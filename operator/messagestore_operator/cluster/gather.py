@@ -4,6 +4,7 @@ Most of it comes from the cache. As a watch may be late, the API server itself m
 application doesn't exist, and that a driver's pod is gone.
 """
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -190,24 +191,30 @@ class Gatherer:
         target = self._cache.resource(("MessageStream", resource.metadata.namespace, to.name))
         return (resource, target) if target is not None else (resource,)
 
-    async def refresh(self, key: ResourceKey) -> None:
-        """Read a resource and its tables' Leases again, because the cached ones were out of date."""
+    async def refresh(self, key: ResourceKey) -> AsyncIterator[ResourceKey]:
+        """Read a resource and its tables' Leases again, because the cached ones were out of date.
+
+        Returns:
+            The resources that this may affect: the watch that shows the change later is no news to the cache.
+        """
         kind, namespace, name = key
         document = await self._client.find(RESOURCES[kind].path(namespace, name))
         known = self._cache.resource(key)
-        if document is not None:
-            self._put(kind, document)
-        elif known is not None:
-            self._cache.remove({"kind": kind, "metadata": {**known.metadata.to_dict()}})
+        affected = self._put(kind, document)
+        if document is None and known is not None:
+            affected = self._cache.remove({"kind": kind, "metadata": {**known.metadata.to_dict()}})
+        for one in affected:
+            yield one
         resource = self._cache.resource(key)
         if resource is None:
             return
         for table in tables_of(resource, self._cache.streams_of(resource)):
             lease = await self._cluster.leases.read(table)
-            if lease is not None:
-                self._put(LEASES.name, lease)
-            elif (gone := self._cache.lease(lease_name(table))) is not None:
-                self._cache.remove({**gone, "kind": LEASES.name})
+            affected = self._put(LEASES.name, lease)
+            if lease is None and (gone := self._cache.lease(lease_name(table))) is not None:
+                affected = self._cache.remove({**gone, "kind": LEASES.name})
+            for one in affected:
+                yield one
 
     async def _runs(self, resource: Resource) -> tuple[ObservedRun, ...]:
         namespace = resource.metadata.namespace
@@ -295,9 +302,8 @@ class Gatherer:
         if known is not None and driver_of(known).gone:
             return
         found = await self._client.find(PODS.path(namespace, self._backend.driver_name(name)))
-        if found is not None:
-            self._put(PODS.name, found)
-        elif known is not None:
+        self._put(PODS.name, found)
+        if found is None and known is not None:
             self._cache.remove({**known, "kind": PODS.name})
 
     def _is_report_due(self, key: RunKey) -> bool:
@@ -318,10 +324,11 @@ class Gatherer:
         self._read_at[key] = self._cluster.now()
         self._put(CONFIG_MAPS.name, await self._client.find(CONFIG_MAPS.path(*key)))
 
-    def _put(self, kind: str, document: ApiObject | None) -> None:
-        if document is not None:
-            whole = {"data": {}, **document} if kind == CONFIG_MAPS.name else document
-            self._cache.put({**whole, "kind": kind})
+    def _put(self, kind: str, document: ApiObject | None) -> set[ResourceKey]:
+        if document is None:
+            return set()
+        whole = {"data": {}, **document} if kind == CONFIG_MAPS.name else document
+        return self._cache.put({**whole, "kind": kind})
 
     async def lease(self, table: TableKey) -> TableLease:
         """A table's Lease, with the requests of the runs that have it or wait for it."""

@@ -113,7 +113,9 @@ class Reconciler:
     async def _refresh(self, key: ResourceKey) -> None:
         """After a conflict, or where something is gone, read again what the decision depended on."""
         try:
-            await self._gatherer.refresh(key)
+            async for affected in self._gatherer.refresh(key):
+                if affected != key:
+                    self._queue.add(affected)
         except ApiError as error:
             self._note(key, type(error).__name__)
 

@@ -16,12 +16,13 @@ from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.cluster.lease import TableLeases, lease_name
 from messagestore_operator.cluster.predicates import Predicates
+from messagestore_operator.cluster.resources import RESOURCES
 from messagestore_operator.cluster.surroundings import Namespaces
 from messagestore_operator.decide.documents import stream_run
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import AppState, Defaults, RunRef, StreamSnapshot, TableKey
 from messagestore_operator.kube.client import KubeClient
-from messagestore_operator.kube.objects import CONFIG_MAPS, PODS
+from messagestore_operator.kube.objects import CONFIG_MAPS, PODS, ResourceKey
 from messagestore_operator.tenancy.predicate_process import PredicateProcess
 from messagestore_operator.tenancy.settings import SecretBounds, Tenancy
 from messagestore_operator.translate import numbered_run_name
@@ -329,6 +330,25 @@ def test_of_a_run_that_is_over_the_report_is_kept_until_no_resource_has_it_as_it
             found.append((run.state, run.over, run.report is not None))
     assert found[:2] == [(AppState.SUCCEEDED, True, True)] * 2
     assert found[-1] == (AppState.SUCCEEDED, True, False)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_is_read_anew_after_a_conflict_affects_the_resources_that_no_watch_tells_any_more(is_there: bool) -> None:
+    orders, twin = stream().to_dict(), stream().to_dict()
+    twin["metadata"] |= {"name": "twin", "uid": "s2"}
+    newer = {**orders, "metadata": {**orders["metadata"], "resourceVersion": "2", "generation": 2}}
+    client: Any = _Late(RESOURCES["MessageStream"].path("default", "orders"), newer if is_there else {})
+    cache = Cache("SparkApplication")
+    for document in (orders, twin):
+        cache.put({**document, "kind": "MessageStream"})
+    gatherer = gatherer_of(cache, client, Namespaces(client))
+
+    async def refreshed() -> set[ResourceKey]:
+        return {key async for key in gatherer.refresh(("MessageStream", "default", "orders"))}
+
+    assert ("MessageStream", "default", "twin") in asyncio.run(refreshed())
+    event = {**newer, "kind": "MessageStream"}
+    assert (cache.put(event) if is_there else cache.remove(event)) == set()
 
 
 @pytest.mark.parametrize("parts", [("SparkApplication", "ConfigMap", "Pod"), ("ConfigMap", "Pod")])

@@ -1,6 +1,7 @@
 """Reconciling resources: after each failure of one, the next attempt comes later."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -42,8 +43,9 @@ class _Gatherer:
             raise self._error
         return SimpleNamespace(runs=())
 
-    async def refresh(self, key: ResourceKey) -> None:
+    async def refresh(self, key: ResourceKey) -> AsyncIterator[ResourceKey]:
         self.refreshed += 1
+        yield key
 
 
 class _Applier:
@@ -81,6 +83,30 @@ def test_a_failing_reconciliation_is_retried_ever_less_often(error: ApiError, re
     # After 0.01, 0.03, 0.07, 0.15 and 0.31 seconds; a busy machine has fewer.
     assert 2 <= gatherer.looks <= 6
     assert gatherer.refreshed == (gatherer.looks if refreshes else 0)
+
+
+class _Refreshing(_Gatherer):
+    """Fails once, and then finds that another resource is affected."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    async def snapshot(self, key: ResourceKey) -> SimpleNamespace:
+        self.seen.append(key[2])
+        if len(self.seen) == 1:
+            raise CONFLICT
+        return await super().snapshot(key)
+
+    async def refresh(self, key: ResourceKey) -> AsyncIterator[ResourceKey]:
+        yield "MessageStream", "default", "twin"
+        raise DOWN
+
+
+def test_resources_that_depend_on_what_was_read_anew_are_reconciled_too() -> None:
+    gatherer = _Refreshing()
+    _work_for_half_a_second(gatherer)
+    assert sorted(gatherer.seen) == ["orders", "orders", "twin"]
 
 
 @pytest.mark.parametrize("gatherer", [_Gatherer(), _Gatherer(ready=False)], ids=["waits for its table", "is read"])
