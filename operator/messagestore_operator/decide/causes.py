@@ -1,6 +1,7 @@
 """Why a run is stuck or has failed: reason and message, from its pods, its application and its report."""
 
 import re
+from datetime import timedelta
 
 from messagestore_core.contract.base import RunError
 from messagestore_core.contract.run_report import RunReport
@@ -8,6 +9,7 @@ from messagestore_core.text import clipped, refusal_in
 from messagestore_operator.decide.snapshot import REFUSED, AppState, ObservedRun, Waiting
 from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
+from messagestore_operator.status.words import span
 
 _LONGEST = 1000
 _OUT_OF_MEMORY = 137
@@ -68,18 +70,18 @@ def report_missing(run: ObservedRun) -> RunError:
     return RunError(reason=Reason.REPORT_MISSING, message=_line(f"the run ended, but {why}"))
 
 
-def start_deadline(run: ObservedRun, minutes: int) -> RunError:
+def start_deadline(run: ObservedRun, deadline: timedelta) -> RunError:
     """The error of a run that did not start in time."""
-    known = waiting_error(run)
+    known, passed = waiting_error(run), span(deadline)
     if known is not None:
-        return RunError(reason=known.reason, message=_line(f"not running after {minutes} min: {known.message}"))
+        return RunError(reason=known.reason, message=_line(f"not running after {passed}: {known.message}"))
     if run.driver is None and run.state is AppState.PENDING:
-        message = f"no driver was created within {minutes} min: does the Spark operator run, and watch this namespace?"
+        message = f"no driver was created within {passed}: does the Spark operator run, and watch this namespace?"
         return RunError(reason=Reason.START_DEADLINE_EXCEEDED, message=_line(f"{message} {run.message}".strip()))
     if run.driver is not None and run.driver.phase == "Running":
-        message = f"no executor runs after {minutes} min: kubectl describe pod says what they wait for"
+        message = f"no executor runs after {passed}: kubectl describe pod says what they wait for"
         return RunError(reason=Reason.START_DEADLINE_EXCEEDED, message=message)
-    return RunError(reason=Reason.START_DEADLINE_EXCEEDED, message=f"the driver does not run after {minutes} min")
+    return RunError(reason=Reason.START_DEADLINE_EXCEEDED, message=f"the driver does not run after {passed}")
 
 
 def progress_words(report: RunReport | None) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from messagestore_core.contract.base import RunError
 from messagestore_core.contract.ingest import Upkeep
@@ -30,7 +30,7 @@ from messagestore_operator.status.conditions import CANCELLED, generation
 from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import api_error, ended_run
-from messagestore_operator.status.words import clock_time, few
+from messagestore_operator.status.words import clock_time, few, span
 from messagestore_operator.translate import numbered_run_name
 
 _FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
@@ -282,13 +282,11 @@ def _end(
         return RunError(reason=Reason.SUSPENDED, message="it could not start and is no longer needed")
     begun = _waits_since(seen, run)
     if begun is not None and now - begun >= defaults.start_deadline:
-        return start_deadline(run, int(defaults.start_deadline / timedelta(minutes=1)))
+        return start_deadline(run, defaults.start_deadline)
     stop_requested_at = seen.stop_requested_at
     if stop_requested_at is not None and now - stop_requested_at.datetime >= defaults.stop_deadline:
-        minutes = int(defaults.stop_deadline / timedelta(minutes=1))
-        return RunError(
-            reason=Reason.STOP_DEADLINE_EXCEEDED, message=f"it was asked to stop and still runs after {minutes} min"
-        )
+        words = f"it was asked to stop and still runs after {span(defaults.stop_deadline)}"
+        return RunError(reason=Reason.STOP_DEADLINE_EXCEEDED, message=words)
     return None
 
 

@@ -1,7 +1,7 @@
 """Times, numbers and lists in words for people."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from messagestore_core.contract.base import ContractModel
@@ -30,6 +30,12 @@ def message_time(moment: datetime | None) -> Time | None:
 def ago(moment: datetime, now: datetime) -> str:
     """How long ago a moment was, in kubectl's form of ages."""
     return f"{age(min(moment, now).isoformat(), now)} ago"
+
+
+def span(duration: timedelta) -> str:
+    """A duration in minutes, or in seconds if it has no whole ones."""
+    seconds = int(duration.total_seconds())
+    return f"{seconds} s" if seconds % 60 else f"{seconds // 60} min"
 
 
 def in_status(kind: type[Part], figures: ContractModel, /, **differing: Any) -> Part:

@@ -277,6 +277,15 @@ def test_executors_that_never_start_fail_the_run_at_its_deadline_and_not_before(
     assert error.message.startswith("no executor runs after 15 min")
 
 
+def test_a_deadline_of_no_whole_minutes_is_told_in_seconds(world: World) -> None:
+    stream = orders(world)
+    world.defaults = replace(world.defaults, start_deadline=timedelta(seconds=90))
+    app = world.start_due()
+    app.executors_waiting = Waiting(CREATING, since=world.now)
+    world.reconcile_after(seconds=90)
+    assert world.status(stream).last_run.error.message.startswith("no executor runs after 90 s: ")
+
+
 def test_a_driver_that_never_runs_fails_with_its_cause(world: World) -> None:
     stream = orders(world)
     world.reconcile()
