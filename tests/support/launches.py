@@ -8,8 +8,8 @@ from messagestore_operator.cluster.backend import Launch
 from messagestore_operator.decide.actions import CreateRun
 from messagestore_operator.decide.snapshot import DriverControl, RunRef
 from messagestore_operator.settings import DriverSettings, SparkSettings
-from messagestore_operator.translate import SecretVariable, ingest_document
-from messagestore_operator.translate.secrets import Use
+from messagestore_operator.translate.ingest import ingest_document
+from messagestore_operator.translate.secrets import SecretVariable, Use
 from messagestore_operator.translate.storage import ingest_access
 from support.helm import SPARK_IMAGE
 

@@ -13,7 +13,7 @@ from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import Resource, RunDocument
 from messagestore_operator.api import API_VERSION, MessageStream
 from messagestore_operator.api.kinds import parse_resource
-from messagestore_operator.translate import ingest_document
+from messagestore_operator.translate.ingest import ingest_document
 from support.ended import end_run
 from support.stores import make_store, message
 

@@ -17,7 +17,7 @@ from messagestore_operator.kube.objects import (
     namespace_of,
 )
 from messagestore_operator.names import RUN
-from messagestore_operator.translate import numbered_run_name
+from messagestore_operator.translate.names import numbered_run_name
 
 RUN_KIND = f"{GROUP}/kind"
 

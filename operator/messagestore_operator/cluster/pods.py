@@ -13,7 +13,8 @@ from messagestore_operator.cluster.reports import DOCUMENT
 from messagestore_operator.kube.objects import container_security, pod_security
 from messagestore_operator.names import DRIVER
 from messagestore_operator.settings import Placement, SparkSettings
-from messagestore_operator.translate import CertificateMount, SecretVariable
+from messagestore_operator.translate.secrets import SecretVariable
+from messagestore_operator.translate.storage import CertificateMount
 
 EXECUTOR = "spark-kubernetes-executor"
 """Spark's containers in a template have these names."""

@@ -18,7 +18,8 @@ from messagestore_operator.decide.run_queue import RunSlot
 from messagestore_operator.decide.snapshot import DriverControl, RunRef, TableKey
 from messagestore_operator.kube.objects import NewEvent
 from messagestore_operator.status.size import fitted
-from messagestore_operator.translate import SecretVariable, StorageAccess
+from messagestore_operator.translate.secrets import SecretVariable
+from messagestore_operator.translate.storage import StorageAccess
 
 if TYPE_CHECKING:
     from messagestore_operator.decide.run_lifecycle import EndedRun

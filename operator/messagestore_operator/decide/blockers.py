@@ -24,19 +24,12 @@ from messagestore_operator.status.words import clock_time, few
 from messagestore_operator.tenancy.adoption import is_released
 from messagestore_operator.tenancy.check import not_allowed
 from messagestore_operator.tenancy.settings import USE_LABEL, Tenancy
-from messagestore_operator.translate import (
-    NotSupportedError,
-    SecretVariable,
-    StorageAccess,
-    ingest_access,
-    purge_access,
-    refusals,
-    replay_access,
-    scrub_keys,
-)
 from messagestore_operator.translate.folders import TABLE_URI, beyond_pods, overlaps
-from messagestore_operator.translate.secrets import Use
-from messagestore_operator.translate.storage import table_access
+from messagestore_operator.translate.kafka import ingest_access, replay_access
+from messagestore_operator.translate.refusal import NotSupportedError
+from messagestore_operator.translate.secrets import SecretVariable, Use, scrub_keys
+from messagestore_operator.translate.storage import StorageAccess, purge_access, table_access
+from messagestore_operator.translate.unsupported import refusals
 
 MOST_STREAMS = 100
 

@@ -20,19 +20,13 @@ from messagestore_operator.decide.run_lifecycle import run_ref
 from messagestore_operator.decide.snapshot import DriverControl, StreamSnapshot, TableKey
 from messagestore_operator.status.runs import ran_out_of_memory
 from messagestore_operator.tenancy.adoption import former_owners
-from messagestore_operator.translate import (
-    erase_document,
-    ingest_access,
-    ingest_document,
-    purge_access,
-    purge_document,
-    replay_access,
-    replay_document,
-    scrub_keys,
-)
 from messagestore_operator.translate.common import holds_of, resource_of, table_of
-from messagestore_operator.translate.replay import Routes
-from messagestore_operator.translate.storage import table_access
+from messagestore_operator.translate.ingest import ingest_document
+from messagestore_operator.translate.kafka import ingest_access, replay_access
+from messagestore_operator.translate.purge import erase_document, purge_document
+from messagestore_operator.translate.replay import Routes, replay_document
+from messagestore_operator.translate.secrets import scrub_keys
+from messagestore_operator.translate.storage import purge_access, table_access
 
 Epochs = Mapping[TableKey, int]
 

@@ -39,8 +39,7 @@ from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import api_error, broke_off, broke_off_as_it_is, failed, failed_as_it_is
 from messagestore_operator.status.stream import table_status
 from messagestore_operator.status.words import clock_time
-from messagestore_operator.translate import approvals
-from messagestore_operator.translate.annotations import run_requested
+from messagestore_operator.translate.annotations import approvals, run_requested
 
 _GONE = RunError(reason=Reason.DELETING, message="the RetentionPolicy is being deleted")
 _LEFT = RunError(reason=Reason.SPEC_CHANGED, message="the policy no longer has this stream")

@@ -31,7 +31,7 @@ from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import api_error, ended_run
 from messagestore_operator.status.words import clock_time, few, span
-from messagestore_operator.translate import numbered_run_name
+from messagestore_operator.translate.names import numbered_run_name
 
 _FORBIDS = (Reason.NOT_ALLOWED, Reason.TABLE_RELEASED)
 """Reasons that also stop a run in progress."""

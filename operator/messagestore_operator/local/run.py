@@ -49,15 +49,11 @@ from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import released
 from messagestore_operator.status.words import received
 from messagestore_operator.tenancy.adoption import former_owners
-from messagestore_operator.translate import (
-    erase_document,
-    ingest_document,
-    purge_document,
-    replay_document,
-    run_name,
-    source_id,
-)
 from messagestore_operator.translate.folders import LOCAL, folders
+from messagestore_operator.translate.ingest import ingest_document
+from messagestore_operator.translate.names import run_name, source_id
+from messagestore_operator.translate.purge import erase_document, purge_document
+from messagestore_operator.translate.replay import replay_document
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

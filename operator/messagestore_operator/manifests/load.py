@@ -28,8 +28,8 @@ from messagestore_operator.manifests.problem import Path, Problem, message_of
 from messagestore_operator.manifests.yaml_tree import YamlDocument, read_documents
 from messagestore_operator.tenancy.adoption import is_released
 from messagestore_operator.tenancy.predicates import predicate_problems
-from messagestore_operator.translate import refusals
 from messagestore_operator.translate.folders import overlaps
+from messagestore_operator.translate.unsupported import refusals
 
 STANDARD_INPUT = "-"
 _SUFFIXES = (".yaml", ".yml", ".json")

@@ -32,7 +32,7 @@ from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
 from messagestore_operator.status.runs import api_error, failed_as_it_is, finished_run, is_past
 from messagestore_operator.status.words import clock_time, count, few, in_status, message_time
-from messagestore_operator.translate import approvals
+from messagestore_operator.translate.annotations import approvals
 
 BLOCKED = "RetentionBlocked"
 """The condition of a policy whose rules have waited for subscriptions for too long."""

@@ -13,7 +13,7 @@ from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from messagestore_operator.kube.objects import SELECTOR
 from messagestore_operator.names import RUN
-from messagestore_operator.translate import numbered_run_name
+from messagestore_operator.translate.names import numbered_run_name
 from support import sparkoperator
 from support.fakespark import MERGE
 from support.operators import eventually

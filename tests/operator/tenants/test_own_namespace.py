@@ -7,7 +7,7 @@ import pytest
 from messagestore_operator.api import MessageStream
 from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import RunRef
-from messagestore_operator.translate import numbered_run_name
+from messagestore_operator.translate.names import numbered_run_name
 from support.operators import eventually
 from support.tenants import Tenants
 

@@ -15,7 +15,7 @@ from messagestore_operator.cluster.observe import app_state
 from messagestore_operator.cluster.reports import Reports
 from messagestore_operator.decide.snapshot import AppState, TableKey
 from messagestore_operator.kube.objects import at
-from messagestore_operator.translate import numbered_run_name
+from messagestore_operator.translate.names import numbered_run_name
 from support.launches import UID as UID_OF_ORDERS
 from support.launches import launch, stream
 

@@ -25,7 +25,7 @@ from messagestore_operator.kube.client import KubeClient
 from messagestore_operator.kube.objects import CONFIG_MAPS, PODS, ResourceKey
 from messagestore_operator.tenancy.predicate_process import PredicateProcess
 from messagestore_operator.tenancy.settings import SecretBounds, Tenancy
-from messagestore_operator.translate import numbered_run_name
+from messagestore_operator.translate.names import numbered_run_name
 from support import sparkoperator
 from support.launches import UID, stream
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.translate import refusals
+from messagestore_operator.translate.unsupported import refusals
 from support.world import Key, World
 
 MANUAL: dict[str, Any] = {"trigger": {"manual": {}}}

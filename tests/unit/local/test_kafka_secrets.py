@@ -15,7 +15,8 @@ from messagestore_operator.local.secrets import (
     with_local_files,
 )
 from messagestore_operator.manifests import Secret
-from messagestore_operator.translate import ingest_document, replay_document
+from messagestore_operator.translate.ingest import ingest_document
+from messagestore_operator.translate.replay import replay_document
 
 SECURITY = {
     "protocol": "SASL_SSL",

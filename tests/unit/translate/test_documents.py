@@ -14,18 +14,15 @@ from messagestore_core.contract.run_document import RunDocument
 from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.decide.blockers import needed
-from messagestore_operator.translate import (
-    NotSupportedError,
-    adopts,
-    ingest_access,
-    ingest_document,
-    job_id,
-    purge_document,
-    refusals,
-    replay_document,
-    scrub_keys,
-    source_id,
-)
+from messagestore_operator.translate.annotations import adopts
+from messagestore_operator.translate.ingest import ingest_document
+from messagestore_operator.translate.kafka import ingest_access
+from messagestore_operator.translate.names import job_id, source_id
+from messagestore_operator.translate.purge import purge_document
+from messagestore_operator.translate.refusal import NotSupportedError
+from messagestore_operator.translate.replay import replay_document
+from messagestore_operator.translate.secrets import scrub_keys
+from messagestore_operator.translate.unsupported import refusals
 
 AT = datetime(2026, 4, 6, tzinfo=UTC)
 FILES = {"files": {"uri": "s3a://landing/orders/"}}

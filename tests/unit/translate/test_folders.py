@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from messagestore_operator.api import Resource, parse_resource
-from messagestore_operator.translate import refusals
 from messagestore_operator.translate.folders import overlaps
+from messagestore_operator.translate.unsupported import refusals
 
 REMOVING = {"afterIngest": "Delete"}
 

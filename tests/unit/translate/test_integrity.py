@@ -6,15 +6,12 @@ from messagestore_core.contract.purge import PurgeTask
 from messagestore_core.contract.records import Integrity
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.decide.blockers import Need, secrets_of
-from messagestore_operator.translate import (
-    ingest_task,
-    purge_access,
-    purge_document,
-    replay_access,
-    replay_document,
-    seal_keys,
-)
-from messagestore_operator.translate.secrets import Use
+from messagestore_operator.translate.ingest import ingest_task
+from messagestore_operator.translate.kafka import replay_access
+from messagestore_operator.translate.purge import purge_document
+from messagestore_operator.translate.replay import replay_document
+from messagestore_operator.translate.secrets import Use, seal_keys
+from messagestore_operator.translate.storage import purge_access
 
 
 def stream(name: str = "orders", **spec: Any) -> MessageStream:

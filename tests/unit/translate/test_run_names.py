@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from messagestore_operator.api import MessageStream
-from messagestore_operator.translate import numbered_run_name
+from messagestore_operator.translate.names import numbered_run_name
 
 DNS_1035 = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 NAMES = st.from_regex(r"\A[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?\Z").filter(

@@ -6,19 +6,14 @@ import pytest
 
 from messagestore_core.contract.stores import CredentialVariables, StorageEntry
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
-from messagestore_operator.translate import (
-    CertificateMount,
-    NotSupportedError,
-    SecretVariable,
-    ingest_access,
-    ingest_document,
-    purge_access,
-    purge_document,
-    refusals,
-    replay_access,
-    replay_document,
-)
-from messagestore_operator.translate.secrets import Use
+from messagestore_operator.translate.ingest import ingest_document
+from messagestore_operator.translate.kafka import ingest_access, replay_access
+from messagestore_operator.translate.purge import purge_document
+from messagestore_operator.translate.refusal import NotSupportedError
+from messagestore_operator.translate.replay import replay_document
+from messagestore_operator.translate.secrets import SecretVariable, Use
+from messagestore_operator.translate.storage import CertificateMount, purge_access
+from messagestore_operator.translate.unsupported import refusals
 
 LAKE: dict[str, Any] = {
     "endpoint": "http://s3.storage:7070/",

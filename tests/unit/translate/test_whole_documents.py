@@ -12,8 +12,10 @@ import pytest
 
 from messagestore_core.contract.run_document import DeleteTask, MaintainTask, RunDocument
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy, parse_resource
-from messagestore_operator.translate import erase_document, ingest_document, purge_document, replay_document
 from messagestore_operator.translate.common import holds_of
+from messagestore_operator.translate.ingest import ingest_document
+from messagestore_operator.translate.purge import erase_document, purge_document
+from messagestore_operator.translate.replay import replay_document
 from support.resources import (
     deleting_policy,
     redeliveries,
