@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from messagestore_operator.cluster.backend import Launch
-from messagestore_operator.cluster.pods import executor_template
+from messagestore_operator.cluster.pods import Launch, executor_template
 
 APPLICATION = "spark-1"
 DRIVER_UID = "9d0b7a5e-5f0e-4f57-9d6e-3b1f0c2d4e6a"

@@ -4,7 +4,7 @@ from typing import Any
 
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStream
-from messagestore_operator.cluster.backend import Launch
+from messagestore_operator.cluster.pods import Launch
 from messagestore_operator.decide.actions import CreateRun
 from messagestore_operator.decide.snapshot import DriverControl, RunRef
 from messagestore_operator.settings import DriverSettings, SparkSettings

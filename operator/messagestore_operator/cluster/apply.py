@@ -13,12 +13,12 @@ from messagestore_core.logs import tell
 from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.scalars import Time
-from messagestore_operator.cluster.backend import Launch
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.labels import object_reference
 from messagestore_operator.cluster.launch import Launcher, LaunchRefusedError, control_text
 from messagestore_operator.cluster.lease import lease_name
+from messagestore_operator.cluster.pods import Launch
 from messagestore_operator.cluster.reports import CONTROL
 from messagestore_operator.cluster.resources import RESOURCES
 from messagestore_operator.decide import actions

@@ -5,10 +5,9 @@ from typing import Any, Literal
 
 from messagestore_operator.api.spark import Spark, bytes_of
 from messagestore_operator.api.spark_conf import ALLOWED_CONF
-from messagestore_operator.cluster.backend import Launch
 from messagestore_operator.cluster.labels import owner_reference, run_annotations, run_labels
 from messagestore_operator.cluster.observe import observed_run
-from messagestore_operator.cluster.pods import driver_template, executor_template
+from messagestore_operator.cluster.pods import Launch, driver_template, executor_template
 from messagestore_operator.cluster.reports import NO_READING, Reading
 from messagestore_operator.cluster.run_objects import RunObjects
 from messagestore_operator.decide.snapshot import ObservedRun

@@ -8,11 +8,11 @@ they were created for the same run before the operator was killed.
 import json
 from typing import Any
 
-from messagestore_operator.cluster.backend import Launch
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.labels import owner_uids, run_annotations, run_labels
+from messagestore_operator.cluster.pods import Launch
 from messagestore_operator.cluster.reports import CONTROL, DOCUMENT
 from messagestore_operator.decide.snapshot import DriverControl, ObservedRun
 from messagestore_operator.kube.client import AlreadyExistsError, ApiError, KubeClient

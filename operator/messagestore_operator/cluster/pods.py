@@ -5,14 +5,17 @@ escalation. The image's file system is read-only; writes go to volumes that end 
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from messagestore_operator.cluster.backend import Launch
+from messagestore_core.logs import LogFormat
+from messagestore_operator.api.resource import Resource
 from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.cluster.reports import DOCUMENT
+from messagestore_operator.decide.actions import CreateRun
 from messagestore_operator.kube.objects import container_security, pod_security
 from messagestore_operator.names import DRIVER
-from messagestore_operator.settings import Placement, SparkSettings
+from messagestore_operator.settings import DriverSettings, Placement, SparkSettings
 from messagestore_operator.translate.secrets import SecretVariable
 from messagestore_operator.translate.storage import CertificateMount
 
@@ -33,6 +36,25 @@ _SPILLS = "spark-local-dir-1"
 _LOGS = 1 << 30
 """Bytes of the node's disk for a pod's logs."""
 _WRITABLE = {"tmp": "/tmp", "work-dir": "/opt/spark/work-dir", _SPILLS: "/var/data/spark"}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A run to create: the decision's run, its resource, and what settings say of its application and its log."""
+
+    run: CreateRun
+    owner: Resource
+    spark: SparkSettings
+    driver: DriverSettings
+    passed_on: tuple[str, ...] = ()
+    """Labels of the resource that its applications and pods get, too."""
+    log_format: LogFormat = "text"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels of the run's application and pods, such as a scheduler's."""
+        own = self.owner.metadata.labels
+        return {name: own[name] for name in self.passed_on if name in own}
 
 
 def _executors_from(launch: Launch) -> int:

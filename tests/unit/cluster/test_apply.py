@@ -9,9 +9,9 @@ import pytest
 
 from messagestore_core.contract.purge import PurgeTask
 from messagestore_operator.cluster.apply import Applier
-from messagestore_operator.cluster.backend import Launch
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.kubeflow import KubeflowBackend
+from messagestore_operator.cluster.pods import Launch
 from messagestore_operator.decide.actions import CreateRun
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import RunRef
