@@ -1,6 +1,6 @@
 """The common part of all resources: API version, kind and metadata."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -44,9 +44,13 @@ class Resource(Model):
 
     api_version: Literal["messagestore.dev/v1alpha1"] = Field(default=API_VERSION, description="API version.")
     metadata: Metadata = Field(description="Name, namespace, labels and annotations.")
+    if TYPE_CHECKING:
+        # Each kind has its own types of these.
+        kind: Any
+        spec: Any
+        status: Any
 
     @property
     def identity(self) -> tuple[str, str, str]:
         """Kind, namespace and name."""
-        kind: Any = getattr(self, "kind")  # noqa: B009 - each kind narrows it to its own name
-        return (str(kind), self.metadata.namespace, self.metadata.name)
+        return (str(self.kind), self.metadata.namespace, self.metadata.name)

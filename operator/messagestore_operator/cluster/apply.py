@@ -10,7 +10,7 @@ from typing import Any
 from messagestore_core.contract.purge import PurgeTask
 from messagestore_core.contract.run_report import counts_of
 from messagestore_core.logs import tell
-from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
+from messagestore_operator.api import MessageStream
 from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.scalars import Time
 from messagestore_operator.cluster.cluster import Cluster
@@ -212,7 +212,7 @@ _changes = logging.getLogger("messagestore_operator.resources")
 
 def log_change(resource: Resource, after: Status) -> None:
     """A line if the phase of a resource, or the reason of its condition Ready, has changed."""
-    old, new = _state(_status(resource)), _state(after)
+    old, new = _state(resource.status), _state(after)
     if old == new:
         return
     level = logging.WARNING if new[0] in _NEED_SOMEBODY else logging.INFO
@@ -221,7 +221,7 @@ def log_change(resource: Resource, after: Status) -> None:
 
 def log_deleted(resource: Resource) -> None:
     """A line about a resource that is gone."""
-    phase, _ = _state(_status(resource))
+    phase, _ = _state(resource.status)
     tell(
         _changes,
         logging.INFO,
@@ -253,10 +253,6 @@ def log_run(resource: Resource, ended: EndedRun) -> None:
 def _names(resource: Resource) -> dict[str, Any]:
     kind, namespace, name = resource.identity
     return {"kind": kind, "namespace": namespace, "name": name}
-
-
-def _status(resource: Resource) -> Status | None:
-    return resource.status if isinstance(resource, MessageStream | RetentionPolicy | ReplayJob) else None
 
 
 def _state(status: Status | None) -> tuple[str | None, str | None]:

@@ -130,7 +130,7 @@ def owner_key(document: ApiObject) -> tuple[str, str, str] | None:
 
 def has_recorded(resource: Resource, run: RunRef) -> bool:
     """Whether the status of a resource knows one of its runs, and not as a current one."""
-    status: BaseStatus | None = getattr(resource, "status", None)
+    status: BaseStatus | None = resource.status
     if status is None or (status.run_number or 0) < run.number:
         return False
     return all(current.name != run.name for current, _ in current_runs(resource))
@@ -138,7 +138,7 @@ def has_recorded(resource: Resource, run: RunRef) -> bool:
 
 def has_numbered(resource: Resource, run: RunRef | None) -> bool:
     """Whether a resource has reserved a run of this name."""
-    status: BaseStatus | None = getattr(resource, "status", None)
+    status: BaseStatus | None = resource.status
     if run is None or status is None or not 0 < run.number <= (status.run_number or 0):
         return False
     return run.name == numbered_run_name(resource, run.kind, run.number)

@@ -101,7 +101,7 @@ class References:
     def replace(self, before: Resource | None, resource: Resource) -> None:
         """Replace the references of a resource's earlier version; a new status changes none."""
         if before is not None:
-            if _spec(before) is _spec(resource) and before.metadata.labels == resource.metadata.labels:
+            if before.spec is resource.spec and before.metadata.labels == resource.metadata.labels:
                 return
             self.remove(before)
         self.add(resource)
@@ -140,10 +140,6 @@ def _folder_keys(resource: Resource) -> set[tuple[str, ...]]:
     }
 
 
-def _spec(resource: Resource) -> Any:
-    return getattr(resource, "spec")  # noqa: B009 - all kinds have one, each its own
-
-
 def _folder(stream: MessageStream) -> tuple[str, str]:
     table = table_key(stream)
     return table.endpoint, table.uri
@@ -174,7 +170,7 @@ def streams_named(resource: Resource) -> set[str] | None:
 
 def matters(resource: Resource) -> Any:
     """The parts of a resource that decisions about other resources depend on."""
-    meta, status = resource.metadata, getattr(resource, "status", None)
+    meta, status = resource.metadata, resource.status
     runs: list[Any] = [getattr(status, "current_run", None)]
     runs += [entry.current_run for entry in getattr(status, "streams", ())]
     current = [(run.name, run.launched_at) for run in runs if run is not None]

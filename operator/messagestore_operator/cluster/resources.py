@@ -122,7 +122,7 @@ def _size(value: Any) -> int:
 
 
 def _with_spec(document: ApiObject, known: Resource) -> Resource:
-    return parse_stored({**document, "spec": getattr(known, "spec")})  # noqa: B009 - all kinds have one, each its own
+    return parse_stored({**document, "spec": known.spec})
 
 
 def _rest(document: ApiObject, refused: Iterable[tuple[int | str, ...]], before: Resource | None) -> Resource:

@@ -172,7 +172,7 @@ def _seniority(resource: Resource) -> tuple[int, str, tuple[str, str, str]]:
     One that the operator has accepted as it is comes before one that is new, has changed or is refused, that before one
     that was refused for its folders, and otherwise the older one.
     """
-    status: BaseStatus | None = getattr(resource, "status", None)
+    status: BaseStatus | None = resource.status
     ready, rank = condition_of(status, "Ready"), 1
     if ready is not None and ready.reason in TERMINAL:
         rank = 2 if ready.reason == Reason.FOLDERS_OVERLAP else 1

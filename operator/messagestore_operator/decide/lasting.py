@@ -42,7 +42,7 @@ def lasting_of_runs(
         after: the runs as they are now.
         blocker: why no run can start.
     """
-    status: BaseStatus | None = getattr(resource, "status", None)
+    status: BaseStatus | None = resource.status
     same = status is not None and status.observed_generation == generation(resource)
     known = before.lasting_failure if before is not None and same else None
     last = after.last_run

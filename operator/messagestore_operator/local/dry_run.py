@@ -137,7 +137,7 @@ class DryRun(LocalRun):
     def _not_run(self, resource: Resource) -> Iterator[Tried]:
         """What was not tried of a resource, and why."""
         kind, _, name = resource.identity
-        if getattr(resource, "spec").suspend:  # noqa: B009 - every kind has its own type of it
+        if resource.spec.suspend:
             yield Tried(kind, name, "", note="it is suspended")
         if (error := self.errors.get(resource.identity)) is not None:
             yield Tried(kind, name, "", error=error)

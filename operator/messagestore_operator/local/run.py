@@ -152,7 +152,7 @@ class LocalRun:
 
     def run_one(self, resource: Resource) -> None:
         """Run one resource that is not suspended, and keep what came of it."""
-        if getattr(resource, "spec").suspend:  # noqa: B009 - every kind has its own type of it
+        if resource.spec.suspend:
             return
         if isinstance(resource, MessageStream):
             self._run_stream(resource)
@@ -263,7 +263,7 @@ class LocalRun:
 
     def _report(self, ended: LocalResult) -> None:
         kind, _, name = ended.resource.identity
-        status = getattr(ended.resource, "status")  # noqa: B009 - every kind has its own type of it
+        status = ended.resource.status
         ready = next(condition for condition in status.conditions if condition.type == "Ready")
         why = "" if ended.well else f"{ready.reason}: "
         report = self.reports.get(ended.resource.identity)

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterable, Iterator
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
-from typing import Any
 
 from messagestore_core import addresses
 from messagestore_operator.api import Resource
@@ -50,8 +49,7 @@ def not_allowed(resource: Resource, tenancy: Tenancy) -> tuple[RefusedField, ...
 
 def _spark(resource: Resource) -> Spark:
     """The optional spark block, which all kinds have."""
-    spec: Any = getattr(resource, "spec")  # noqa: B009 - each kind has its own
-    return spec.spark or Spark()
+    return resource.spec.spark or Spark()
 
 
 def images_not_allowed(spark: Spark, allowed: Iterable[str]) -> Iterator[RefusedField]:
