@@ -11,7 +11,7 @@ import yaml
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-import messagestore_operator.local
+import messagestore_operator.local.spark
 from messagestore_operator.cli.main import app
 
 AT = "2026-04-06T00:00:00Z"
@@ -69,7 +69,7 @@ class LocalRuns:
     def __init__(self, folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
         monkeypatch.setattr(SharedSpark, "given", spark)
-        monkeypatch.setattr(messagestore_operator.local, "LocalSpark", SharedSpark)
+        monkeypatch.setattr(messagestore_operator.local.spark, "LocalSpark", SharedSpark)
 
     def __call__(self, documents: Iterable[Document], *options: str) -> Done:
         """Run documents."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from messagestore_core.progress import ProgressListener
 from messagestore_core.text import printable
-from messagestore_operator.local import Console
+from messagestore_operator.local.run import Console
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -66,7 +66,7 @@ def _proposed(folder: str, name: str | None) -> str:
     import os
 
     from messagestore.location import Location, entries_of
-    from messagestore_operator.manifests import load_text
+    from messagestore_operator.manifests.load import load_text
     from messagestore_operator.propose.manifest import category, manifest, stream_name
     from messagestore_operator.propose.mapping import map_fields
     from messagestore_operator.propose.sample import sample_files

@@ -77,7 +77,7 @@ def _resources(paths: list[str]) -> Sequence[Resource]:
     """The resources of manifests; prints all problems and exits if there are any."""
     if not paths:
         return ()
-    from messagestore_operator.manifests import load
+    from messagestore_operator.manifests.load import load
 
     result = load(paths)
     for problem in result.problems:

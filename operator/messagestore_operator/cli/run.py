@@ -18,8 +18,8 @@ from messagestore_operator.cli.output import BAD_INPUT, FAILED, Output, echo
 from messagestore_operator.cli.validate import Filenames
 
 if TYPE_CHECKING:
-    from messagestore_operator.local import LocalSpark
-    from messagestore_operator.manifests import LoadResult
+    from messagestore_operator.local.spark import LocalSpark
+    from messagestore_operator.manifests.load import LoadResult
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def run(
     if verbose:
         logging.basicConfig(level=logging.INFO)
     # Imported late: importing Spark takes longer than finding a wrong manifest.
-    from messagestore_operator.local import LocalSpark
+    from messagestore_operator.local.spark import LocalSpark
 
     spark = LocalSpark(cores or os.cpu_count() or 1, driver_memory, verbose=verbose)
     if dry_run:
@@ -119,7 +119,7 @@ class _Listing(NamedTuple):
 def _checked(filename: list[str]) -> LoadResult:
     """The manifests; prints all problems and exits if there are any."""
     from messagestore_operator.local.run import local_problems
-    from messagestore_operator.manifests import load
+    from messagestore_operator.manifests.load import load
 
     result = load(filename)
     problems = [*result.problems, *local_problems(result)]
@@ -136,7 +136,7 @@ def _checked(filename: list[str]) -> LoadResult:
 def _carry_out(result: LoadResult, spark: LocalSpark, at: datetime | None, output: Output, wait: float) -> bool:
     from messagestore_operator.cli.console import console
     from messagestore_operator.cli.resources import printed
-    from messagestore_operator.local import LocalRun
+    from messagestore_operator.local.run import LocalRun
 
     with _closing(spark, "; run it again and it goes on from there"):
         ended = LocalRun(result, spark, console(), wait, at).run()
@@ -165,7 +165,7 @@ def _try_out(
 @contextmanager
 def _closing(spark: LocalSpark, advice: str) -> Iterator[None]:
     """End Spark after the block; exits with words if it was interrupted, or Spark didn't start."""
-    from messagestore_operator.local import SparkStartError
+    from messagestore_operator.local.spark import SparkStartError
 
     try:
         with _stoppable(spark.abandon, advice):

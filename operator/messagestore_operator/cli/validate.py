@@ -20,7 +20,7 @@ def validate(filename: Filenames) -> None:
     Exits 0 if all are valid, else 2. References to resources that the files don't have are only warnings, because a
     cluster may have them.
     """
-    from messagestore_operator.manifests import load
+    from messagestore_operator.manifests.load import load
 
     result = load(filename)
     for warning in result.warnings:

@@ -41,7 +41,8 @@ from messagestore_operator.local.secrets import (
     with_local_files,
 )
 from messagestore_operator.local.spark import LocalSpark, holds_little
-from messagestore_operator.manifests import LoadResult, Problem
+from messagestore_operator.manifests.load import LoadResult
+from messagestore_operator.manifests.problem import Problem
 from messagestore_operator.status.conditions import condition_of
 from messagestore_operator.status.facts import StoreFacts, StreamResult
 from messagestore_operator.status.local_runs import policy_status, replay_status, stream_status

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStream, Resource, RetentionPolicy
-from messagestore_operator.manifests import Secret
+from messagestore_operator.manifests.load import Secret
 from messagestore_operator.translate.http import endpoints_of, http_needs
 from messagestore_operator.translate.kafka import USERNAME, Needs, accesses_of
 from messagestore_operator.translate.secrets import SecretVariable, scrub_keys, seal_keys

@@ -13,7 +13,7 @@ from typing import TextIO
 import pytest
 
 from messagestore_operator.cli.console import console
-from messagestore_operator.local import Console
+from messagestore_operator.local.run import Console
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
 from messagestore_operator.cli.main import app
-from messagestore_operator.manifests import load
+from messagestore_operator.manifests.load import load
 from support.packing import PACKERS, skipped
 
 runner = CliRunner()

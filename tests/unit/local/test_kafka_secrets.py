@@ -14,7 +14,7 @@ from messagestore_operator.local.secrets import (
     environment,
     with_local_files,
 )
-from messagestore_operator.manifests import Secret
+from messagestore_operator.manifests.load import Secret
 from messagestore_operator.translate.ingest import ingest_document
 from messagestore_operator.translate.replay import replay_document
 

@@ -21,7 +21,7 @@ from messagestore_jobs.driver.execute import IdleCheck
 from messagestore_jobs.driver.folders import written_tables
 from messagestore_operator.cli.options import memory, moment, seconds
 from messagestore_operator.local import run
-from messagestore_operator.manifests import load
+from messagestore_operator.manifests.load import load
 from support.resources import replay_to_kafka, stream_from_files
 
 OWNER = Owner(namespace="default", name="orders")

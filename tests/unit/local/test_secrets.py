@@ -7,7 +7,7 @@ import pytest
 
 from messagestore_operator.api import MessageStream
 from messagestore_operator.local.secrets import environment, key_problems, keys
-from messagestore_operator.manifests import Secret
+from messagestore_operator.manifests.load import Secret
 
 REFERENCE = ("spec", "integrity", "hmacSecretRef")
 

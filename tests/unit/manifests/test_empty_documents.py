@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from messagestore_operator.manifests import load
+from messagestore_operator.manifests.load import load
 
 STREAM = """\
 apiVersion: messagestore.dev/v1alpha1

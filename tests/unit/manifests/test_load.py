@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from messagestore_operator.manifests import load
+from messagestore_operator.manifests.load import load
 from support.resources import deleting_policy, redrive, replay_to_files, stream_from_files
 
 STREAM = """\
