@@ -13,11 +13,10 @@ from messagestore_operator.cli.output import echo
 from messagestore_operator.cli.page import write_page
 from messagestore_operator.cli.store import reporting
 from messagestore_operator.kube.objects import at, name_of, namespace_of
-from messagestore_operator.plugin.find import POLICY, STREAM, StreamName, find, plural_of
+from messagestore_operator.plugin.find import NOUNS, POLICY, STREAM, StreamName, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import reaching
 from messagestore_operator.plugin.reading import PodOptions, answer_of, by_pod, naming_rights
-from messagestore_operator.plugin.words import resource_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,4 +77,4 @@ def _legible(documents: list[Document]) -> Iterator[Resource]:
             yield parse_stored(document)
         except ValidationError as error:
             why = "; ".join(f"{path_text(line['loc'])}: {message_of(line)}" for line in error.errors())
-            echo(f"warning: {resource_word(document)} {name_of(document)} is left out: {why}", err=True)
+            echo(f"warning: {NOUNS[document['kind']]} {name_of(document)} is left out: {why}", err=True)

@@ -19,10 +19,20 @@ from messagestore_operator.cli.output import (
 from messagestore_operator.kube.objects import MANAGED_BY, MANAGER, at, metadata, name_of, namespace_of
 from messagestore_operator.names import TABLE
 from messagestore_operator.plugin.facts import Run, conditions, failing, ready, runs
-from messagestore_operator.plugin.find import ALL, POLICY, STREAM, MaybeKind, MaybeName, all_of, named, wanted_kind
+from messagestore_operator.plugin.find import (
+    ALL,
+    NOUNS,
+    POLICY,
+    STREAM,
+    MaybeKind,
+    MaybeName,
+    all_of,
+    named,
+    wanted_kind,
+)
 from messagestore_operator.plugin.kubectl import Document, Kubectl, KubectlError
 from messagestore_operator.plugin.options import OPERATOR_NAMESPACE, Everywhere, OfOperator, UserError, reaching
-from messagestore_operator.plugin.words import ago, counts_of, plain, resource_word, run_words
+from messagestore_operator.plugin.words import ago, counts_of, plain, run_words
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -114,27 +124,23 @@ def _meaning(reason: str) -> dict[str, str]:
 
 def print_overview(resources: list[Document], now: datetime, *, wide: bool) -> None:
     """A row for each resource, those that need somebody first."""
+    several = len({namespace_of(one) for one in resources}) > 1
     rows = []
     for one in sorted(resources, key=lambda one: (not failing(one), namespace_of(one), one["kind"], name_of(one))):
         state = ready(one)
-        where = f"{resource_word(one)}/{name_of(one)}"
         rows.append(
             (
-                *((namespace_of(one),) if _several(resources) else ()),
-                where,
+                *((namespace_of(one),) if several else ()),
+                f"{NOUNS[one['kind']]}/{name_of(one)}",
                 state.status,
                 at(one, "status", "phase"),
                 state.reason,
                 ago(state.since, now),
-                *((state.message,) if wide or failing(one) else ("",)),
+                state.message if wide or failing(one) else "",
             )
         )
     names = ["RESOURCE", "READY", "PHASE", "REASON", "SINCE", "MESSAGE"]
-    print_rows((["NAMESPACE"] if _several(resources) else []) + names, rows, "no resources")
-
-
-def _several(resources: list[Document]) -> bool:
-    return len({namespace_of(one) for one in resources}) > 1
+    print_rows((["NAMESPACE"] if several else []) + names, rows, "no resources")
 
 
 def tree(document: Document, shown: dict[str, Any], now: datetime) -> Tree:

@@ -11,7 +11,6 @@ from messagestore_operator.ages import age
 from messagestore_operator.kube.objects import at, time_of
 from messagestore_operator.names import approved_previews
 from messagestore_operator.plugin.facts import Run
-from messagestore_operator.plugin.find import NOUNS
 from messagestore_operator.plugin.kubectl import Document
 
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -25,11 +24,6 @@ def plain(text: str) -> str:
 def ago(time: str | None, now: datetime) -> str:
     """How long ago a time was; empty if there is none."""
     return age(time, now) if time else ""
-
-
-def resource_word(document: Document) -> str:
-    """What people call the resource's kind."""
-    return NOUNS[document["kind"]]
 
 
 def size(count: int | None) -> str:
