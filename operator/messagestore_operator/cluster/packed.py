@@ -1,5 +1,6 @@
 """Resources in little memory: a model with its status takes ten times as much as its packed bytes."""
 
+import math
 import pickle
 import time
 import zlib
@@ -33,12 +34,13 @@ class PackedResources(MutableMapping[ResourceKey, Resource]):
             packed = self._packed[key]
             assert packed is not None
             resource = _unpacked(packed)
-        self._use(key, resource)
+        self._keep(key, resource, self._clock())
         return resource
 
     def __setitem__(self, key: ResourceKey, resource: Resource) -> None:
+        # That alone is no use of it: a list of thousands is packed as it comes in.
         self._packed[key] = None
-        self._use(key, resource)
+        self._keep(key, resource, -math.inf)
 
     def __delitem__(self, key: ResourceKey) -> None:
         del self._packed[key]
@@ -60,13 +62,12 @@ class PackedResources(MutableMapping[ResourceKey, Resource]):
             return _unpacked(packed)
         return resource
 
-    def _use(self, key: ResourceKey, resource: Resource) -> None:
-        now = self._clock()
-        self._live[key] = now, resource
+    def _keep(self, key: ResourceKey, resource: Resource, used: float) -> None:
+        self._live[key] = used, resource
         self._live.move_to_end(key)
         while len(self._live) > self._least:
-            oldest, (used, model) = next(iter(self._live.items()))
-            if now - used < _HOT_SECONDS:
+            oldest, (last, model) = next(iter(self._live.items()))
+            if self._clock() - last < _HOT_SECONDS:
                 break
             if self._packed[oldest] is None:
                 # Before it leaves the others: another thread may look for it.
