@@ -23,10 +23,12 @@ ON = (
 OPERATOR = 'namespace="messagestore", service="store-message-store-operator-metrics"'
 NAMES = tuple(YAML(typ="safe").load(CHART / "values.yaml")["metrics"]["prometheusRule"]["alerts"])
 
-DAYS, DAY, STEP = 8, 24 * 3600, 900
-"""How long it takes, and the seconds of a day and of a step. Alerts are looked at in the end."""
+DAY, STEP = 24 * 3600, 900
+"""Seconds of a day and of a step."""
+DAYS, MOST_DAYS = 2, 8
+"""How long it takes until most alerts fire, and all of them. They are looked at in the end."""
 EVERY = 'namespace="a", name="x"'
-FIRING: dict[str, dict[str, str]] = {
+FIRING: dict[str, dict[str, str | int]] = {
     "StreamStalled": {f'condition{{kind="MessageStream", {EVERY}, type="Stalled", status="True"}}': "1"},
     "NoSuccessfulRun": {
         f'last_success_timestamp_seconds{{kind="MessageStream", {EVERY}}}': "0",
@@ -42,7 +44,7 @@ FIRING: dict[str, dict[str, str]] = {
     "SmallFiles": {'table_small_files{namespace="a", stream="x"}': "1001"},
     "PurgeFailed": {f'last_run_failed{{kind="RetentionPolicy", {EVERY}}}': "1"},
     "ApprovalWaiting": {'awaiting_approval{namespace="a", policy="x", stream="y"}': "1"},
-    "ErasureDueSoon": {'erasure_due_timestamp_seconds{namespace="a", policy="x", stream="y"}': f"{DAYS * DAY + 3600}"},
+    "ErasureDueSoon": {'erasure_due_timestamp_seconds{namespace="a", policy="x", stream="y"}': 3600},
     "ErasureOverdue": {'erasure_due_timestamp_seconds{namespace="a", policy="x", stream="y"}': "60"},
     "RetentionBlocked": {f'condition{{kind="RetentionPolicy", {EVERY}, type="RetentionBlocked", status="True"}}': "1"},
     "ReplayFailing": {f'last_run_failed{{kind="ReplayJob", {EVERY}}}': "1"},
@@ -55,15 +57,18 @@ FIRING: dict[str, dict[str, str]] = {
         'messages{namespace="a", stream="x"}': "1",
         'awaiting_approval{namespace="b", policy="y", stream="x"}': "0",
     },
-    "DriverPending": {f'waiting_since_timestamp_seconds{{{EVERY}, waiting_for="driver"}}': f"{DAYS * DAY - 301}"},
-    "TableLeaseStuck": {f'waiting_since_timestamp_seconds{{{EVERY}, waiting_for="table"}}': f"{DAYS * DAY - 3601}"},
+    "DriverPending": {f'waiting_since_timestamp_seconds{{{EVERY}, waiting_for="driver"}}': -301},
+    "TableLeaseStuck": {f'waiting_since_timestamp_seconds{{{EVERY}, waiting_for="table"}}': -3601},
     "ReconcileErrors": {'operator_reconcile_errors_total{kind="MessageStream", error="KeyError"}': "0+1"},
     "MetricsAbsent": {},
     "OperatorStalled": {f"operator_stalled{{{OPERATOR}}}": "1"},
     "OperatorHasNoLeader": {f"operator_leading{{{OPERATOR}}}": "0"},
 }
-"""Series by which an alert fires, without ``messagestore_``: a value, or a first one and what each step adds."""
-HEALTHY = {
+"""Series by which an alert fires, without ``messagestore_``.
+
+Each has a value, or a first one and what each step adds, or a time in seconds from the end.
+"""
+HEALTHY: dict[str, str | int] = {
     f"operator_leading{{{OPERATOR}}}": "1",
     f"operator_stalled{{{OPERATOR}}}": "0",
     'operator_reconcile_errors_total{kind="MessageStream", error="KeyError"}': "3",
@@ -79,14 +84,14 @@ HEALTHY = {
     'dead_letters{namespace="a", stream="x"}': "0",
     'table_small_files{namespace="a", stream="x"}': "1000",
     'awaiting_approval{namespace="a", policy="x", stream="y"}': "0",
-    'erasure_due_timestamp_seconds{namespace="a", policy="x", stream="y"}': f"{(DAYS + 2) * DAY}",
+    'erasure_due_timestamp_seconds{namespace="a", policy="x", stream="y"}': 2 * DAY,
     'destination_condition{namespace="a", job="x", destination="y", type="Ready", status="True"}': "1",
     'subscription_lag_seconds{namespace="a", job="x", destination="y"}': "3600",
     'replay_broken_messages{namespace="a", job="x"}': "0",
     'messages{namespace="a", stream="y"}': "1",
     'messages{namespace="a", stream="empty"}': "0",
-    f'waiting_since_timestamp_seconds{{{EVERY}, waiting_for="driver"}}': f"{DAYS * DAY - 300}",
-    f'waiting_since_timestamp_seconds{{{EVERY}, waiting_for="table"}}': f"{DAYS * DAY - 3600}",
+    f'waiting_since_timestamp_seconds{{{EVERY}, waiting_for="driver"}}': -300,
+    f'waiting_since_timestamp_seconds{{{EVERY}, waiting_for="table"}}': -3600,
     f'waiting_since_timestamp_seconds{{{EVERY}, waiting_for="slot"}}': "0",
 }
 
@@ -101,16 +106,17 @@ def rules() -> dict[str, Any]:
 @pytest.mark.parametrize("name", NAMES)
 def test_each_alert_fires_on_its_fault(rules: dict[str, Any], name: str, tmp_path: Path) -> None:
     known = {key.partition("{")[0] for key in FIRING[name]}
-    leads = {} if name in ("MetricsAbsent", "OperatorHasNoLeader") else {f"operator_leading{{{OPERATOR}}}": "1"}
-    others = {} if "operator_leading" in known else leads
-    firing = _firing(rules, {**others, **FIRING[name]}, tmp_path)
+    leads: dict[str, str | int] = {f"operator_leading{{{OPERATOR}}}": "1"}
+    others = {} if "operator_leading" in known or name == "MetricsAbsent" else leads
+    days = MOST_DAYS if name == "DeadLettersAgeing" else DAYS
+    firing = _firing(rules, {**others, **FIRING[name]}, days, tmp_path)
     assert f"MessageStore{name}" in firing
     also = {"MetricsAbsent": {"MessageStoreOperatorHasNoLeader"}}
     assert firing - {f"MessageStore{name}"} == also.get(name, set())
 
 
 def test_no_alert_fires_while_all_is_well(rules: dict[str, Any], tmp_path: Path) -> None:
-    assert _firing(rules, HEALTHY, tmp_path) == set()
+    assert _firing(rules, HEALTHY, MOST_DAYS, tmp_path) == set()
 
 
 def test_alerts_and_series_are_those_that_there_are(rules: dict[str, Any]) -> None:
@@ -165,15 +171,17 @@ def test_an_alert_that_is_not_enabled_is_left_out() -> None:
     assert names == {f"MessageStore{name}" for name in NAMES} - {"MessageStoreSmallFiles"}
 
 
-def _firing(rules: dict[str, Any], series: dict[str, str], folder: Path) -> set[str]:
+def _firing(rules: dict[str, Any], series: dict[str, str | int], days: int, folder: Path) -> set[str]:
     """The names of the alerts that fire by these series: promtool tells what it has got instead of something else."""
-    steps = DAYS * DAY // STEP
-    inputs = [
-        {"series": f"messagestore_{name}", "values": f"{value}x{steps}" if "+" in value else f"{value}+0x{steps}"}
-        for name, value in series.items()
-    ]
+    end = days * DAY
+
+    def values(value: str | int) -> str:
+        first = str(end + value) if isinstance(value, int) else value
+        return f"{first if '+' in first else f'{first}+0'}x{end // STEP}"
+
+    inputs = [{"series": f"messagestore_{name}", "values": values(value)} for name, value in series.items()]
     alerts = 'count by (alertname) (ALERTS{alertstate="firing"})'
-    wrong = {"expr": alerts, "eval_time": f"{DAYS * DAY}s", "exp_samples": [{"labels": '{none=""}', "value": -1}]}
+    wrong = {"expr": alerts, "eval_time": f"{end}s", "exp_samples": [{"labels": '{none=""}', "value": -1}]}
     test = {"interval": f"{STEP}s", "input_series": inputs, "promql_expr_test": [wrong]}
     (folder / "rules.json").write_text(json.dumps(rules))
     tests = {"rule_files": ["rules.json"], "evaluation_interval": f"{STEP}s", "tests": [test]}

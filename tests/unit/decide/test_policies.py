@@ -272,7 +272,7 @@ def test_a_failed_purge_is_tried_again_and_a_new_spec_at_once(world: World) -> N
 
 
 def test_of_many_streams_that_failed_the_first_three_are_told_and_how_many_more(world: World) -> None:
-    names = [f"orders-{number:02}" for number in range(100)]
+    names = [f"orders-{number:02}" for number in range(12)]
     for name in names:
         stream(world, name)
     key = policy(world, streamRefs=[{"name": name} for name in names])
@@ -284,7 +284,7 @@ def test_of_many_streams_that_failed_the_first_three_are_told_and_how_many_more(
     status, reason, words = world.ready(key)
     assert (status, reason) == ("False", "StorageDenied")
     assert [name for name in names if name in words] == names[:3]
-    assert words.endswith("; and 97 more")
+    assert words.endswith("; and 9 more")
 
 
 def test_a_missing_scrub_key_is_named(world: World) -> None:
