@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pydantic import Field
 
-from messagestore_core.contract.base import ContractModel
+from messagestore_core.contract.base import ContractModel, Count
 from messagestore_core.contract.destinations import (
     FilesDestination,
     HttpDestination,
@@ -24,7 +24,18 @@ from messagestore_core.contract.stores import TableState
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
-from messagestore_core.store.layout import CHUNKS, ENDED, FROZEN, ORDER, REPLAYS, SELECTED, STAGING, STATE, chunk_name
+from messagestore_core.store.layout import (
+    CHUNKS,
+    ENDED,
+    ENDING,
+    FROZEN,
+    ORDER,
+    REPLAYS,
+    SELECTED,
+    STAGING,
+    STATE,
+    chunk_name,
+)
 from messagestore_core.store.objects import Objects, documents_in, join, read_document, write_document
 
 Key = tuple[bool | int | str, ...]
@@ -129,6 +140,12 @@ class Ended(ReplayOutcome):
         return ReplayOutcome(**{name: getattr(self, name) for name in ReplayOutcome.model_fields})
 
 
+class EndedFiles(Ended):
+    """The outcome of a replay to files, and how many objects it has."""
+
+    objects: Count = 0
+
+
 class ReplayState:
     """The folder with a replay's state, removed when the replay ends; the run may write to store ``held`` meanwhile."""
 
@@ -224,6 +241,15 @@ class ReplayState:
         """Seal a staged chunk: from now on it is delivered, and never staged again."""
         with self.held.step("replay-seal"):
             write_document(self._objects, chunk_name(chunk.number), chunk)
+
+    def note_ending(self, ended: EndedFiles) -> None:
+        """Note the outcome before readers see that the replay has ended."""
+        with self.held.step("replay-ending"):
+            write_document(self._objects, ENDING, ended)
+
+    def ending(self) -> EndedFiles | None:
+        """What was noted last before readers were to see that the replay has ended; None before."""
+        return read_document(self._objects, ENDING, EndedFiles)
 
     def remove(self) -> None:
         """Remove everything; the frozen selection goes last, so that a later run knows what to remove."""

@@ -12,7 +12,7 @@ from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.objects import LARGEST_DOCUMENT, join, parsed_document
 from messagestore_jobs.context import Run
-from messagestore_jobs.frozen.replays import Chunk, Format, Frozen, Part, ReplayState
+from messagestore_jobs.frozen.replays import Chunk, EndedFiles, Format, Frozen, Part, ReplayState
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.chunks import Delivery, StagedObjects
 
@@ -40,19 +40,37 @@ class FilesDelivery(Delivery):
         # Without a manifest nobody may rely on the objects.
         self.takes_back = True
         self._manifest_name, self._first_part = MANIFEST, 0
+        self._objects = 0
+        """How many objects there are, if no manifest says so."""
         self._written: dict[str, Any] = {}
         """The manifest that was written just now: whoever reads it may remove it at once."""
 
     @override
     def ended(self) -> ReplayOutcome | None:
-        """Read from this replay's manifest."""
+        """Read from this replay's manifest, or from its state, if whoever read the manifest has removed all since."""
         manifest = self._manifest()
-        if manifest.get("job") != self._job_id or "outcome" not in manifest:
-            return None
+        if manifest.get("job") == self._job_id and "outcome" in manifest:
+            self.state.remove()
+            return parsed_document(
+                ReplayOutcome, json.dumps(manifest["outcome"]).encode(), join(self.objects.uri, self._manifest_name)
+            )
+        ending = self.state.ending()
+        return self._taken_up(ending) if ending is not None and self._was_read(ending) else None
+
+    def _was_read(self, ending: EndedFiles) -> bool:
+        """Whether all objects are gone for which a manifest was to be written, as they were read."""
+        chunks = self.state.chunks()
+        if not chunks:
+            # The state is removed after the manifest was written.
+            return ending.objects > 0
+        names, parts = set(self.objects.names()), [part for chunk in chunks for part in chunk.parts]
+        return bool(parts) and not any(part.name in names or self.objects.exists(part.staged) for part in parts)
+
+    def _taken_up(self, ended: EndedFiles) -> ReplayOutcome:
+        """What was noted of an ended replay, whose state is removed."""
+        self._objects = ended.objects
         self.state.remove()
-        return parsed_document(
-            ReplayOutcome, json.dumps(manifest["outcome"]).encode(), join(self.objects.uri, self._manifest_name)
-        )
+        return ended.outcome()
 
     @override
     def is_of_another(self) -> bool:
@@ -123,7 +141,10 @@ class FilesDelivery(Delivery):
         Raises:
             RunFailedError: somebody has removed objects meanwhile, so that the manifest would name what is not there.
         """
-        self._check_objects([part for chunk in chunks for part in chunk.parts])
+        parts = [part for chunk in chunks for part in chunk.parts]
+        self._check_objects(parts)
+        ended = EndedFiles(**dict(outcome), objects=len(parts))
+        self.state.note_ending(ended)
         content: dict[str, Any] = {
             "formatVersion": _FORMAT_VERSION,
             "job": self._job_id,
@@ -134,11 +155,7 @@ class FilesDelivery(Delivery):
             "task": _sent(self._task),
             "format": self.form,
             **({} if self._envelope == "Native" else {"envelope": self._envelope}),
-            "objects": [
-                {"name": part.name, "messages": part.messages, "bytes": part.bytes}
-                for chunk in chunks
-                for part in chunk.parts
-            ],
+            "objects": [{"name": part.name, "messages": part.messages, "bytes": part.bytes} for part in parts],
             "outcome": outcome.model_dump(mode="json", by_alias=True),
         }
         with self._store.step("replay-manifest"):
@@ -146,11 +163,11 @@ class FilesDelivery(Delivery):
                 return None
             self.objects.write(self._manifest_name, json.dumps(content, indent=2).encode() + b"\n")
             self._written = content
-        self._note_end(outcome)
+        self._note_end(ended)
         self.state.remove()
         return outcome
 
-    def _note_end(self, outcome: ReplayOutcome) -> None:
+    def _note_end(self, ended: EndedFiles) -> None:
         """Note what the manifest says where its readers don't remove it, if a later run asks for it."""
 
 

@@ -11,14 +11,13 @@ from typing import NamedTuple
 from py4j.java_gateway import JavaObject
 from typing_extensions import override
 
-from messagestore_core.contract.base import Count
 from messagestore_core.contract.destinations import FilesDestination, KafkaDestination
 from messagestore_core.contract.replay import ReplayOutcome
 from messagestore_core.store.cursors import Cursor, ahead, own_name, unknown
 from messagestore_core.store.layout import ENDED, REPLAYS
 from messagestore_core.store.objects import join, read_document, write_document
 from messagestore_jobs.context import Run
-from messagestore_jobs.frozen.replays import Ended, Part
+from messagestore_jobs.frozen.replays import EndedFiles, Part
 from messagestore_jobs.replay import kafka
 from messagestore_jobs.replay.begin import delivery_of, task_of
 from messagestore_jobs.replay.chunks import Delivery, Size
@@ -63,12 +62,6 @@ def reached_by(delivery: Delivery) -> Reached:
         delivery.close()
 
 
-class EndedRound(Ended):
-    """The outcome of a round to files, and how many objects it has."""
-
-    objects: Count = 0
-
-
 class FilesRound(FilesDelivery):
     """Sends to a folder in which the objects of earlier rounds lie; each round has a manifest of its own.
 
@@ -81,21 +74,16 @@ class FilesRound(FilesDelivery):
         self._first_part = cursor.round.first_part if cursor.round else cursor.parts
         self._manifest_name = f"manifest-{number:08d}.json"
         self._is_first = number == 1
-        self._noted, self._objects = run.store.objects(REPLAYS, job_id), 0
+        self._noted = run.store.objects(REPLAYS, job_id)
 
     @override
     def ended(self) -> ReplayOutcome | None:
         ended = super().ended()
-        noted = read_document(self._noted, ENDED, EndedRound) if ended is None else None
-        if noted is None:
-            return ended
-        self._objects = noted.objects
-        self.state.remove()
-        return noted.outcome()
+        noted = read_document(self._noted, ENDED, EndedFiles) if ended is None else None
+        return ended if noted is None else self._taken_up(noted)
 
     @override
-    def _note_end(self, outcome: ReplayOutcome) -> None:
-        ended = EndedRound(**dict(outcome), objects=self.next_part() - self._first_part)
+    def _note_end(self, ended: EndedFiles) -> None:
         with self._store.step("replay-ended"):
             write_document(self._noted, ENDED, ended)
 

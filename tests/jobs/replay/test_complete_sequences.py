@@ -240,6 +240,7 @@ def test_complete_sequences_are_sent_into_a_stream(spark: SparkSession, tmp_path
 
 WRITES = (
     *("cursor", "replay-selected", "replay-placed", "replay-frozen", "replay-seal", "replay-object"),
+    "replay-ending",
     "replay-manifest",
 )
 

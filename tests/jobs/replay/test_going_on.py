@@ -436,6 +436,28 @@ def test_a_manifest_names_no_object_that_somebody_has_removed(spark: SparkSessio
     assert not (tmp_path / "out/manifest.json").exists()
 
 
+@pytest.mark.parametrize("killed", ["replay-remove-chunks", "replay-remove-state"])
+def test_a_replay_that_is_killed_after_its_reader_removed_all_it_had_read_has_ended(
+    spark: SparkSession, tmp_path: Path, killed: str
+) -> None:
+    document = files_replay(make_store(tmp_path / "store", ten()), tmp_path / "out")
+    read = list[int]()
+
+    def reader(name: str, moment: str) -> None:
+        if (name, moment) == ("replay-manifest", "after"):
+            read.extend(sent(tmp_path / "out"))
+            for path in [*(tmp_path / "out").glob("part-*"), tmp_path / "out/manifest.json"]:
+                path.unlink()
+        if (name, moment) == (killed, "before"):
+            raise Crash
+
+    with observing(reader), pytest.raises(Crash):
+        run_replay(Run.of(document, spark, Silent()))
+    outcome = run_replay(Run.of(document, spark, Silent()))
+    assert (outcome.complete, outcome.progress.replayed, sorted(read)) == (True, 10, list(range(1, 11)))
+    assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
+
+
 def test_a_dry_run_counts_and_writes_nothing_but_its_row_of_the_audit(spark: SparkSession, tmp_path: Path) -> None:
     table = make_store(tmp_path / "store", ten())
     document = files_replay(table, tmp_path / "out", mode="DryRun", select=Selection(limit=4))

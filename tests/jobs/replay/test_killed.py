@@ -17,6 +17,7 @@ KILLS = [
     ("replay-frozen", "after"),
     ("replay-object", "within"),
     ("replay-object", "after"),
+    ("replay-ending", "after"),
     ("replay-manifest", "before"),
     ("replay-manifest", "after"),
 ]

@@ -39,6 +39,7 @@ WRITES = {
     "replay-staging": 1,
     "replay-seal": 1,
     "replay-object": 1,
+    "replay-ending": 1,
     "replay-manifest": 1,
     "audit-replay": 1,
 }
@@ -282,6 +283,7 @@ KILLS = [
     ("lifecycle", "within"),
     ("replay-staging", "after"),
     ("replay-object", "after"),
+    ("replay-ending", "after"),
     ("replay-manifest", "after"),
 ]
 

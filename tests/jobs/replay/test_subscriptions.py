@@ -106,7 +106,7 @@ def test_no_name_comes_twice_though_a_reader_removes_at_once_what_it_has_read(
     assert list(objects(folder)) == ["part-00000001.jsonl"]
 
 
-@pytest.mark.parametrize("crashed", ["cursor", "replay-remove-state"])
+@pytest.mark.parametrize("crashed", ["cursor", "replay-ended", "replay-remove-state"])
 def test_a_round_is_sent_once_though_its_reader_removes_it_before_a_crash(
     spark: SparkSession, tmp_path: Path, table: Table, crashed: str
 ) -> None:
@@ -386,6 +386,7 @@ WRITES = (
     "replay-staging",
     "replay-seal",
     "replay-object",
+    "replay-ending",
     "replay-manifest",
     "audit-replay",
 )
