@@ -187,8 +187,8 @@ class Broker:
 
 
 @contextmanager
-def running_broker() -> Iterator[Broker]:
-    """A new broker with its own folder, ended afterwards."""
+def running_broker(settings: str = "") -> Iterator[Broker]:
+    """A new broker with its own folder, and more settings if given; ended afterwards."""
     jars = _jars()
     with tempfile.TemporaryDirectory(prefix="kafka-") as folder:
         home = Path(folder)
@@ -196,6 +196,8 @@ def running_broker() -> Iterator[Broker]:
         token_key, jwks = make_keys(home)
         with token_server(token_key, *server) as tokens:
             ports = _configured(home, authority, *server, jwks)
+            with (home / "server.properties").open("a") as file:
+                file.write(settings)
             _format(home, jars)
             certificate, key = certify_one(home, "client", "extendedKeyUsage=clientAuth")
             client = KafkaCertificate(certificate_file=str(certificate), key_file=str(key))

@@ -218,10 +218,11 @@ class Failure(ExplainedReason):
     )
     TOPIC_UNFIT = (
         "TopicUnfit",
-        "The topic of a replay refuses the time of a record, or one without a key. Or with `envelope: Original` it "
-        "lacks partitions of the records, these came from several topics, or it can't be made as it was.",
-        "Do what the message says: change the topic's configuration, give it as many partitions, select the records of "
-        "one topic, or make the topic yourself.",
+        "The topic of a replay refuses the time of a record, or one without a key. Or its brokers allow only shorter "
+        "transactions than a replay's. Or with `envelope: Original` it lacks partitions of the records, these came "
+        "from several topics, or it can't be made as it was.",
+        "Do what the message says: change the configuration of the topic or of the brokers, give it as many "
+        "partitions, select the records of one topic, or make the topic yourself.",
     )
     TOPIC_REPLACED = (
         "TopicReplaced",

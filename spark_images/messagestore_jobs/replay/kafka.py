@@ -241,6 +241,13 @@ class KafkaDelivery(OutwardDelivery):
 def _failure_of(error: Py4JJavaError, to: KafkaDestination) -> RunFailedError:
     """The error of a sender, for people."""
     text = str(error)
+    # The client has no class of its own for it.
+    if "transaction.max.timeout.ms" in text:
+        return RunFailedError(
+            "TopicUnfit",
+            f"the brokers at {to.cluster.bootstrap_servers} allow no transaction as long as those of a replay: set "
+            "their transaction.max.timeout.ms to at least 60000, which is a minute",
+        )
     which = f"topic {to.topic}" if to.topic_from is None else "a topic that a message names"
     if _TOO_LARGE_TO_SEND in text:
         return RunFailedError(

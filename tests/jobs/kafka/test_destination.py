@@ -31,7 +31,7 @@ from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.source.kafka_listing import access
 from support.crash import crash_run
 from support.external_writes import observing, unheard
-from support.kafkabroker import Broker
+from support.kafkabroker import Broker, running_broker
 from support.kafkatopics import Record, Topics
 from support.long import few
 from support.purges import erase, files_below, purge
@@ -59,6 +59,16 @@ def to_topic(table: Table, cluster: KafkaCluster, topic: str, **task: Any) -> Ru
 
 def positions(records: list[Record]) -> list[int]:
     return [json.loads(record.value or b"")["globalPosition"] for record in records]
+
+
+def test_brokers_that_allow_only_short_transactions_are_told_apart_from_those_that_do_not_answer(
+    spark: SparkSession, table: Table
+) -> None:
+    with running_broker("transaction.max.timeout.ms=30000\n") as broker:
+        topic = Topics(spark, broker).make()
+        with pytest.raises(RunFailedError, match=r"set their transaction\.max\.timeout\.ms to at least") as refused:
+            run_replay(Run.of(to_topic(table, broker.cluster(), topic), spark, Silent()))
+    assert refused.value.reason == "TopicUnfit"
 
 
 def test_records_are_native_and_each_stream_stays_in_order(
