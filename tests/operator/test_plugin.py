@@ -259,6 +259,16 @@ def test_a_replay_is_paused_slowed_and_goes_on(plugin: Plugin, job: str) -> None
     assert plugin.read("ReplayJob", job)["spec"]["suspend"] is False
 
 
+def test_a_replay_that_has_ended_is_neither_paused_nor_slowed(plugin: Plugin) -> None:
+    plugin.make("ReplayJob", "done", {"phase": "Succeeded"})
+    for arguments in (("replay", "pause", "done"), ("suspend", "replay", "done"), ("replay", "rate", "done", "50")):
+        result = plugin.run(*arguments)
+        assert (result.exit_code, result.stderr) == (1, "error: replay done has ended: its whole selection was sent\n")
+    spec = plugin.read("ReplayJob", "done")["spec"]
+    assert (spec["suspend"], "rateLimit" in spec) == (False, False)
+    plugin.server.request("DELETE", plugin.path("ReplayJob", "done"))
+
+
 def test_a_cursor_is_moved_for_all_destinations_or_one(plugin: Plugin, job: str) -> None:
     plugin.said("replay", "reset", job, "4711", "--yes")
     assert annotations(plugin, "ReplayJob", job)[RESET] == "4711"

@@ -106,8 +106,16 @@ def set_suspended(kubectl: Kubectl, kind: str, name: str, wanted: bool, output: 
     document = find(kubectl, kind, name)
     if bool(at(document, "spec", "suspend")) is wanted:
         raise UserError(f"{NOUNS[kind]} {name} is {'suspended already' if wanted else 'not suspended'}")
+    if wanted:
+        refuse_ended(document)
     changed = kubectl.patch(plural_of(kind), name, {"spec": {"suspend": wanted}}, dry_run=dry_run)
     tell(changed, "is suspended" if wanted else "goes on", output, dry_run=dry_run)
+
+
+def refuse_ended(document: Document) -> None:
+    """Raise UserError for a replay that sends nothing any more; what has a trigger goes on."""
+    if at(document, "status", "phase") == "Succeeded" and not at(document, "spec", "trigger"):
+        raise UserError(f"replay {name_of(document)} has ended: its whole selection was sent")
 
 
 def tell(changed: Document, words: str, output: Output, *, dry_run: bool) -> None:

@@ -9,7 +9,7 @@ import typer
 from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption, echo
 from messagestore_operator.kube.objects import at
 from messagestore_operator.names import RESET_TO
-from messagestore_operator.plugin.act import annotate, set_suspended, tell
+from messagestore_operator.plugin.act import annotate, refuse_ended, set_suspended, tell
 from messagestore_operator.plugin.find import REPLAY, ReplayName, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
 from messagestore_operator.plugin.options import DryRun, UserError, Yes, ask, reaching
@@ -46,7 +46,7 @@ def rate(
 ) -> None:
     """Set how fast messages are sent."""
     wanted = rate_of(limit)
-    find(kubectl, REPLAY, name)
+    refuse_ended(find(kubectl, REPLAY, name))
     changed = kubectl.patch(plural_of(REPLAY), name, {"spec": {"rateLimit": wanted}}, dry_run=dry_run)
     words = f"sends at most {limit} messages a second" if wanted else "sends without a limit"
     tell(changed, words, output, dry_run=dry_run)
