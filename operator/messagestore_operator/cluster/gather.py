@@ -200,20 +200,14 @@ class Gatherer:
         kind, namespace, name = key
         document = await self._client.find(RESOURCES[kind].path(namespace, name))
         known = self._cache.resource(key)
-        affected = self._put(kind, document)
-        if document is None and known is not None:
-            affected = self._cache.remove({"kind": kind, "metadata": {**known.metadata.to_dict()}})
-        for one in affected:
+        for one in self._put(kind, document, {"metadata": known.metadata.to_dict()} if known is not None else None):
             yield one
         resource = self._cache.resource(key)
         if resource is None:
             return
         for table in tables_of(resource, self._cache.streams_of(resource)):
             lease = await self._cluster.leases.read(table)
-            affected = self._put(LEASES.name, lease)
-            if lease is None and (gone := self._cache.lease(lease_name(table))) is not None:
-                affected = self._cache.remove({**gone, "kind": LEASES.name})
-            for one in affected:
+            for one in self._put(LEASES.name, lease, self._cache.lease(lease_name(table))):
                 yield one
 
     async def _runs(self, resource: Resource) -> tuple[ObservedRun, ...]:
@@ -301,10 +295,7 @@ class Gatherer:
         known = self._cache.run(key).driver
         if known is not None and driver_of(known).gone:
             return
-        found = await self._client.find(PODS.path(namespace, self._backend.driver_name(name)))
-        self._put(PODS.name, found)
-        if found is None and known is not None:
-            self._cache.remove({**known, "kind": PODS.name})
+        self._put(PODS.name, await self._client.find(PODS.path(namespace, self._backend.driver_name(name))), known)
 
     def _is_report_due(self, key: RunKey) -> bool:
         """Whether to read a report that has changed: a driver writes every few seconds, a status shows less.
@@ -324,9 +315,10 @@ class Gatherer:
         self._read_at[key] = self._cluster.now()
         self._put(CONFIG_MAPS.name, await self._client.find(CONFIG_MAPS.path(*key)))
 
-    def _put(self, kind: str, document: ApiObject | None) -> set[ResourceKey]:
+    def _put(self, kind: str, document: ApiObject | None, known: ApiObject | None = None) -> set[ResourceKey]:
+        """Put what was read into the cache, or remove what is known and no longer there."""
         if document is None:
-            return set()
+            return set() if known is None else self._cache.remove({**known, "kind": kind})
         whole = {"data": {}, **document} if kind == CONFIG_MAPS.name else document
         return self._cache.put({**whole, "kind": kind})
 
