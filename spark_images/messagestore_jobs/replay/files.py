@@ -63,8 +63,9 @@ class FilesDelivery(Delivery):
         if not chunks:
             # The state is removed after the manifest was written.
             return ending.objects > 0
-        names, parts = set(self.objects.names()), [part for chunk in chunks for part in chunk.parts]
-        return bool(parts) and not any(part.name in names or self.objects.exists(part.staged) for part in parts)
+        parts = [part for chunk in chunks for part in chunk.parts]
+        all_gone = bool(parts) and len(self._gone(parts)) == len(parts)
+        return all_gone and not any(self.objects.exists(part.staged) for part in parts)
 
     def _taken_up(self, ended: EndedFiles) -> ReplayOutcome:
         """What was noted of an ended replay, whose state is removed."""
@@ -98,15 +99,17 @@ class FilesDelivery(Delivery):
         return None
 
     def _check_objects(self, parts: list[Part]) -> None:
-        names = set(self.objects.names())
-        gone = [part.name for part in parts if part.name not in names]
-        if gone:
+        if gone := self._gone(parts):
             raise RunFailedError(
                 "ObjectsMissing",
                 f"{len(gone)} of {len(parts)} objects that this replay has put into {self.objects.uri} are not there "
                 f"any more, {gone[0]} among them; make a new replay to another folder, and read it once it has a "
                 f"{MANIFEST}",
             )
+
+    def _gone(self, parts: list[Part]) -> list[str]:
+        names = set(self.objects.names())
+        return [part.name for part in parts if part.name not in names]
 
     def _manifest(self) -> dict[str, Any]:
         """What the folder's manifest says; empty without one."""
