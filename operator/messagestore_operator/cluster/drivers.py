@@ -32,7 +32,7 @@ from messagestore_operator.settings import DriverSettings
 
 _log = logging.getLogger(__name__)
 _FRESH_SECONDS = 300.0
-"""How often the objects that a namespace's drivers need are checked."""
+"""How often the objects that a namespace's drivers need are checked, and the Role of its runs in progress written."""
 _TOGETHER_SECONDS = 2.0
 """How long a write waits for other runs of the namespace, to include them."""
 
@@ -44,7 +44,9 @@ class _Reporting:
     named: set[str] = field(default_factory=set)
     """The runs of this process's last write; empty before the first."""
     wanted: set[str] = field(default_factory=set)
-    """Runs that it does not name yet."""
+    """Runs to be named by the next write."""
+    written: float = 0.0
+    """When it was last written: somebody may have changed or deleted it since."""
 
 
 class Drivers:
@@ -84,7 +86,8 @@ class Drivers:
         A driver takes seconds to start, longer than the write: nothing has to wait for it.
         """
         reporting = self._reporting[namespace]
-        if run not in reporting.named and run not in reporting.wanted:
+        named = run in reporting.named and self._clock() - reporting.written < _FRESH_SECONDS
+        if not named and run not in reporting.wanted:
             reporting.wanted.add(run)
             self._to_write.add(namespace, _TOGETHER_SECONDS)
 
@@ -108,9 +111,9 @@ class Drivers:
         if not known:
             known = {name for (where, name), _ in self._cache.all_runs() if where == namespace}
         names = {name for name in wanted | known if self._is_under_way(namespace, name)}
-        if names - reporting.named:
+        if names & wanted:
             await self._name(namespace, names)
-            reporting.named = names
+            reporting.named, reporting.written = names, self._clock()
         reporting.wanted -= wanted
 
     async def _prepare(self, namespace: str) -> None:

@@ -1,6 +1,8 @@
 """Which ConfigMaps the drivers of a namespace may report to."""
 
 import asyncio
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import RunRef
-from messagestore_operator.kube.client import AlreadyExistsError, ApiError
+from messagestore_operator.kube.client import AlreadyExistsError, ApiError, NotFoundError
 from messagestore_operator.kube.objects import MANAGER
 from messagestore_operator.settings import DriverSettings
 from support.launches import stream
@@ -25,8 +27,15 @@ class _Server:
         self.answers = asyncio.Event()
         self.answers.set()
         self.fails = 0
+        self.has_role = True
+
+    async def create(self, collection: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.has_role = self.has_role or body["kind"] == "Role"
+        return body
 
     async def merge_patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        if not self.has_role:
+            raise NotFoundError("PATCH", path, 404, "NotFound", "no Role")
         (rule,) = body["rules"]
         self.named.append(rule["resourceNames"])
         await self.answers.wait()
@@ -36,9 +45,9 @@ class _Server:
         return {}
 
 
-def _drivers(server: Any, cache: Cache | None = None) -> Drivers:
+def _drivers(server: Any, cache: Cache | None = None, clock: Callable[[], float] = time.monotonic) -> Drivers:
     backend = KubeflowBackend(server)
-    return Drivers(server, backend, cache or Cache(backend.kind.name), DriverSettings())
+    return Drivers(server, backend, cache or Cache(backend.kind.name), DriverSettings(), clock)
 
 
 def _see(cache: Cache, name: str, state: str | None = None) -> None:
@@ -204,3 +213,19 @@ def test_a_run_that_has_gone_by_the_time_of_the_write_is_not_named() -> None:
         return server.named
 
     assert asyncio.run(launched()) == []
+
+
+def test_a_role_that_somebody_deletes_is_soon_written_again_for_the_runs_in_progress() -> None:
+    async def deleted() -> list[list[list[str]]]:
+        server, cache, now = _Server(), Cache("SparkApplication"), [0.0]
+        drivers, written = _drivers(server, cache, lambda: now[0]), []
+        _see(cache, "going-on", "RUNNING")
+        for seconds in (0, 299, 300, 301):
+            now[0] = seconds
+            # As at each reconciliation of the run's resource.
+            await _written(drivers, "going-on")
+            written.append(list(server.named))
+            server.has_role, server.named = False, []
+        return written
+
+    assert asyncio.run(deleted()) == [[["going-on"]], [], [["going-on"]], []]
