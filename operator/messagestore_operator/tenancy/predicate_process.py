@@ -71,8 +71,12 @@ class PredicateProcess:
         assert process.stdin is not None
         process.stdin.write(json.dumps(predicates).encode() + b"\n")
         await process.stdin.drain()
-        answer = json.loads(await _line(process))
-        return None if answer is None else (int(answer[0]), str(answer[1]))
+        match json.loads(await _line(process)):
+            case None:
+                return None
+            case [int(index), str(words)] if 0 <= index < len(predicates):
+                return index, words
+        raise ValueError("the answer is about none of the predicates")
 
 
 async def _line(process: asyncio.subprocess.Process) -> bytes:

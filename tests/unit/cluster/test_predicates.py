@@ -93,6 +93,21 @@ def test_a_text_that_ends_its_reader_twice_is_refused_and_the_next_is_read() -> 
     assert (crashed[1].startswith("can't be read"), fine) == (True, None)
 
 
+@pytest.mark.parametrize("answer", ['[1, "no such predicate"]', '[-1, "no"]', '["x", "no"]', "[0]", "5", '{"0": 0}'])
+def test_an_answer_that_fits_no_predicate_refuses_the_text(answer: str) -> None:
+    worker = f"import sys\nprint('ready', flush=True)\nfor _ in sys.stdin: print({answer!r}, flush=True)"
+
+    async def ask() -> Refused | None:
+        one = PredicateProcess([sys.executable, "-c", worker])
+        try:
+            return await one.first_refused([("MESSAGE_COLUMNS", "type = 'a'")])
+        finally:
+            await one.end()
+
+    index, words = asyncio.run(ask())
+    assert (index, words.startswith("can't be read")) == (0, True)
+
+
 def test_where_a_manifest_is_validated_the_time_is_bounded_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(text: str, columns: Any) -> None:
         while True:
