@@ -194,7 +194,8 @@ class KubeClient:
             self._observe("GET", answer.status)
             try:
                 if answer.status >= 300:
-                    raise _refusal("GET", path, answer.status, (await _content(answer.content) or b"").decode())
+                    content = await _content(answer.content) or b""
+                    raise _refusal("GET", path, answer.status, content.decode(errors="replace"))
                 async for line in _lines(answer.content, path):
                     yield _event(path, line)
             finally:

@@ -153,6 +153,11 @@ def test_a_watch_from_too_old_a_version_says_so(answer: Callable[[], web.Respons
         _answers(answer(), do=_changes)
 
 
+def test_a_watch_that_a_proxy_refuses_in_another_encoding_is_refused_like_any() -> None:
+    with pytest.raises(ApiError, match="502"):
+        _answers(web.Response(body=b"<p>Passerelle d\xe9fectueuse</p>", status=502), do=_changes)
+
+
 def test_a_watchs_change_is_not_read_on_for_ever() -> None:
     with pytest.raises(TooLargeError, match="a change has more than 16777216 bytes"):
         _answers(web.Response(body=b" " * (LARGEST_ANSWER + 1)), do=_changes)
