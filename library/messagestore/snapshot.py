@@ -51,6 +51,13 @@ class Snapshot:
         with refusals(self._uri):
             return pa.RecordBatchReader.from_stream(self._engine.execute(text)).read_all()
 
+    def batches(self, text: str) -> Iterator[pa.RecordBatch]:
+        """Like ``query``, in batches as they come."""
+        with refusals(self._uri):
+            batches = pa.RecordBatchReader.from_stream(self._engine.execute(text))
+        while (batch := self._next(batches)) is not None:
+            yield batch
+
     def rows(
         self,
         where: Sequence[str],
@@ -63,7 +70,7 @@ class Snapshot:
 
         Columns that an older store lacks are null, and those that are not read.
         """
-        return pa.concat_tables(self._parts(where, order, limit, columns, without))
+        return pa.concat_tables(self.parts(where, order, limit, columns, without))
 
     def pages(self, read: Read) -> Iterator[pa.Table]:
         """The rows of a read, in its order, page by page. Each file that can hold any of them is read once."""
@@ -115,7 +122,7 @@ class Snapshot:
         if len(keys) <= PAGE:
             yield self.rows((*where, *self._only(read, keys)), (read.key,), without=without)
             return
-        parts = self._parts(where, without=without)
+        parts = self.parts(where, without=without)
         if read.filters:
             parts = (part.filter(pc.is_in(part[read.key], keys)) for part in parts)
         yield from in_order(parts, read.key, PAGE)
@@ -143,7 +150,7 @@ class Snapshot:
         columns = tuple(dict.fromkeys([read.key, *(column for one in filters for column in one.columns)]))
         keys = list[int]()
         if limit is None or read.newest_first or any(one.is_large for one in filters):
-            for part in self._parts(where, columns=columns):
+            for part in self.parts(where, columns=columns):
                 keys += _kept(part, filters)[read.key].to_pylist()
             return pa.array(sorted(keys), pa.int64())
         start, size = read.start, PAGE
@@ -161,7 +168,7 @@ class Snapshot:
         own = (condition for column, condition in pushed if column in self._columns)
         return (*read.conditions, *own, f"global_position between {read_range.first} and {read_range.last}")
 
-    def _parts(
+    def parts(
         self,
         where: Sequence[str],
         order: Sequence[str] = (),
@@ -174,9 +181,7 @@ class Snapshot:
         present = [name for name in columns if name in self._columns and name not in without]
         schema = pa.schema([self._schema.field(name) for name in columns])
         yield schema.empty_table()
-        with refusals(self._uri):
-            batches = pa.RecordBatchReader.from_stream(self._engine.execute(sql.select(present, where, order, limit)))
-        while (batch := self._next(batches)) is not None:
+        for batch in self.batches(sql.select(present, where, order, limit)):
             arrays = [
                 batch[field.name].cast(field.type) if field.name in present else pa.nulls(batch.num_rows, field.type)
                 for field in schema

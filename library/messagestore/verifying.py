@@ -3,15 +3,14 @@
 Nothing is written. Each check says how much it looked at, so that one that looked at nothing is not taken for a result.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from messagestore.errors import BrokenMessageError, StorageError
+from messagestore.errors import StorageError
 from messagestore.id_index import differences
 from messagestore.integrity import sealed_rows, sound_rows
 from messagestore.location import Location, refusals
@@ -78,9 +77,22 @@ def verify(
         location.close()
 
 
-def _check(name: str, examined: str, problems: Iterator[str], note: str | None = None) -> Check:
-    first = tuple(islice(problems, MOST))
-    return Check(name, examined, first, len(first) + sum(1 for _ in problems), note)
+class _Problems:
+    """The first problems of a check, and how many there are."""
+
+    def __init__(self, problems: Iterable[object] = ()) -> None:
+        self._first, self._count = list[str](), 0
+        for problem in problems:
+            self.add(problem)
+
+    def add(self, problem: object) -> None:
+        self._count += 1
+        if self._count <= MOST:
+            self._first.append(str(problem))
+
+    def of(self, name: str, examined: str, note: str | None = None) -> Check:
+        """The check that found them."""
+        return Check(name, examined, tuple(self._first), self._count, note)
 
 
 def _messages(count: int) -> str:
@@ -91,7 +103,7 @@ def _tables(location: Location) -> Check:
     """Law 6. Another run may write one table between the looks at two, so what is wrong has to be so twice."""
     wrong = location.wrong_tables()
     again = location.wrong_tables() if wrong else []
-    return _check("tables", "the logs and notes of all tables", (words for words in again if words in wrong))
+    return _Problems(words for words in again if words in wrong).of("tables", "the logs and notes of all tables")
 
 
 def _totals(versions: Versions, held: int) -> Check:
@@ -104,7 +116,7 @@ def _totals(versions: Versions, held: int) -> Check:
         problems.append(f"{totals.received:,} records were received, and {names} ones are {sum(parts):,}")
     if held > totals.stored:
         problems.append(f"{_messages(held)} are in the table, and {totals.stored:,} were stored")
-    return _check("totals", f"{totals.received:,} records", iter(problems))
+    return _Problems(problems).of("totals", f"{totals.received:,} records")
 
 
 _STEPS = f"""
@@ -120,17 +132,17 @@ _TWICE = f"select global_position from {TABLE} group by global_position having c
 
 def _positions(location: Location, versions: Versions, held: int) -> Check:
     """Law 2."""
-    snapshot = versions.snapshot()
-    twice = snapshot.query(_TWICE)["global_position"].to_pylist()
-    steps = snapshot.query(_STEPS)
-    purged = _purged_below(location, versions) if steps.num_rows else lambda stream: 0
+    return _Problems(_wrong_positions(location, versions)).of("positions", _messages(held))
 
-    def problems() -> Iterator[str]:
-        yield from (f"global position {position} was given twice" for position in twice)
-        for step in steps.to_pylist():
+
+def _wrong_positions(location: Location, versions: Versions) -> Iterator[str]:
+    snapshot, purged = versions.snapshot(), None
+    for batch in snapshot.batches(_TWICE):
+        yield from (f"global position {position} was given twice" for position in batch[0].to_pylist())
+    for batch in snapshot.batches(_STEPS):
+        purged = purged or _purged_below(location, versions)
+        for step in batch.to_pylist():
             yield from _problems_of(step["stream_name"], step, purged)
-
-    return _check("positions", _messages(held), problems())
 
 
 def _problems_of(stream: str, step: dict[str, Any], purged: Callable[[str], int]) -> Iterator[str]:
@@ -147,11 +159,10 @@ def _problems_of(stream: str, step: dict[str, Any], purged: Callable[[str], int]
 
 def _purged_below(location: Location, versions: Versions) -> Callable[[str], int]:
     """The next position of a stream when a purge last took messages from it; 0 without one."""
-    heads = versions.other("heads", HEADS)
-    rows = heads.rows((), columns=("stream_name", "stream_key", "next_position"))
+    heads = versions.other("heads", HEADS).parts((), columns=("stream_name", "stream_key", "next_position"))
     named: dict[str, int] = {}
     keyed: dict[str, int] = {}
-    for row in rows.to_pylist():
+    for row in (row for part in heads for row in part.to_pylist()):
         names, name = (named, row["stream_name"]) if row["stream_name"] is not None else (keyed, row["stream_key"])
         if name is not None:
             names[name] = max(row["next_position"] or 0, names.get(name, 0))
@@ -168,28 +179,26 @@ def _ids(versions: Versions) -> Check:
     counts = "count(message_id) as ids, count(*) - count(message_id) as without, coalesce(sum(n - 1), 0) as more"
     (tally,) = versions.snapshot().query(f"select {counts} from ({ids})").to_pylist()
     note = f"{_messages(tally['more'])} repeat an id, as a window of deduplication allows" if tally["more"] else None
-    return _check("ids", f"{tally['ids']:,} ids", iter(["a message has no id"] if tally["without"] else []), note)
+    return _Problems(["a message has no id"] * bool(tally["without"])).of("ids", f"{tally['ids']:,} ids", note)
 
 
 def _payloads(location: Location, versions: Versions) -> Check:
-    broken: list[BrokenMessageError] = []
-    total = 0
+    found, total = _Problems(), 0
     for page in versions.snapshot().pages(Read()):
         total += page.num_rows
-        for _ in sound_rows(location, page, broken.append):
+        for _ in sound_rows(location, page, found.add):
             pass
-    return _check("payloads", _messages(total), map(str, broken))
+    return found.of("payloads", _messages(total))
 
 
 def _seals(versions: Versions, keys: Sequence[str]) -> Check:
-    broken: list[BrokenMessageError] = []
-    total, unsealed = 0, 0
+    found, total, unsealed = _Problems(), 0, 0
     for page in versions.snapshot().pages(Read(payloads=False)):
         sealed = page.filter(pc.is_valid(page["hmac"]))
         total, unsealed = total + page.num_rows, unsealed + page.num_rows - sealed.num_rows
-        sealed_rows(sealed, keys, broken.append)
+        sealed_rows(sealed, keys, found.add)
     note = f"{_messages(unsealed)} have no seal" if unsealed else None
-    return _check("seals", _messages(total), map(str, broken), note)
+    return found.of("seals", _messages(total), note)
 
 
 def _index(location: Location, versions: Versions) -> Check:
@@ -204,7 +213,7 @@ def _index(location: Location, versions: Versions) -> Check:
         except StorageError:
             return Check("index", "", note=f"the log no longer has version {manifest.version}, which it covers")
         rows = Snapshot(location.uri, table).rows((), columns=("message_id", "inserted_at"))
-        return _check("index", _messages(rows.num_rows), _differences(objects, manifest, rows))
+        return _Problems(_differences(objects, manifest, rows)).of("index", _messages(rows.num_rows))
 
 
 def _differences(objects: Objects, manifest: IndexManifest, rows: pa.Table) -> Iterator[str]:

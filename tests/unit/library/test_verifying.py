@@ -1,14 +1,18 @@
 """A check of a whole store tells what is wrong with it, and nothing of a sound one."""
 
+import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 from typer.testing import CliRunner
 
+from messagestore import snapshot, verifying
 from messagestore.errors import BrokenMessageError
 from messagestore.reader import Reader
 from messagestore.verifying import Check, verify
@@ -148,6 +152,49 @@ def test_messages_without_a_seal_are_counted(tmp_path: Path) -> None:
         pytest.raises(BrokenMessageError, match="it has no seal"),
     ):
         list(reader.get_messages())
+
+
+@pytest.mark.parametrize("name", ["payloads", "seals"])
+def test_of_many_broken_messages_a_page_is_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(snapshot, "PAGE", 5)
+    monkeypatch.setattr(verifying, "MOST", 3)
+    make_store(tmp_path, [message(number, payload_sha256="0" * 64, hmac="of no key") for number in range(1, 51)])
+    alive, most = WeakSet[BrokenMessageError](), [0]
+
+    class NotedError(BrokenMessageError):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            alive.add(self)
+            most[0] = max(most[0], len(alive))
+
+    monkeypatch.setattr("messagestore.integrity.BrokenMessageError", NotedError)
+    check = found(tmp_path, payloads=name == "payloads", seal_keys=["a key"] if name == "seals" else [])[name]
+    assert (check.count, check.examined) == (50, "50 messages")
+    assert [problem.partition(" (")[0] for problem in check.problems] == ["message m1", "message m2", "message m3"]
+    assert most[0] <= 2 * snapshot.PAGE
+
+
+def test_of_many_gaps_a_part_is_in_memory(tmp_path: Path) -> None:
+    gaps = 60_000
+    table = make_store(tmp_path, rows(0))
+    one, numbers = table_of(rows(0)), pa.array(range(2, gaps + 2))
+    many = pa.Table.from_arrays([pa.repeat(column[0], gaps) for column in one.columns], schema=one.schema)
+    for name in ("position", "global_position"):
+        many = many.set_column(many.column_names.index(name), MESSAGES.field(name), pc.multiply(numbers, 2))
+    add_rows(HeldStore(table.uri), "messages", many, CommitNote(run="ingest", totals=IngestCounts()))
+    tracemalloc.start()
+    try:
+        positions = {check.name: check for check in verify(table.uri, payloads=False)}["positions"]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (positions.count, len(positions.problems)) == (gaps, 100)
+    assert positions.problems[:2] == tuple(
+        f"stream order-1 has no positions {gap}, and no purge noted that it took them" for gap in ("1 to 3", "5 to 5")
+    )
+    assert peak < 16 << 20
 
 
 def test_the_command_says_what_it_looked_at_and_fails_if_something_is_wrong(
