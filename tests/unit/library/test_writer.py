@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
@@ -17,6 +18,7 @@ from messagestore.errors import MessageStoreError, RecordError, StorageError
 from messagestore.records import Record
 from messagestore.writer import FilesSink, NewMessage, Writer
 from messagestore_core.bounds import LONGEST_ERROR
+from messagestore_core.contract.stores import StorageEntry
 
 AT = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
@@ -351,3 +353,16 @@ def test_threads_may_share_a_writer(tmp_path: Path) -> None:
 
     lines = [line for file in tmp_path.iterdir() for line in file.read_bytes().splitlines()]
     assert len({json.loads(line)["messageId"] for line in lines}) == len(lines) == 200
+
+
+def test_a_writer_whose_second_sink_is_refused_keeps_none_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    (tmp_path / "ca.pem").write_text("an authority")
+    storage = [StorageEntry(bucket="lake", ca_file=str(tmp_path / "ca.pem"))]
+    given = Kept()
+    for sink in (f"file://{tmp_path}", given):
+        with pytest.raises(MessageStoreError, match="no URI") as refused:
+            Writer(sink, "", storage=storage)
+        # The error holds what was opened, which nobody has collected.
+        assert "SSL_CERT_FILE" not in os.environ, refused
+    assert not given.closed
