@@ -1,6 +1,7 @@
 """The rows that a reader gives: with their payloads checked, and translated to the current envelope version."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -53,8 +54,11 @@ class Rows:
             read = read.behind(pages.last, read.limit - given)
 
     def newest(self, read: Read, count: int | None) -> Iterator[pa.Table]:
-        """The last ``count`` rows of a read; None: all."""
-        return self._checked(self.versions.snapshot().newest(read, count))
+        """The last ``count`` rows of a read, in its order; None: all. Broken ones that are left out don't count."""
+        if count is None:
+            return self.parts(read)
+        parts = [*self.parts(replace(read, newest_first=True, limit=count))]
+        return (part.sort_by(read.key) for part in reversed(parts))
 
     def by_number(self, where: Sequence[str], limit: int | None) -> Iterator[pa.Table]:
         """Members of a sequence, by number; broken ones that are left out don't count."""

@@ -1,7 +1,6 @@
 """One version of a table, read by a query engine."""
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -82,16 +81,6 @@ class Snapshot:
             for page in self._within(read, piece, left):
                 left = None if left is None else left - page.num_rows
                 yield page
-
-    def newest(self, read: Read, count: int | None) -> Iterator[pa.Table]:
-        """Like ``pages``, but only the last ``count`` rows; None: all."""
-        start, left = read.start, count
-        for read_range in together(reversed(self._read_ranges(read))):
-            if left is None or left == 0:
-                break
-            keys = self._keys(self._conditions(read, read_range), read.key)[-left:]
-            start, left = (keys[0].as_py(), left - len(keys)) if len(keys) else (start, left)
-        return iter(()) if count == 0 else self.pages(replace(read, start=start))
 
     @property
     def last_position(self) -> int:

@@ -30,6 +30,22 @@ def test_a_page_of_broken_messages_alone_is_not_the_end(tmp_path: Path) -> None:
         assert list(reader.since(None, 6, batch_size=1)) == []
 
 
+def test_the_newest_messages_are_as_many_as_asked_for_without_broken_ones(tmp_path: Path) -> None:
+    uri = make_store(tmp_path / "store", [message(1), message(2), *broken(3), message(4), *broken(5, 6)]).uri
+    left_out = list[BrokenMessageError]()
+    with Reader(uri, on_broken=left_out.append) as reader:
+        assert [one.global_position for one in reader.latest("order-1", 2)] == [2, 4]
+        assert [error.global_position for error in left_out] == [6, 5, 3]
+        assert reader.arrow.latest(None, 9)["global_position"].to_pylist() == [1, 2, 4]
+        assert [one.global_position for one in reader.latest("order", -1)] == [1, 2, 4]
+        assert reader.latest("order", 0) == []
+        last = reader.get_last_stream_message("order-1")
+        assert last is not None
+        assert last.global_position == 4
+    with Reader(uri) as reader, pytest.raises(BrokenMessageError, match="m6"):
+        reader.get_last_stream_message("order-1")
+
+
 def test_members_of_a_sequence_are_given_behind_broken_ones(tmp_path: Path) -> None:
     rows = [message(number, sequence_id="s", sequence_number=number) for number in range(1, 7)]
     for at in (0, 1, 3):
