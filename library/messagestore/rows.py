@@ -65,16 +65,17 @@ class Rows:
         return self._members(self.versions.snapshot(), where, limit)
 
     def _members(self, snapshot: Snapshot, where: Sequence[str], limit: int | None) -> Iterator[pa.Table]:
-        order, seen, given = ("sequence_number", "global_position"), 0, 0
+        order, behind = ("sequence_number", "global_position"), ""
         while True:
-            most = None if limit is None else seen + limit - given
-            new = snapshot.rows(where, order, most)[seen:]
+            new, given = snapshot.rows((*where, behind) if behind else where, order, limit), 0
             for rows in self._checked([new]):
                 given += rows.num_rows
                 yield rows
-            seen += new.num_rows
-            if seen != most or given == limit:
+            if limit is None or new.num_rows < limit or given == limit:
                 return
+            number, position = (new[name][-1].as_py() for name in order)
+            behind = f"(sequence_number > {number} or sequence_number = {number} and global_position > {position})"
+            limit -= given
 
     def with_id(self, message_id: str) -> Iterator[pa.Table]:
         """The row with an id that came first; none without one."""

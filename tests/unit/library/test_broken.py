@@ -1,12 +1,16 @@
 """Broken messages that a reader leaves out, and readers that can't be opened."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from messagestore.errors import BrokenMessageError, StoreNotFoundError
 from messagestore.reader import Reader
+from messagestore.snapshot import Snapshot
 from messagestore_core.contract.stores import StorageEntry
 from support.stores import Row, make_store, message
 
@@ -56,6 +60,25 @@ def test_members_of_a_sequence_are_given_behind_broken_ones(tmp_path: Path) -> N
         assert [error.global_position for error in left_out] == [1, 2, 4]
         assert [one.global_position for one in reader.load_for_resequencer("s", 4, batch_size=9)] == [5, 6]
         assert [one.global_position for one in reader.load_for_resequencer("s", 4, batch_size=-1)] == [5, 6]
+
+
+def test_members_of_a_sequence_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = [1, 1, 2, 2, 2, 3]
+    rows = [message(at, sequence_id="s", sequence_number=number) for at, number in enumerate(numbers, 1)]
+    for at in (0, 2, 3):
+        rows[at]["payload_sha256"] = "0" * 64
+    read = list[int]()
+    parts = Snapshot.parts
+
+    def noted(*given: Any) -> Iterator[pa.Table]:
+        for part in parts(*given):
+            read.extend(part["global_position"].to_pylist())
+            yield part
+
+    monkeypatch.setattr(Snapshot, "parts", noted)
+    with Reader(make_store(tmp_path / "store", rows).uri, on_broken=lambda _: None) as reader:
+        assert [one.global_position for one in reader.load_for_resequencer("s", batch_size=2)] == [2, 5]
+    assert read == [1, 2, 3, 4, 5]
 
 
 def test_a_reader_of_no_store_trusts_no_authority_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
