@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from messagestore import reads
 from messagestore.arguments import UNLIMITED
@@ -88,10 +89,10 @@ class Rows:
             some, causes = causes[:_CAUSES], causes[_CAUSES:]
             read = reads.matching(reads.Wanted(causation_ids=some), None, UNLIMITED, False, payloads)
             for rows in self._checked(snapshot.pages(read), payloads=payloads):
-                new = [one not in known for one in rows["message_id"].to_pylist()]
-                rows = rows.filter(pa.array(new, pa.bool_()))
-                known.update(rows["message_id"].to_pylist())
-                causes += rows["message_id"].to_pylist()
+                rows = rows.filter(pc.not_equal(rows["message_id"], message_id))
+                new = [one for one in dict.fromkeys(rows["message_id"].to_pylist()) if one not in known]
+                known.update(new)
+                causes += new
                 yield rows
 
     def _checked(self, pages: Iterable[pa.Table], *, payloads: bool = True) -> Iterator[pa.Table]:

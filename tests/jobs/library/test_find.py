@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from messagestore import read_ranges
 from messagestore.errors import ArgumentError
 from messagestore.message import Message
 from messagestore.reader import Reader
@@ -106,3 +107,12 @@ def test_effects_are_followed_once_each_also_in_a_circle(tmp_path: Path) -> None
     assert keys(store.caused_by("m1")) == [2, 3, 4, 5]
     assert keys(store.caused_by("m6")) == []
     assert keys(store.caused_by("m7")) == []
+
+
+def test_effects_that_have_an_id_in_common_are_all_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_ranges, "FEW", 1)
+    effects = [(2, "m2", "m1"), (3, "m2", "m1"), (4, "m4", "m2"), (5, "m2", "m4")]
+    batches = [[message(at, message_id=name, causation_id=cause)] for at, name, cause in effects]
+    store = Reader(make_store(tmp_path / "store", [message(1)], *batches).uri)
+
+    assert keys(store.caused_by("m1")) == [2, 3, 4, 5]
