@@ -1,10 +1,10 @@
 """Handle the messages of a store as they come, each stream in order, shared among the consumers of one name."""
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime, timedelta
+from queue import Empty, SimpleQueue
 from time import monotonic
 from types import TracebackType
 from typing import Literal, Self, TypeAlias
@@ -95,7 +95,9 @@ class Consumer:
         _check(slots, lease, batch_size, on_error, writer)
         self._parks, self._writer, self._has_parked = on_error == "Park", writer, False
         self._handlers: dict[str | None, Handler] = {}
-        self._stopped = threading.Event()
+        self._is_stopped = False
+        # Unlike an event it has no lock: a handler of signals may run while its own thread would hold that.
+        self._woken = SimpleQueue[None]()
         self._batch_size = batch_size or _IN_A_TRANSACTION
         with ExitStack() as held:
             self._source = held.enter_context(closing(Source(uri, category, where, storage, on_broken)))
@@ -149,7 +151,8 @@ class Consumer:
 
     def stop(self) -> None:
         """Have ``run`` and ``receive`` return after the message in hand; from a signal handler or any thread."""
-        self._stopped.set()
+        self._is_stopped = True
+        self._woken.put(None)
 
     def run(self) -> None:
         """Handle messages until ``stop`` is called.
@@ -184,7 +187,7 @@ class Consumer:
             CursorAheadError, StorageError, ConsumerStateError, BrokenMessageError: as for ``run``.
         """
         until: float | None = None
-        while not self._stopped.is_set():
+        while not self._is_stopped:
             placed = self._work.next()
             if placed is not None:
                 return placed.message
@@ -195,7 +198,7 @@ class Consumer:
             left = _LOOKED_EACH if until is None else until - monotonic()
             if left <= 0:
                 return None
-            self._stopped.wait(min(left, _LOOKED_EACH))
+            self._wait(left)
         self._work.finish()
         return None
 
@@ -224,17 +227,23 @@ class Consumer:
                 "batch() needs state=PostgresCursors(…): the cursor has to be in the database of the transaction"
             )
         until = None if timeout is None else monotonic() + timeout
-        while not self._stopped.is_set():
+        while not self._is_stopped:
             messages = self._work.take(self._batch_size)
             if messages:
                 return Batch(messages, cursors, self._work.behind_taken)
             while not self._work.may_have_more():
                 left = _LOOKED_EACH if until is None else until - monotonic()
-                if left <= 0 or self._stopped.wait(min(left, _LOOKED_EACH)):
+                if left <= 0 or self._wait(left):
                     return Batch([], cursors, list)
             if until is not None and monotonic() >= until:
                 break
         return Batch([], cursors, list)
+
+    def _wait(self, seconds: float) -> bool:
+        """Wait, but not longer than until the next look; returns whether ``stop`` was called."""
+        with suppress(Empty):
+            self._woken.get(timeout=min(seconds, _LOOKED_EACH))
+        return self._is_stopped
 
     def _begun(self, name: str, slots: int, first: int) -> Group:
         group = self._state.group() or self._state.begin(slots, first)

@@ -3,15 +3,18 @@
 import json
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
+from types import FrameType
 from typing import Any
 
 import pytest
 
+from messagestore import consuming
 from messagestore.consuming import Consumer, feed
 from messagestore.consuming.source import Placed, Source
 from messagestore.errors import (
@@ -198,6 +201,41 @@ def test_receive_waits_for_its_timeout_and_ends_on_stop(uri: str) -> None:
         assert 0.2 <= monotonic() - begun < 5
         threading.Timer(0.1, one.stop).start()
         assert one.receive() is None
+
+
+def test_a_signal_stops_a_consumer_whatever_it_is_doing(uri: str) -> None:
+    """A handler of signals runs between any two steps of the main thread, whose locks it can't wait for."""
+
+    def stopped(one: Consumer, after: int) -> bool:
+        """Whether it ends that is stopped after so many of its steps; if it ends before, as it has no more."""
+        steps = 0
+
+        def step(frame: FrameType, event: str, _: object) -> Any:
+            nonlocal steps
+            if frame.f_code.co_filename not in (consuming.consumer.__file__, threading.__file__):
+                return None
+            steps += 1
+            if steps == after:
+                one.stop()
+            return step
+
+        def receive() -> None:
+            sys.settrace(step)
+            one.receive(timeout=0.01)
+
+        thread = threading.Thread(target=receive, daemon=True)
+        thread.start()
+        thread.join(10)
+        assert not thread.is_alive(), f"stopped after {after} steps"
+        return steps >= after
+
+    after = 1
+    while True:
+        with Consumer(uri, "billing", start="Now", slots=1) as one:
+            if not stopped(one, after):
+                break
+        after += 1
+    assert after > 10
 
 
 def test_a_message_that_fails_is_tried_again_while_its_stream_waits_and_others_go_on(uri: str, clock: Clock) -> None:
