@@ -261,8 +261,9 @@ class Consumer:
             self._work.hold()
             return
         assert self._writer is not None
-        self._writer.mark_failed(message.message_id, said, attempt=_attempt(message))
+        # Also if it can't be written now: the writer has it then.
         self._has_parked = True
+        self._writer.mark_failed(message.message_id, said, attempt=_attempt(message))
 
     def _report(self) -> None:
         """Write the reports of failures, before the cursors move past them."""

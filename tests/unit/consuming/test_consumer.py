@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
@@ -26,6 +26,7 @@ from messagestore.errors import (
     StoreNotFoundError,
 )
 from messagestore.message import Message
+from messagestore.records import Record
 from messagestore.writer import Writer
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.consumers import Slot
@@ -325,6 +326,37 @@ def test_a_parked_message_is_reported_before_its_cursor_moves(uri: str, clock: C
         ("m13", "FAILED", "ValueError: no such account", 3),
     ]
     assert min(cursors(tmp_path)) == 13
+
+
+def test_a_report_that_was_refused_is_written_before_its_cursor_moves(uri: str, clock: Clock, tmp_path: Path) -> None:
+    class Refusing:
+        def __init__(self) -> None:
+            self.answers, self.lines = ["no"], list[bytes]()
+
+        def write(self, records: Sequence[Record]) -> None:
+            if self.answers:
+                raise StorageError(self.answers.pop())
+            self.lines += [record.line for record in records]
+
+        def close(self) -> None:
+            pass
+
+    updates = Refusing()
+    writer = Writer(f"file://{tmp_path}/landing", lifecycle=updates, batch_records=1)
+    with consumer(uri, clock, on_error="Park", writer=writer) as one:
+
+        @one.on()
+        def handle(message: Message) -> None:
+            if message.global_position == 4:
+                raise ValueError("no such account")
+            if message.global_position == 12:
+                one.stop()
+
+        with pytest.raises(StorageError, match="no"):
+            one.run()
+        one.run()
+    assert min(cursors(tmp_path)) == 12
+    assert [json.loads(line)["messageId"] for line in updates.lines] == ["m4"]
 
 
 @pytest.mark.parametrize(("attempt", "counted"), [("0", 1), ("1000000", 10**6), ("1000001", 1), ("+2", 1)])
