@@ -24,6 +24,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 _MEMORY = re.compile(r"OutOfMemoryError|Java heap space|GC overhead limit|\bOOMKilled\b|exit code:? 137|MemoryError")
 _LOST_JVM = re.compile(r"Answer from Java side is empty|Error while sending or receiving|Java gateway process exited")
+_NO_CLUSTER = re.compile(r"\bio\.fabric8\.kubernetes\.client\.\w+Exception")
 _NO_ACCESS = re.compile("Permission denied|AccessDeniedException|Read-only file system")
 _STORAGE = (
     (
@@ -100,6 +101,8 @@ def _said(lines: list[str], *, last: bool) -> str:
 def _cause(text: str, document: RunDocument) -> tuple[str, str | None]:
     if _MEMORY.search(text):
         return OUT_OF_MEMORY, "the driver or an executor ran out of memory: give it more in spec.spark"
+    if _NO_CLUSTER.search(text):
+        return RUN_FAILED, "Spark got no answer about its pods from the Kubernetes API server"
     buckets = sorted({uri.split("/")[2] for uri in storage_uris(document)})
     if buckets:
         for reason, signs, advice in _STORAGE:
