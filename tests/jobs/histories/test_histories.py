@@ -306,7 +306,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "_OBJECT_ROWS", 1)
 
 
-@pytest.mark.parametrize("name", few(KNOWN, "made again", "cut off"))
+@pytest.mark.parametrize("name", few(KNOWN, "cut off"))
 def test_a_store_is_what_its_history_makes_it(spark: SparkSession, tmp_path: Path, name: str) -> None:
     lived(KNOWN[name], spark, tmp_path, EIGHT_HOURS if name == "remembered" else None)
 

@@ -197,6 +197,7 @@ def test_members_of_sequences_go_together_and_wait_where_the_endpoint_does(
         ("replay-sent", "before", 2),
     ),
 )
+@pytest.mark.long
 def test_killed_at_any_write_members_of_sequences_go_at_least_once_and_in_order(
     spark: SparkSession, parts: Table, tmp_path: Path, name: str, moment: str, nth: int
 ) -> None:

@@ -94,6 +94,7 @@ def test_each_try_leaves_only_what_its_own_spec_sets_aside(stream: Stream) -> No
     assert claims(stream) == {row["payload_uri"].rpartition("/")[2] for row in stream.messages() if row["payload_uri"]}
 
 
+@pytest.mark.long
 def test_killed_at_each_write_of_the_withdrawal_the_batch_is_judged_once_by_the_new_spec(stream: Stream) -> None:
     break_off(lambda: stream.run(max_payload_bytes=100, claim_check_bytes=1), "messages", "before")
     assert (reasons(stream), len(claims(stream))) == (["Unparseable", "PayloadTooLarge", "ExpiredOnArrival"], 1)

@@ -124,7 +124,7 @@ def test_an_ingest_that_was_killed_while_it_made_the_store_ends_with_the_same_st
         assert stream.run().table.messages == 0
 
 
-@pytest.mark.parametrize(("name", "moment"), few(BATCH_CRASHES, ("dead-letters", "after")))
+@pytest.mark.parametrize(("name", "moment"), few(BATCH_CRASHES))
 def test_an_ingest_that_was_killed_in_its_second_batch_ends_with_the_same_store(
     spark: SparkSession, tmp_path: Path, name: str, moment: str, uninterrupted: tuple[Store, Counter[str]]
 ) -> None:

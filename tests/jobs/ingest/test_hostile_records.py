@@ -22,7 +22,7 @@ from support.packing import PACKERS
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
-COUNT = int(os.environ.get("MESSAGESTORE_RECORDS", "20000"))
+COUNT = int(os.environ.get("MESSAGESTORE_RECORDS", "10000"))
 SEED = int(os.environ.get("MESSAGESTORE_RECORDS_SEED", "16"))
 UNWRAPPED = Envelope(
     unwrap=(Unwrap(path="$.body"),),

@@ -90,7 +90,6 @@ def ranges(stream: Stream) -> list[tuple[int, int, int | None, int | None]]:
     few(
         # Lines that are not packed are cut by bytes.
         [(shape, packed) for shape in SHAPES for packed in (False, True) if packed or shape.name != "lines"],
-        (SHAPES[2], False),
         (SHAPES[7], True),
     ),
     ids=lambda value: getattr(value, "name", "packed" if value else "plain"),

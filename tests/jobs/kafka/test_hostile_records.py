@@ -15,7 +15,7 @@ from support.kafkatopics import Record, Topics
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
-COUNT = int(os.environ.get("MESSAGESTORE_RECORDS", "20000")) // 20
+COUNT = int(os.environ.get("MESSAGESTORE_RECORDS", "10000")) // 20
 SEED = int(os.environ.get("MESSAGESTORE_RECORDS_SEED", "16"))
 AT_ONCE = 1_000
 

@@ -251,6 +251,7 @@ def test_a_stream_does_not_read_a_topic_before_it_is_back_even_if_the_replay_is_
     assert [place[1:3] for place in stream.places()[len(before) :]] == [(f"kafka:{topic}@2", 0)]
 
 
+@pytest.mark.long
 def test_a_topic_is_put_back_as_it_was_whichever_answer_is_lost(
     spark: SparkSession, topics: Topics, broker: Broker, stream_of: StreamOf
 ) -> None:

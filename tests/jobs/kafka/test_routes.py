@@ -233,7 +233,7 @@ def test_what_expires_once_it_was_left_to_another_destination_counts_as_expired_
 WRITES = ("refused", "cursor", "replay-transaction", "replay-seal", "replay-staged-removed", "audit-replay")
 
 
-@pytest.mark.parametrize("kind", few(WRITES, "refused"))
+@pytest.mark.parametrize("kind", few(WRITES))
 def test_killed_before_or_after_any_write_each_message_goes_to_one_of_both(
     spark: SparkSession,
     topics: Topics,

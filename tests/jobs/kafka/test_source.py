@@ -210,6 +210,7 @@ def test_records_that_retention_took_before_they_were_read_are_told(topics: Topi
     assert stream.run().loss == outcome.loss
 
 
+@pytest.mark.long
 def test_whatever_answer_is_lost_while_retention_takes_records_each_that_was_read_is_stored_once(
     topics: Topics, stream_of: StreamOf
 ) -> None:

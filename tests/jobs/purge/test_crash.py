@@ -487,6 +487,7 @@ def test_whole_days_whose_version_others_took_away_leave_as_they_were_decided(
     assert state(tmp_path, table) == without_days
 
 
+@pytest.mark.long
 def test_of_days_whose_version_is_gone_later_and_changed_messages_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     table = cut_off(spark, tmp_path, "heads")
     changes = {"status": "'COMPLETED'", "updated_at": f"TIMESTAMP '{NOW.isoformat()}'"}
@@ -512,6 +513,7 @@ def test_a_purge_that_lost_the_archive_of_removed_messages_fails_until_it_is_res
     assert archived_positions(f"file://{tmp_path}/archive") == [1, 2, 3, 4, 5, 6, 7]
 
 
+@pytest.mark.long
 def test_a_plan_of_an_earlier_release_takes_the_last_position_from_the_log_while_it_can(
     spark: SparkSession, tmp_path: Path
 ) -> None:

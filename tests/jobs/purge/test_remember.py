@@ -203,7 +203,7 @@ def test_an_index_that_is_lost_is_made_anew(stream: Remembering, monkeypatch: py
     assert stream.again("m3", "a", "c", at=NEXT + DAY).duplicates == 2
 
 
-@pytest.mark.parametrize("name", few(TASKS, "rows"))
+@pytest.mark.parametrize("name", few(TASKS))
 def test_a_purge_that_is_killed_at_any_write_forgets_no_id(stream: Remembering, name: str) -> None:
     writes: list[str] = []
     crashed: list[str] = []

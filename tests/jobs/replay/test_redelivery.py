@@ -251,7 +251,7 @@ CRASHES = [(name, moment) for name in WRITES for moment in ("before", "after")]
 
 @pytest.mark.parametrize(
     ("name", "moment"),
-    few(CRASHES, ("history", "after"), ("replay-object", "before")),
+    few(CRASHES, ("history", "after")),
 )
 def test_cut_off_anywhere_each_message_is_noted_and_sent_once(
     spark: SparkSession, tmp_path: Path, name: str, moment: str

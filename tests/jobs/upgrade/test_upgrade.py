@@ -223,6 +223,7 @@ def test_the_history_is_deleted_with_an_upgraded_store(spark: SparkSession, upgr
     assert not (FOLDER / "store" / "history").exists()
 
 
+@pytest.mark.long
 def test_an_upgrade_is_completed_whichever_answer_is_lost(
     spark: SparkSession, unpacked: str, upgraded: dict[str, Any]
 ) -> None:
