@@ -99,7 +99,7 @@ def test_an_endpoint_that_does_not_answer_is_named_and_so_is_the_last_cause() ->
 def test_an_api_server_that_does_not_answer_is_no_object_store() -> None:
     failure = RuntimeError(
         ": org.apache.spark.SparkException: External scheduler cannot be instantiated\n"
-        "Caused by: io.fabric8.kubernetes.client.KubernetesClientException: Operation: [get]  for kind: [Pod]  failed.\n"
+        "Caused by: io.fabric8.kubernetes.client.KubernetesClientException: Operation: [get]  failed.\n"
         "Caused by: java.io.IOException: Connection refused: kubernetes.default.svc/10.96.0.1:443"
     )
     error = error_of(failure, document())
