@@ -18,6 +18,8 @@ AS_OF_ENDING_PODS = frozenset({RUN_FAILED, STORAGE_UNREACHABLE, KAFKA_UNREACHABL
 """Reasons that also a run has whose executors, session or network end with its pod."""
 
 _S3_ANSWER = re.compile(r"<Code>([^<]+)</Code>\s*<Message>([^<]*)</Message>")
+_WRAPPERS = re.compile(r"Exception thrown in awaitResult|External scheduler cannot be instantiated|TargetException$")
+"""Java's exceptions that say nothing: the cause does."""
 _CHAINS = ("Generic S3 error", "Operation not supported")
 """How errors of delta-rs begin that list causes, one per line."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -46,6 +48,11 @@ _STORAGE = (
         STORAGE_MISSING,
         re.compile(r"NoSuchBucket|NO_SUCH_BUCKET|UnknownStoreException|specified bucket does not exist"),
         "{which} does not exist at {endpoints}: create the bucket, or correct the URI or storage.endpoint",
+    ),
+    (
+        RUN_FAILED,
+        re.compile(r"FILE_NOT_EXIST|Object at location \S+ not found"),
+        "a file that the run was to read is gone: if no other run has removed it, take it back from a backup",
     ),
     (
         STORAGE_UNREACHABLE,
@@ -81,12 +88,18 @@ def _words(kind: str, text: str) -> str:
     """A failure in one line."""
     lines = [line.strip(" \t↳") for line in _COLOURS.sub("", text).splitlines() if line.strip(" \t↳")]
     # py4j first says which call failed; Java's message follows after a colon. Other errors begin a list with one.
-    java = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
+    java = _said_by_java(lines)
     # The answer of an S3 server is at the very end, as XML.
     answer = _S3_ANSWER.search(text)
     said = java or _said(lines, last=answer is None)
     detail = f": {answer[1]}: {answer[2]}" if answer and answer[1] not in said else ""
     return clipped(printable(f"{kind}: {said}{detail}"))
+
+
+def _said_by_java(lines: list[str]) -> str | None:
+    """The first message of Java's exceptions that says something, the outermost first; None if none has one."""
+    messages = [line.partition(": ")[2] for line in lines if line.startswith((": ", "Caused by: "))]
+    return next((one for one in messages if not _WRAPPERS.search(one)), messages[0] if messages else None)
 
 
 def _said(lines: list[str], *, last: bool) -> str:
@@ -104,10 +117,9 @@ def _cause(text: str, document: RunDocument) -> tuple[str, str | None]:
     if _NO_CLUSTER.search(text):
         return RUN_FAILED, "Spark got no answer about its pods from the Kubernetes API server"
     buckets = sorted({uri.split("/")[2] for uri in storage_uris(document)})
-    if buckets:
-        for reason, signs, advice in _STORAGE:
-            if signs.search(text):
-                return reason, _about(document, advice, _named(text, buckets))
+    for reason, signs, advice in _STORAGE:
+        if (buckets or reason == RUN_FAILED) and signs.search(text):
+            return reason, _about(document, advice, _named(text, buckets))
     if _LOST_JVM.search(text):
         return RUN_FAILED, "the driver's JVM ended, most often for want of memory: raise spec.spark.driver.memory"
     if not buckets and _NO_ACCESS.search(text):

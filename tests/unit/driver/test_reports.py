@@ -104,7 +104,28 @@ def test_an_api_server_that_does_not_answer_is_no_object_store() -> None:
     )
     error = error_of(failure, document())
     assert error.reason == "RunFailed"
-    assert error.message.startswith("Spark got no answer about its pods from the Kubernetes API server (RuntimeError: ")
+    assert error.message == (
+        "Spark got no answer about its pods from the Kubernetes API server (RuntimeError: "
+        "io.fabric8.kubernetes.client.KubernetesClientException: Operation: [get]  failed.)"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ": org.apache.spark.SparkException: Exception thrown in awaitResult: \n\tat org.apache.spark.util\n"
+        "Caused by: org.apache.spark.SparkException: [FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading "
+        "file s3a://lake/orders/messages/part-1.parquet. File does not exist.\n"
+        "Caused by: java.io.FileNotFoundException: No such file or directory: s3a://lake/orders/messages/part-1.parquet",
+        "Object at location orders/messages/part-1.parquet not found: Server returned non-2xx status code: 404",
+    ],
+)
+@pytest.mark.parametrize("uri", ["s3a://lake/orders", "file:///lake/orders"])
+def test_a_file_of_a_table_that_is_gone_is_named(text: str, uri: str) -> None:
+    error = error_of(OSError(text), document(uri))
+    assert error.reason == "RunFailed"
+    assert error.message.startswith("a file that the run was to read is gone: ")
+    assert "orders/messages/part-1.parquet" in error.message
 
 
 def two_buckets() -> RunDocument:
