@@ -45,7 +45,7 @@ def repair(
 
         steps = repairs.steps(handle)
         if not steps:
-            typer.echo("nothing is wrong with the tables")
+            typer.echo("nothing is wrong with the logs of the tables; messagestore verify reads their files")
             return
         for step in steps:
             echo(step.wrong)
