@@ -279,7 +279,7 @@ def absent_sources(resource: Resource) -> Iterator[str]:
     """Source folders that don't exist: their names may be misspelt."""
     for folder in folders(resource):
         path = local_path(folder.uri)
-        if "source" in folder.path and is_local(folder.uri) and not Path(path).is_dir():
+        if "source" in folder.path and is_local(folder.uri) and not Path(path).exists():
             yield path
 
 

@@ -215,6 +215,7 @@ class _Collector:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     locations: dict[tuple[str, ...], str] = field(default_factory=dict)
+    read: set[FilePath] = field(default_factory=set)
     refused_streams: set[Name] = field(default_factory=set)
 
     def texts(self, path: str) -> Iterator[tuple[str, str]]:
@@ -226,6 +227,10 @@ class _Collector:
                 self._refuse_file("<stdin>", "is not UTF-8")
             return
         for file in self._files(FilePath(path)):
+            # A file may be named beside its folder.
+            if file.resolve() in self.read:
+                continue
+            self.read.add(file.resolve())
             try:
                 if file.stat().st_size > MAX_FILE_BYTES:
                     self._refuse_file(file, f"is larger than {MAX_FILE_BYTES // 2**20} MiB")
@@ -308,9 +313,9 @@ class _Collector:
 
     def _is_first(self, document: YamlDocument, prefix: Path, identity: tuple[str, str, str]) -> bool:
         start = document.problem(prefix, "")
-        location = f"{start.file}:{start.line}"
-        earlier = self.locations.setdefault(identity, location)
-        if earlier == location:
+        earlier = self.locations.get(identity)
+        if earlier is None:
+            self.locations[identity] = f"{start.file}:{start.line}"
             return True
         kind, _, name = identity
         self.problems.append(document.problem((*prefix, "metadata", "name"), f"{kind} {name} is in {earlier} already"))

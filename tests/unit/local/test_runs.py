@@ -1,6 +1,7 @@
 """What a local run decides without Spark: locks, error messages, options."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from unittest.mock import MagicMock
@@ -100,7 +101,10 @@ def test_a_replay_that_went_on_without_messages_did_not_end_well(
     assert [(one.resource.identity[0], one.well) for one in ended] == [("MessageStream", True), ("ReplayJob", False)]
 
 
-def test_a_source_folder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch], ids=["a folder", "a file"])
+def test_a_source_that_is_not_there_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, make: Callable[[Path], None]
+) -> None:
     stream = stream_from_files()
     stream["spec"]["table"]["uri"] = f"file://{tmp_path}/store"
     stream["spec"] |= {"source": {"files": {"uri": f"file://{tmp_path}/landing%20a"}}, "suspend": False}
@@ -117,7 +121,7 @@ def test_a_source_folder_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPa
 
     absent = f"r: there is no folder {tmp_path}/landing%20a yet, so nothing arrives there"
     assert absent in told()
-    (tmp_path / "landing%20a").mkdir()
+    make(tmp_path / "landing%20a")
     assert absent not in told()
 
 

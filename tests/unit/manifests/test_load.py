@@ -1,4 +1,5 @@
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,12 @@ def test_a_folder_is_its_manifests_by_name(tmp_path: Path) -> None:
     _write(tmp_path, "a.yaml", STREAM.replace("small", "a"))
     _write(tmp_path, "notes.txt", "not a manifest")
     assert [resource.metadata.name for resource in load([str(tmp_path)]).resources] == ["a", "b"]
+
+
+def test_a_file_that_is_named_beside_its_folder_is_read_once(tmp_path: Path) -> None:
+    file = _write(tmp_path, "a.yaml", STREAM)
+    result = load([str(tmp_path), file, f"{tmp_path}/./a.yaml"])
+    assert ([resource.metadata.name for resource in result.resources], result.problems) == (["small"], ())
 
 
 def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +162,9 @@ def test_a_time_needs_no_quotes(tmp_path: Path) -> None:
 def test_the_same_resource_twice_is_a_problem(tmp_path: Path) -> None:
     (problem,) = _problems(tmp_path, f"{STREAM}---\n{STREAM}")
     assert problem.startswith("a.yaml:11: metadata.name: MessageStream small is in ")
+    one = json.dumps(YAML(typ="safe").load(STREAM))
+    (problem,) = _problems(tmp_path, f'{{"apiVersion": "v1", "kind": "List", "items": [{one}, {one}]}}')
+    assert problem.startswith("a.yaml:1: items[1].metadata.name: MessageStream small is in ")
 
 
 def test_other_kinds_are_passed_over_with_a_word(tmp_path: Path) -> None:
