@@ -36,7 +36,7 @@ _FIELDS = ("message_id", "status", "result", "error", "time", "attempt", "reason
 
 
 def read_updates(records: DataFrame, time_unit: TimeUnit | None) -> DataFrame:
-    """The records of ``read_records`` as updates, or with the reason why they are none.
+    """The records of ``read_planned`` as updates, or with the reason why they are none.
 
     Columns: part, row, kind, uri, partition, offset, raw binary (the record), cut; message_id, status, result binary,
     error, time timestamp, attempt long; reason and detail string, null where the record is an update.

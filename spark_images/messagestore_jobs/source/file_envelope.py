@@ -1,4 +1,4 @@
-"""What is known of a record's file and of the document around it: in column ``about`` of ``read_records``.
+"""What is known of a record's file and of the document around it: in column ``about`` of ``read_planned``.
 
 Of the file these are its path below the source, its time, and the record's place in it; of the document the values that
 mappings name, as JSON text: see ``DocumentValues`` of the extension. A dead letter keeps them as its headers, so that a
@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.records import ValueMapping
 from messagestore_core.store.files import GENERATION, SourceFile
 from messagestore_core.store.objects import beginning
+from messagestore_jobs.source.columns import headers_of
 
 PATH = "file-path"
 MODIFIED_AT = "file-modified-at"
-_MAP = "map<string,string>"
 _PREFIX = "document-"
 _LONGEST = 1024
 _WORDS = {"damaged": "can't be told: the document is damaged", "twice": "is in the document twice"}
@@ -43,7 +43,7 @@ def about_before(headers: Column, below: str | None) -> Column:
 
     The stream reads files ``below`` a folder; None: it reads no files.
     """
-    known = F.coalesce(headers, F.create_map().cast(_MAP))
+    known = headers_of(headers)
     if below is None:
         return known
     path = F.substr("uri", F.lit(len(beginning(below)) + 1))

@@ -40,32 +40,19 @@ _ADVICE = {
 }
 
 
-def access(cluster: KafkaCluster) -> dict[str, str | None]:
+def access(cluster: KafkaCluster) -> dict[str, Any]:
     """The cluster for the Spark extension, with names of variables and no secret.
 
     Raises:
         RunFailedError: the user has two names.
     """
-    names, certificate, oauth = cluster.environment, cluster.client_certificate, cluster.oauth
+    names = cluster.environment
     if cluster.username is not None and names is not None and os.environ.get(names.username):
         raise RunFailedError(
             "KafkaDenied",
             "security.username names Kafka's user, and so does key username of the Secret: leave one of them out",
         )
-    return {
-        "bootstrapServers": cluster.bootstrap_servers,
-        "protocol": cluster.protocol,
-        "mechanism": cluster.mechanism,
-        "user": cluster.username,
-        "username": names.username if names else None,
-        "password": names.password if names else None,
-        "caFile": cluster.ca_file,
-        "certificateFile": certificate.certificate_file if certificate else None,
-        "keyFile": certificate.key_file if certificate else None,
-        "tokenEndpoint": oauth.token_endpoint if oauth else None,
-        "scope": oauth.scope if oauth else None,
-        "tokenCaFile": oauth.ca_file if oauth else None,
-    }
+    return cluster.model_dump(mode="json", by_alias=True)
 
 
 def check_brokers(cluster: KafkaCluster) -> None:

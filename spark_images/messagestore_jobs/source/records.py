@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
-from types import MappingProxyType
 from urllib.parse import quote
 
 import numpy as np
@@ -55,7 +54,9 @@ _PORTION_SHARE_OF_HEAP = 32
 """The driver holds a portion several times: as it came, as rows, as a file."""
 
 TOO_MANY = "more records than a batch holds"
-"""The text in Spark's error if a file has more records than ``read_records`` may read of it."""
+"""The text in Spark's error if a file has more records than ``read_planned`` may read of it."""
+
+_NOT_CUT, _NO_END = -1, (1 << 63) - 1
 
 Planned = Batch | OffsetBatch
 """A planned batch, of files or of Kafka records."""
@@ -103,31 +104,6 @@ def held_beside_windows(spark: SparkSession, task: IngestTask, ranges: Sequence[
     return held_at_once(without_windows(python_bytes(spark), ranges, twice=twice))
 
 
-def read_records(
-    spark: SparkSession,
-    parts: Sequence[Sequence[Range]],
-    source: FilesSource,
-    most: int,
-    names: frozenset[str] = frozenset(),
-    paths: Mapping[str, str] = MappingProxyType({}),
-) -> DataFrame:
-    """The records of planned ranges.
-
-    In column about is what is known of the record's file, of these names, and what is at these paths of the document
-    around it, by their names. Of a file that is taken whole, as it can't be cut by its bytes, there may be ``most``
-    records.
-
-    Columns: part int, row int (the record's place in the plan), kind and uri string, partition int, offset long (where
-    the record comes from), value binary, fault string (why it is not complete, or null), size long (of a record that is
-    too large, whose start is in value; else null), cut boolean (whether value lacks bytes of the record), fault_reason
-    string (of a fault, if it is another than Unparseable; else null), about map (see above; may be null). A
-    row below 0 is no record but the end of a part of files; it is -1 minus the number of records in the part.
-    """
-    plan = _plan_of_files(spark, parts, source, most, names, paths)
-    records = spark.read.format("dev.messagestore.spark.RecordSource").option("plan", plan).load()
-    return records.select("*", F.lit("files").alias("kind"), F.lit(None).cast("int").alias("partition"))
-
-
 def parts_between_records(
     spark: SparkSession, r: Range, first: int, source: FilesSource, records: int, unpacked_bytes: int
 ) -> list[Range]:
@@ -155,25 +131,26 @@ def _plan_of_files(
     paths: Mapping[str, str],
 ) -> str:
     def planned(r: Range) -> dict[str, object]:
-        of_file = {"about": about(r.file, names, source.uri)} if names else {}
-        return _said(r, None if cut_by_bytes(r, splittable=splittable(source)) else most) | of_file
+        takes_all = r.unpacked_from is not None or cut_by_bytes(r, splittable=splittable(source))
+        return {
+            "uri": r.file.uri,
+            "start": r.start,
+            "end": r.end,
+            "size": r.file.size,
+            "source": r.source_uri,
+            "about": about(r.file, names, source.uri) if names else None,
+            "from": _NOT_CUT if r.unpacked_from is None else r.unpacked_from,
+            "to": _NO_END if r.unpacked_to is None else r.unpacked_to,
+            "most": _NO_END if takes_all else most,
+        }
 
-    plan: dict[str, object] = {
+    plan = {
         "format": "Documents" if source.format == "JSON" else "Lines",
         "maxRecordBytes": too_many_bytes(spark),
         "parts": [[planned(r) for r in part] for part in parts],
+        "paths": {"records": source.records_path, "around": dict(paths)},
     }
-    if source.records_path:
-        plan |= {"recordsPaths": list(source.records_path), "documentPaths": dict(paths)}
     return json.dumps(plan)
-
-
-def _said(r: Range, most: int | None) -> dict[str, object]:
-    said = {"uri": r.file.uri, "start": r.start, "end": r.end, "size": r.file.size, "source": r.source_uri}
-    if r.unpacked_from is None:
-        return said if most is None else {**said, "most": most}
-    part = {**said, "from": r.unpacked_from}
-    return part if r.unpacked_to is None else {**part, "to": r.unpacked_to}
 
 
 def _set_aside(spark: SparkSession, parts: Sequence[Sequence[Range]], below: str | None) -> DataFrame:
@@ -245,7 +222,16 @@ def _range(r: OffsetRange) -> dict[str, object]:
 
 
 def read_planned(spark: SparkSession, task: IngestTask, batch: Planned) -> tuple[DataFrame, int]:
-    """The batch's records, with the columns of ``read_records``, and the number of parts.
+    """The batch's records, and the number of parts.
+
+    In column about is what is known of the record's file, and of the document around it, by the names that mappings
+    need. Of a file that is taken whole, as it can't be cut by its bytes, it reads as many records as a batch holds.
+
+    Columns: part int, row int (the record's place in the plan), kind and uri string, partition int, offset long (where
+    the record comes from), value binary, fault string (why it is not complete, or null), size long (of a record that is
+    too large, whose start is in value; else null), cut boolean (whether value lacks bytes of the record), fault_reason
+    string (of a fault, if it is another than Unparseable; else null), about map (see above; may be null). A
+    row below 0 is no record but the end of a part of files; it is -1 minus the number of records in the part.
 
     Kafka records also have key binary, record_headers map, record_time timestamp and kept struct (see
     ``KafkaRecordSource``), and their value may be null.
@@ -261,7 +247,9 @@ def read_planned(spark: SparkSession, task: IngestTask, batch: Planned) -> tuple
     planned = parts_of_files(batch.ranges, target, splittable=splittable(source))
     mappings = task.envelope.mappings()
     most = held_records(spark, task, batch.ranges)
-    return read_records(spark, planned, source, most, names_of(mappings), paths_of(mappings)), len(planned)
+    plan = _plan_of_files(spark, planned, source, most, names_of(mappings), paths_of(mappings))
+    records = spark.read.format("dev.messagestore.spark.RecordSource").option("plan", plan).load()
+    return records.select("*", F.lit("files").alias("kind"), F.lit(None).cast("int").alias("partition")), len(planned)
 
 
 def largest_part(spark: SparkSession, ranges: Sequence[Range]) -> int:

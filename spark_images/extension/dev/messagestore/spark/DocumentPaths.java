@@ -1,9 +1,7 @@
 package dev.messagestore.spark;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.io.Serializable;
 import java.util.ArrayList;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
@@ -14,15 +12,6 @@ import java.util.Map;
  * @param around where it has values that go with each of its records, by their names
  */
 record DocumentPaths(List<String> records, Map<String, String> around) implements Serializable {
-  /** Those of {@code {"recordsPaths": [path, …], "documentPaths": {name: path}}}, both optional. */
-  static DocumentPaths parse(JsonNode plan) {
-    List<String> records = new ArrayList<>();
-    plan.path("recordsPaths").forEach(path -> records.add(path.asText()));
-    Map<String, String> around = new LinkedHashMap<>();
-    plan.path("documentPaths").properties().forEach(one -> around.put(one.getKey(), one.getValue().asText()));
-    return new DocumentPaths(records, around);
-  }
-
   /** The paths of records as fields 0, 1, …, then those around them. */
   JsonPaths tree() {
     List<String> all = new ArrayList<>(records);

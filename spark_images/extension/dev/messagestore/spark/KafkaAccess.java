@@ -17,27 +17,28 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.KafkaException;
 
 /**
- * How to connect to a Kafka cluster: {@code {"bootstrapServers", "protocol", "mechanism"?, "user"?, "username"?,
- * "password"?, "caFile"?, "certificateFile"?, "keyFile"?, "tokenEndpoint"?, "scope"?, "tokenCaFile"?}}.
+ * How to connect to a Kafka cluster, as a run document says it; what is not given is null.
  *
- * <p>{@code username} and {@code password} name environment variables, {@code user} is a name itself. Values of
- * variables and the content of files are read where a client is created, on the driver and on executors, so that no
- * plan, setting or log contains them.
+ * <p>{@code environment} names environment variables, {@code username} is a name itself. Values of variables and the
+ * content of files are read where a client is created, on the driver and on executors, so that no plan, setting or log
+ * contains them.
  */
 record KafkaAccess(
     String bootstrapServers,
     String protocol,
     String mechanism,
-    String user,
+    Credentials environment,
     String username,
-    String password,
     String caFile,
-    String certificateFile,
-    String keyFile,
-    String tokenEndpoint,
-    String scope,
-    String tokenCaFile)
+    Certificate clientCertificate,
+    Oauth oauth)
     implements Serializable {
+  record Credentials(String username, String password) implements Serializable {}
+
+  record Certificate(String certificateFile, String keyFile) implements Serializable {}
+
+  record Oauth(String tokenEndpoint, String scope, String caFile) implements Serializable {}
+
   private static final ObjectMapper JSON =
       new ObjectMapper().disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES);
   private static final String OAUTHBEARER = "OAUTHBEARER";
@@ -85,17 +86,17 @@ record KafkaAccess(
       properties.put("sasl.mechanism", mechanism);
       properties.put("sasl.jaas.config", login());
     }
-    if (tokenEndpoint != null) {
+    if (oauth != null) {
       addTokens(properties);
     }
     if (caFile != null) {
       properties.put("ssl.truststore.type", "PEM");
       properties.put("ssl.truststore.location", caFile);
     }
-    if (certificateFile != null) {
+    if (clientCertificate != null) {
       properties.put("ssl.keystore.type", "PEM");
-      properties.put("ssl.keystore.certificate.chain", content(certificateFile));
-      properties.put("ssl.keystore.key", privateKey(content(keyFile)));
+      properties.put("ssl.keystore.certificate.chain", content(clientCertificate.certificateFile()));
+      properties.put("ssl.keystore.key", privateKey(content(clientCertificate.keyFile())));
     }
     // Retry a broker that restarts soon, but not all the time.
     properties.put("reconnect.backoff.max.ms", "2000");
@@ -108,8 +109,8 @@ record KafkaAccess(
     properties.put("sasl.oauthbearer.jwt.retriever.class", own + "ClientCredentialsJwtRetriever");
     // The default one needs a library that only brokers have.
     properties.put("sasl.oauthbearer.jwt.validator.class", own + "ClientJwtValidator");
-    properties.put("sasl.oauthbearer.token.endpoint.url", tokenEndpoint);
-    allow(tokenEndpoint);
+    properties.put("sasl.oauthbearer.token.endpoint.url", oauth.tokenEndpoint());
+    allow(oauth.tokenEndpoint());
   }
 
   /** Kafka's clients ask only URLs that a system property lists. */
@@ -130,17 +131,17 @@ record KafkaAccess(
       throw new IllegalArgumentException("no SASL mechanism of this release is named " + mechanism);
     }
     StringBuilder login = new StringBuilder(module).append(" required");
-    String secret = value(password, mechanism.equals(OAUTHBEARER) ? "clientSecret" : "password");
+    String secret = value(environment.password(), mechanism.equals(OAUTHBEARER) ? "clientSecret" : "password");
     if (mechanism.equals(OAUTHBEARER)) {
-      option(login, "clientId", value(username, "clientId"));
+      option(login, "clientId", value(environment.username(), "clientId"));
       option(login, "clientSecret", secret);
-      option(login, "scope", scope);
-      if (tokenCaFile != null) {
+      option(login, "scope", oauth.scope());
+      if (oauth.caFile() != null) {
         option(login, "ssl.truststore.type", "PEM");
-        option(login, "ssl.truststore.location", tokenCaFile);
+        option(login, "ssl.truststore.location", oauth.caFile());
       }
     } else {
-      option(login, "username", user != null ? user : value(username, "username"));
+      option(login, "username", username != null ? username : value(environment.username(), "username"));
       option(login, "password", secret);
     }
     return login.append(';').toString();

@@ -1,9 +1,10 @@
 package dev.messagestore.spark;
 
+import com.fasterxml.jackson.annotation.JsonFormat;
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
-import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -22,9 +23,13 @@ final class KafkaPlaces {
   /** A further gap becomes part of the last one. */
   private static final int GAPS = 16;
 
-  private record Gap(long start, long end) {}
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  @JsonFormat(shape = JsonFormat.Shape.ARRAY)
+  record Gap(long start, long end) {}
 
   /** A place in a partition of the topics of one name that records came from: these are numbered, and so are records. */
+  @JsonFormat(shape = JsonFormat.Shape.ARRAY)
   record Origin(long generation, long offset) implements Comparable<Origin> {
     @Override
     public int compareTo(Origin other) {
@@ -32,16 +37,16 @@ final class KafkaPlaces {
     }
   }
 
-  /** {@code offsets} has the offset of the first record at or behind each wanted place, in order, as far as it came. */
-  private record Place(long next, List<Gap> gaps, List<Long> offsets) {
+  /** {@code found} has the offset of the first record at or behind each wanted place, in order, as far as it came. */
+  record Place(long next, List<Gap> gaps, List<Long> found) {
     static final Place NONE = new Place(-1, List.of(), List.of());
 
     /** The place after one more record. */
     Place after(long offset, boolean inSameTransaction, Origin origin, List<Origin> wanted) {
-      List<Long> reached = offsets;
+      List<Long> reached = found;
       while (reached.size() < wanted.size() && wanted.get(reached.size()).compareTo(origin) <= 0) {
         // Few records reach one.
-        reached = reached == offsets ? new ArrayList<>(offsets) : reached;
+        reached = reached == found ? new ArrayList<>(found) : reached;
         reached.add(offset);
       }
       long expected = inSameTransaction || next < 0 ? Math.max(next, 0) : next + 1;
@@ -60,7 +65,7 @@ final class KafkaPlaces {
     String text() {
       StringBuilder text = new StringBuilder(Long.toString(next));
       gaps.forEach(gap -> text.append(' ').append(gap.start()).append('-').append(gap.end()));
-      offsets.forEach(offset -> text.append(' ').append(offset));
+      found.forEach(offset -> text.append(' ').append(offset));
       return text.toString();
     }
 
@@ -90,15 +95,7 @@ final class KafkaPlaces {
 
   /** With the places that are wanted, in ascending order, as {@code {"0": [[1, 17], [2, 0]]}}. */
   KafkaPlaces(JsonNode wanted) {
-    this(new TreeMap<>(), new TreeMap<>());
-    wanted
-        .properties()
-        .forEach(
-            one -> {
-              List<Origin> origins = new ArrayList<>();
-              one.getValue().forEach(place -> origins.add(new Origin(place.get(0).asLong(), place.get(1).asLong())));
-              this.wanted.put(Integer.valueOf(one.getKey()), origins);
-            });
+    this(JSON.convertValue(wanted, new TypeReference<TreeMap<Integer, List<Origin>>>() {}), new TreeMap<>());
   }
 
   /** Takes up what {@link #text} gave for a partition. */
@@ -137,17 +134,7 @@ final class KafkaPlaces {
   }
 
   /** All places, as {@code {"0": {"next": 7, "gaps": [[2, 4]], "found": [5]}}}. */
-  String json() {
-    ObjectNode all = new ObjectMapper().createObjectNode();
-    places.forEach(
-        (partition, place) -> {
-          ObjectNode one = all.putObject(partition.toString());
-          one.put("next", place.next());
-          ArrayNode gaps = one.putArray("gaps");
-          place.gaps().forEach(gap -> gaps.addArray().add(gap.start()).add(gap.end()));
-          ArrayNode offsets = one.putArray("found");
-          place.offsets().forEach(offsets::add);
-        });
-    return all.toString();
+  String json() throws JsonProcessingException {
+    return JSON.writeValueAsString(places);
   }
 }

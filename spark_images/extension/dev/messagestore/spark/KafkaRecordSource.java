@@ -58,17 +58,11 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
 
   /** Called by Spark. */
   public KafkaRecordSource() {
-    super("kafka records", SCHEMA);
+    super("kafka records", SCHEMA, KafkaRange.class);
   }
 
   /** The records of a topic's partition with offsets in [start, end). */
   record KafkaRange(String topic, int partition, long start, long end) implements Serializable {}
-
-  @Override
-  KafkaRange range(JsonNode r) {
-    return new KafkaRange(
-        r.get("topic").asText(), r.get("partition").asInt(), r.get("start").asLong(), r.get("end").asLong());
-  }
 
   @Override
   Opener<KafkaRange> opener(JsonNode plan) {

@@ -166,7 +166,7 @@ public final class KafkaSender implements AutoCloseable {
   }
 
   /** Where the records are that this and earlier senders have sent, as {@link KafkaPlaces#json}. */
-  public String places() {
+  public String places() throws IOException {
     return places == null ? null : places.json();
   }
 

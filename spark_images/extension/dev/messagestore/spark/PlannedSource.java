@@ -32,10 +32,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 abstract class PlannedSource<R extends Serializable> implements TableProvider {
   private final String name;
   private final StructType schema;
+  private final Class<R> ranges;
 
-  PlannedSource(String name, StructType schema) {
+  PlannedSource(String name, StructType schema, Class<R> ranges) {
     this.name = name;
     this.schema = schema;
+    this.ranges = ranges;
   }
 
   /** One partition's ranges; {@code index} is its number in order of arrival. */
@@ -96,7 +98,9 @@ abstract class PlannedSource<R extends Serializable> implements TableProvider {
   }
 
   /** One range of a part. */
-  abstract R range(JsonNode range);
+  final R range(JsonNode range) {
+    return new ObjectMapper().convertValue(range, ranges);
+  }
 
   /** How to read the ranges, from the rest of the plan. */
   abstract Opener<R> opener(JsonNode plan);

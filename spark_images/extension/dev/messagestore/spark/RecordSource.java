@@ -1,6 +1,7 @@
 package dev.messagestore.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
@@ -30,9 +31,7 @@ import org.apache.spark.util.SerializableConfiguration;
  * around the record; may be null). A part's last row is no record: its row is -1 minus the number of records in the part.
  *
  * <p>The plan: {@code {"format": "Lines"|"Documents", "maxRecordBytes": how many bytes are too many for a record, "parts":
- * [[{"uri", "start", "end", "size", "source", "about": {name: text}, "from", "to", "most"}]], "recordsPaths": [path, …],
- * "documentPaths": {name: path}}}, the last two only of documents that have their records there, and values around them;
- * about, from, to and most are optional.
+ * [[range, …]], "paths": {"records": [path, …], "around": {name: path}}}}: see {@link FileRange} and {@link DocumentPaths}.
  */
 public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
   private static final StructType SCHEMA =
@@ -47,7 +46,7 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
 
   /** Called by Spark. */
   public RecordSource() {
-    super("records", SCHEMA);
+    super("records", SCHEMA, FileRange.class);
   }
 
   /**
@@ -86,27 +85,11 @@ public final class RecordSource extends PlannedSource<RecordSource.FileRange> {
   }
 
   @Override
-  FileRange range(JsonNode r) {
-    LinkedHashMap<String, String> about = r.has("about") ? new LinkedHashMap<>() : null;
-    r.path("about").properties().forEach(e -> about.put(e.getKey(), e.getValue().asText()));
-    return new FileRange(
-        r.get("uri").asText(),
-        r.get("start").asLong(),
-        r.get("end").asLong(),
-        r.get("size").asLong(),
-        r.get("source").asText(),
-        about,
-        r.path("from").asLong(NOT_CUT),
-        r.path("to").asLong(Long.MAX_VALUE),
-        r.path("most").asLong(Long.MAX_VALUE));
-  }
-
-  @Override
   Opener<FileRange> opener(JsonNode plan) {
     var conf = new SerializableConfiguration(SparkSession.active().sessionState().newHadoopConf());
     boolean documents = plan.get("format").asText().equals("Documents");
     int limit = plan.get("maxRecordBytes").asInt();
-    DocumentPaths paths = DocumentPaths.parse(plan);
+    DocumentPaths paths = new ObjectMapper().convertValue(plan.get("paths"), DocumentPaths.class);
     return part -> new Reader(part, conf.value(), documents, limit, paths);
   }
 
