@@ -5,11 +5,17 @@ import java.util.Arrays;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
 import java.util.stream.Collectors;
+import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
 
-/** A function of {@link FunctionCatalog}; a subclass adds {@code invoke}, which generated code calls. */
-abstract class CatalogFunction<T> implements ScalarFunction<T> {
+/**
+ * A function of {@link FunctionCatalog}, of one form: Spark casts the arguments to its types. A subclass adds
+ * {@code invoke}, which generated code calls.
+ */
+abstract class CatalogFunction<T> implements ScalarFunction<T>, UnboundFunction {
   private final String name;
   private final DataType result;
   private final DataType[] inputs;
@@ -31,7 +37,17 @@ abstract class CatalogFunction<T> implements ScalarFunction<T> {
   }
 
   @Override
+  public BoundFunction bind(StructType arguments) {
+    return this;
+  }
+
+  @Override
   public String name() {
+    return name;
+  }
+
+  @Override
+  public String description() {
     return name;
   }
 

@@ -5,9 +5,7 @@ import java.util.Objects;
 import java.util.stream.Stream;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
-import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
-import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -19,11 +17,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * messagestore.within(size, budget)}, and those of {@link ObjectFunction} and of {@link KeyedHashFunction}'s keys.
  */
 public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sql.connector.catalog.FunctionCatalog {
-  private static final Map<String, BoundFunction> FUNCTIONS =
+  private static final Map<String, CatalogFunction<?>> FUNCTIONS =
       Map.of(
           "json_text", new JsonFunctions.JsonText(),
-          "is_json", new JsonFunctions.IsJson(),
-          "is_json_member", JsonFunctions.IsJson.ofMembers(),
+          "is_json", new JsonFunctions.IsJson("is_json", false),
+          "is_json_member", new JsonFunctions.IsJson("is_json_member", true),
           "scrub_json", new ScrubFunction(),
           "hmac_sha256", new KeyedHashFunction.Hmac(),
           "time", new TextFunctions.Time(),
@@ -55,32 +53,9 @@ public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sq
     if (id.name().equals(Envelope.NAME)) {
       return new Envelope.Unbound();
     }
-    BoundFunction function =
-        Stream.of(FUNCTIONS.get(id.name()), ObjectFunction.named(id.name()), KeyedHashFunction.named(id.name()))
-            .filter(Objects::nonNull)
-            .findFirst()
-            .orElse(null);
-    if (function == null) {
-      throw new org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException(id);
-    }
-    return new Unbound(function);
-  }
-
-  /** Each function has one form; Spark casts the arguments to its types. */
-  private record Unbound(BoundFunction function) implements UnboundFunction {
-    @Override
-    public BoundFunction bind(StructType arguments) {
-      return function;
-    }
-
-    @Override
-    public String description() {
-      return function.name();
-    }
-
-    @Override
-    public String name() {
-      return function.name();
-    }
+    return Stream.of(FUNCTIONS.get(id.name()), ObjectFunction.named(id.name()), KeyedHashFunction.named(id.name()))
+        .filter(Objects::nonNull)
+        .findFirst()
+        .orElseThrow(() -> new org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException(id));
   }
 }

@@ -17,17 +17,9 @@ public final class JsonFunctions {
   public static final class IsJson extends CatalogFunction<Boolean> {
     private final boolean isMember;
 
-    private IsJson(String name, boolean isMember) {
+    IsJson(String name, boolean isMember) {
       super(name, DataTypes.BooleanType, DataTypes.BinaryType);
       this.isMember = isMember;
-    }
-
-    IsJson() {
-      this("is_json", false);
-    }
-
-    static IsJson ofMembers() {
-      return new IsJson("is_json_member", true);
     }
 
     public boolean invoke(byte[] value) {

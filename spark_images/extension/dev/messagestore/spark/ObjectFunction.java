@@ -13,7 +13,6 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.StreamCapabilities;
 import org.apache.hadoop.util.functional.FutureIO;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -21,7 +20,7 @@ import org.apache.spark.util.SerializableConfiguration;
 
 /** A function over objects that rows name: executors read and write them, so no content passes through the driver. */
 public abstract class ObjectFunction<T> extends CatalogFunction<T> {
-  private static final Map<String, Supplier<BoundFunction>> NAMED =
+  private static final Map<String, Supplier<CatalogFunction<?>>> NAMED =
       Map.of("read_object", ReadObject::new, "has_object", HasObject::new, "write_object", WriteObject::new);
 
   private final SerializableConfiguration conf =
@@ -32,8 +31,8 @@ public abstract class ObjectFunction<T> extends CatalogFunction<T> {
   }
 
   /** The function of a name, with the session's file systems; null if there is no such function. */
-  static BoundFunction named(String name) {
-    Supplier<BoundFunction> function = NAMED.get(name);
+  static CatalogFunction<?> named(String name) {
+    Supplier<CatalogFunction<?>> function = NAMED.get(name);
     return function == null ? null : function.get();
   }
 

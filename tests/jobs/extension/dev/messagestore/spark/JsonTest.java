@@ -59,18 +59,18 @@ class JsonTest {
   void eachKindOfTextIsTakenOrRefused(String kind, String text) {
     String plain = Pattern.compile("<([0-9a-f]{2})>").matcher(text)
         .replaceAll(hex -> Matcher.quoteReplacement(Character.toString(Integer.parseInt(hex.group(1), 16))));
-    assertEquals(!kind.endsWith("-"), new JsonFunctions.IsJson().invoke(plain.getBytes(ISO_8859_1)));
+    assertEquals(!kind.endsWith("-"), new JsonFunctions.IsJson("is_json", false).invoke(plain.getBytes(ISO_8859_1)));
   }
 
   @ParameterizedTest
   @ValueSource(strings = {"22c3 28 22", "22 ff 22", "22 c0 af 22", "22 ed a0 80 22", "22 f4 90 80 80 22", "22 e2 82 22"})
   void bytesThatAreNoUtf8AreNone(String hex) {
-    assertFalse(new JsonFunctions.IsJson().invoke(HexFormat.of().parseHex(hex.replace(" ", ""))));
+    assertFalse(new JsonFunctions.IsJson("is_json", false).invoke(HexFormat.of().parseHex(hex.replace(" ", ""))));
   }
 
   @Test
   void anotherEncodingIsNone() {
-    assertFalse(new JsonFunctions.IsJson().invoke("[1]".getBytes(UTF_16LE)));
+    assertFalse(new JsonFunctions.IsJson("is_json", false).invoke("[1]".getBytes(UTF_16LE)));
   }
 
   @Test
@@ -90,8 +90,8 @@ class JsonTest {
     String member = deepest.substring(1, deepest.length() - 1);
     assertTrue(isJson(deepest));
     assertFalse(isJson("[" + deepest + "]"));
-    assertTrue(JsonFunctions.IsJson.ofMembers().invoke(member.getBytes(UTF_8)));
-    assertFalse(JsonFunctions.IsJson.ofMembers().invoke(deepest.getBytes(UTF_8)));
+    assertTrue(new JsonFunctions.IsJson("is_json_member", true).invoke(member.getBytes(UTF_8)));
+    assertFalse(new JsonFunctions.IsJson("is_json_member", true).invoke(deepest.getBytes(UTF_8)));
   }
 
   @ParameterizedTest
@@ -120,6 +120,6 @@ class JsonTest {
   }
 
   private static boolean isJson(String text) {
-    return new JsonFunctions.IsJson().invoke(text.getBytes(UTF_8));
+    return new JsonFunctions.IsJson("is_json", false).invoke(text.getBytes(UTF_8));
   }
 }
