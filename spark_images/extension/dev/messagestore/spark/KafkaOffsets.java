@@ -57,7 +57,8 @@ public final class KafkaOffsets {
     return offsets(cluster, cluster.ask(admin -> described(admin, named == null ? matching(admin, pattern) : named)));
   }
 
-  private static Map<String, TopicDescription> described(Admin admin, Collection<String> names)
+  /** Those of the topics that exist, by their names. */
+  static Map<String, TopicDescription> described(Admin admin, Collection<String> names)
       throws ExecutionException, InterruptedException {
     Map<String, TopicDescription> described = new TreeMap<>();
     for (var topic : admin.describeTopics(names).topicNameValues().entrySet()) {

@@ -6,7 +6,6 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -48,20 +47,15 @@ public final class KafkaTopics {
 
   private static ArrayNode described(Admin admin, List<String> names) throws ExecutionException, InterruptedException {
     ArrayNode topicNotes = new ObjectMapper().createArrayNode();
-    List<ConfigResource> resources = new ArrayList<>();
-    names.forEach(name -> resources.add(new ConfigResource(ConfigResource.Type.TOPIC, name)));
-    Map<String, KafkaFuture<TopicDescription>> described = admin.describeTopics(names).topicNameValues();
-    Map<ConfigResource, KafkaFuture<Config>> configured = admin.describeConfigs(resources).values();
-    for (ConfigResource resource : resources) {
-      TopicDescription topic = unless(UnknownTopicOrPartitionException.class, described.get(resource.name()));
-      if (topic == null) {
-        continue;
-      }
+    Map<String, TopicDescription> topics = KafkaOffsets.described(admin, names);
+    Map<ConfigResource, KafkaFuture<Config>> configured =
+        admin.describeConfigs(topics.keySet().stream().map(KafkaTopics::resource).toList()).values();
+    for (TopicDescription topic : topics.values()) {
       ObjectNode one = topicNotes.addObject();
       one.put("topic", topic.name()).put("topicId", topic.topicId().toString());
       one.put("partitions", topic.partitions().size());
       one.put("replicas", topic.partitions().get(0).replicas().size());
-      Config config = unless(AuthorizationException.class, configured.get(resource));
+      Config config = unless(AuthorizationException.class, configured.get(resource(topic.name())));
       if (config == null) {
         one.putNull("configuration");
       } else {
@@ -69,6 +63,10 @@ public final class KafkaTopics {
       }
     }
     return topicNotes;
+  }
+
+  private static ConfigResource resource(String topic) {
+    return new ConfigResource(ConfigResource.Type.TOPIC, topic);
   }
 
   /** The names of all consumer groups that the user may see, as a JSON array. */
@@ -108,7 +106,7 @@ public final class KafkaTopics {
 
   private static ObjectNode allowed(Admin admin, String topic) throws ExecutionException, InterruptedException {
     ObjectNode allowed = new ObjectMapper().createObjectNode().putNull("settings").putNull("operations");
-    ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+    ConfigResource resource = resource(topic);
     Config config = unless(AuthorizationException.class, admin.describeConfigs(List.of(resource)).values().get(resource));
     if (config != null) {
       allowed.set("settings", settings(config));
