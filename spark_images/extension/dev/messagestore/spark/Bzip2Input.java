@@ -2,7 +2,9 @@ package dev.messagestore.spark;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.regex.Pattern;
 import org.apache.commons.compress.compressors.bzip2.BZip2CompressorInputStream;
 
 /**
@@ -10,9 +12,8 @@ import org.apache.commons.compress.compressors.bzip2.BZip2CompressorInputStream;
  * a block is held until its sum has been checked.
  */
 final class Bzip2Input extends UnpackingInput {
-  private static final byte[] SIGN = {'B', 'Z', 'h'};
-  private static final byte[] BLOCK = {0x31, 0x41, 0x59, 0x26, 0x53, 0x59};
-  private static final byte[] END = {0x17, 0x72, 0x45, 0x38, 0x50, (byte) 0x90};
+  /** How a stream begins that has a block, or none; text may begin as its first three bytes. */
+  private static final Pattern BEGINNING = Pattern.compile("BZh[1-9](1AY&SY|\\x17rE8P\\x90)");
 
   /** A block has at most 900,000 bytes, but for runs of one byte: of those no more than this is held. */
   private static final int MOST_HELD = 4 << 20;
@@ -30,20 +31,14 @@ final class Bzip2Input extends UnpackingInput {
     super(file, "bzip2", size);
   }
 
-  /** Whether a file that begins with these bytes is bzip2; text may begin as its first three bytes. */
+  /** Whether a file that begins with these bytes is bzip2. */
   static boolean begins(byte[] start) {
-    int level = SIGN.length;
-    return start.length == level + 1 + BLOCK.length
-        && Arrays.equals(start, 0, level, SIGN, 0, level)
-        && start[level] >= '1'
-        && start[level] <= '9'
-        && (Arrays.equals(start, level + 1, start.length, BLOCK, 0, BLOCK.length)
-            || Arrays.equals(start, level + 1, start.length, END, 0, END.length));
+    return BEGINNING.matcher(new String(start, StandardCharsets.ISO_8859_1)).matches();
   }
 
   @Override
   protected void open(int first) throws IOException {
-    if (first != SIGN[0]) {
+    if (first != 'B') {
       throw noMember();
     }
     from--;
