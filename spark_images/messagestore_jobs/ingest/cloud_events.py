@@ -7,6 +7,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from messagestore_core.bounds import LONGEST_TEXT
+from messagestore_jobs.source.columns import with_headers
 
 PATHS = {
     "messageId": "$.id",
@@ -61,7 +62,7 @@ def event_columns(columns: dict[str, Column]) -> dict[str, Column]:
         "contentType": _content_type(columns["contentType"]),
         "messageId": message_id(source, event_id),
         "category": F.translate(source, "-", "_"),
-        "headers": _with_own(headers, {"source": source, "subject": columns["streamId"]}),
+        "headers": with_headers(headers, {"source": source, "subject": columns["streamId"]}),
     }
 
 
@@ -100,9 +101,3 @@ _NAMES = "' has a name that is not of small letters a to z and digits alone"
 
 def _shown(text: Column) -> Column:
     return F.substring(text, 1, _LONGEST_SHOWN)
-
-
-def _with_own(headers: Column, own: dict[str, Column]) -> Column:
-    kept = F.map_from_arrays(F.array(*map(F.lit, own)), F.array(*own.values()))
-    others = F.coalesce(headers, F.create_map().cast("map<string,string>"))
-    return F.map_concat(F.map_filter(kept, lambda _, value: value.isNotNull()), others)

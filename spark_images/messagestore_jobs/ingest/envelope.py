@@ -30,6 +30,7 @@ from messagestore_jobs.source.columns import (
     time_of,
     true_or_false,
     whole_number,
+    with_headers,
 )
 from messagestore_jobs.source.file_envelope import names_of, of_document, of_file, paths_of, place, problem
 from messagestore_jobs.source.kafka_envelope import binary_event, is_binary_event, of_record, with_record_headers
@@ -89,7 +90,7 @@ def envelope_columns(envelope: Envelope, file_format: FileFormat, *, of_kafka: b
         columns["headers"] = with_record_headers(columns["headers"], cloud_events=of_events)
     if envelope.add_headers:
         added = {name: _added(name, m, file_format, of_kafka) for name, m in envelope.add_headers.items()}
-        columns["headers"] = _with_added(columns["headers"], added)
+        columns["headers"] = with_headers(columns["headers"], added)
     columns["unknown"] = F.col("envelope.unknown") if tells_unknown(envelope, file_format) else _absent("unknown")
     columns |= _with_problems(envelope)
     return (read.alias("envelope"),), tuple(column.alias(wire(name)) for name, column in columns.items())
@@ -282,13 +283,6 @@ def _added(name: str, mapping: ValueMapping, file_format: FileFormat, of_kafka: 
     return _with_default("", own, mapping)
 
 
-def _with_added(headers: Column, added: dict[str, Column]) -> Column:
-    """A message's headers, and the added ones that it doesn't have."""
-    names = F.array(*(F.lit(name) for name in added))
-    known = F.map_filter(F.map_from_arrays(names, F.array(*added.values())), lambda _, value: value.isNotNull())
-    return F.map_concat(known, F.coalesce(headers, F.create_map().cast("map<string,string>")))
-
-
 def _text_line(fields: dict[str, FieldMapping]) -> Column:
     """A line is the payload, and the value of each field with path ``$``; other paths find nothing."""
     line = F.col("value").cast("string")
@@ -358,13 +352,9 @@ def _headers(task: IngestTask) -> Column:
     own = _text("headers")
     if task.envelope.format != "Native" or task.source.format == "Text":
         return own
-    old = F.map_from_arrays(
-        F.array(F.lit("x-original-position"), F.lit("x-original-global-position")),
-        F.array(_text("position"), _text("globalPosition")),
-    )
-    known = F.map_filter(old, lambda _, value: value.isNotNull())
-    merged = F.map_concat(known, F.coalesce(own, F.create_map().cast("map<string,string>")))
-    return F.when(_text("position").isNull() & _text("globalPosition").isNull(), own).otherwise(merged)
+    old = {"x-original-position": _text("position"), "x-original-global-position": _text("globalPosition")}
+    has_none = _text("position").isNull() & _text("globalPosition").isNull()
+    return F.when(has_none, own).otherwise(with_headers(own, old))
 
 
 def _from(least: int, column: str) -> Column:

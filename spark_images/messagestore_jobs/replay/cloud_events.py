@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.stores import Owner
 from messagestore_jobs.ingest.cloud_events import UNPRINTABLE
 from messagestore_jobs.native import FORM, LineBreaks, payload_form, payload_member, rfc3339
+from messagestore_jobs.source.columns import headers_of
 
 ATTRIBUTES = "_attributes"
 """The column with the attributes of ``with_attributes``."""
@@ -107,7 +108,7 @@ def _source(owner: Owner) -> tuple[Column, Column]:
 
 def headers() -> Column:
     """The message's headers; an empty map for none."""
-    return F.coalesce(F.col("headers"), F.create_map().cast("map<string,string>"))
+    return headers_of(F.col("headers"))
 
 
 def _given(text: Column) -> Column:

@@ -19,6 +19,7 @@ from messagestore_jobs.frozen.replays import Frozen
 from messagestore_jobs.integrity import is_sealed
 from messagestore_jobs.native import LineBreaks, base64_string, json_string, rfc3339
 from messagestore_jobs.replay.chunks import ChunkRange
+from messagestore_jobs.replay.cloud_events import headers
 from messagestore_jobs.replay.envelopes import with_topic, with_value
 from messagestore_jobs.replay.source import Source
 from messagestore_jobs.rows.claim_checks import is_own_claim_check, lacks_object, spread, with_claim_check_payloads
@@ -127,10 +128,9 @@ def marked_headers(marks: dict[str, str], values: dict[str, str]) -> Column:
             brace stays.
         values: of job, run and time.
     """
-    own = F.coalesce(F.col("headers"), F.create_map().cast("map<string,string>"))
     entries = [part for name, template in sorted(marks.items()) for part in (F.lit(name), _filled(template, values))]
     # Remove headers of the marks' names first, so that the session's rule for repeated keys doesn't matter.
-    kept = F.map_filter(own, lambda name, _: ~name.isin(*sorted(marks)))
+    kept = F.map_filter(headers(), lambda name, _: ~name.isin(*sorted(marks)))
     return F.map_concat(kept, F.create_map(*entries))
 
 
@@ -233,8 +233,7 @@ def _next(rows: DataFrame, translator: Translator) -> DataFrame:
 
 
 def _headers(translator: Translator) -> Column:
-    own = F.coalesce(F.col("headers"), F.create_map().cast("map<string,string>"))
-    gone = taken_out(translator)
+    own, gone = headers(), taken_out(translator)
     kept = F.map_filter(own, lambda name, _: ~name.isin(*sorted(gone)))
     pairs: list[Column] = []
     for name, source in sorted(translator.headers.items()):

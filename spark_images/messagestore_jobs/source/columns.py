@@ -74,3 +74,14 @@ def whole_number(text: Column) -> Column:
 def true_or_false(text: Column) -> Column:
     """True or false of exactly ``true`` or ``false``; null otherwise."""
     return F.when(text == "true", True).when(text == "false", False)
+
+
+def headers_of(headers: Column) -> Column:
+    """Headers, a map of texts; an empty one for null."""
+    return F.coalesce(headers, F.create_map().cast("map<string,string>"))
+
+
+def with_headers(headers: Column, added: Mapping[str, Column]) -> Column:
+    """Headers, and those of the added ones that are not null; a header of the same name counts, not the added one."""
+    known = F.map_from_arrays(F.array(*map(F.lit, added)), F.array(*added.values()))
+    return F.map_concat(F.map_filter(known, lambda _, value: value.isNotNull()), headers_of(headers))

@@ -4,7 +4,6 @@ Columns of ``read_kafka``: record_headers, key, record_time.
 """
 
 from collections.abc import Sequence
-from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -12,7 +11,7 @@ from pyspark.sql import functions as F
 from messagestore_core.contract.records import ValueMapping
 from messagestore_core.store.offsets import GENERATION, URI
 from messagestore_jobs.native import rfc3339
-from messagestore_jobs.source.columns import time_of
+from messagestore_jobs.source.columns import headers_of, time_of, with_headers
 
 KEY_HEADER = "kafka-key"
 TIME_HEADER = "kafka-timestamp"
@@ -47,13 +46,13 @@ def binary_event(names: dict[str, str], fields: Sequence[str]) -> Column:
 
 def with_record_headers(own: Column, *, cloud_events: bool) -> Column:
     """A message's headers, with headers, key and time of its record; its own take precedence."""
-    record = F.coalesce(F.col("record_headers"), F.create_map().cast(_MAP))
+    record = headers_of(F.col("record_headers"))
     if cloud_events:
         # The attributes are fields and headers already.
         used = F.when(is_binary_event(), F.lit("content-type"))
         record = F.map_filter(record, lambda name, _: ~name.startswith(_PREFIX) & (used.isNull() | (name != used)))
-    about = F.map_filter(_about(), lambda _, value: value.isNotNull())
-    return reduce(F.map_concat, [record, about, F.coalesce(own, F.create_map().cast(_MAP))])
+    about = {KEY_HEADER: _text("key"), TIME_HEADER: rfc3339(F.col("record_time"))}
+    return F.map_concat(record, with_headers(own, about))
 
 
 def record_says() -> Column:
@@ -96,16 +95,12 @@ def _text(column: str) -> Column:
     return F.when(F.is_valid_utf8(text), text).otherwise(base64)
 
 
-def _about() -> Column:
-    names = F.array(F.lit(KEY_HEADER), F.lit(TIME_HEADER))
-    return F.map_from_arrays(names, F.array(_text("key"), rfc3339(F.col("record_time"))))
-
-
 def _extensions(attributes: set[str]) -> Column:
     """Attributes that are no canonical field, without the prefix, as in structured mode."""
     prefixed = [f"{_PREFIX}{attribute}" for attribute in sorted(attributes)]
-    headers = F.coalesce(F.col("record_headers"), F.create_map().cast(_MAP))
-    others = F.map_filter(headers, lambda name, _: name.startswith(_PREFIX) & ~name.isin(*prefixed))
+    others = F.map_filter(
+        headers_of(F.col("record_headers")), lambda name, _: name.startswith(_PREFIX) & ~name.isin(*prefixed)
+    )
     return F.transform_keys(others, lambda name, _: F.substring(name, F.lit(len(_PREFIX) + 1), F.length(name)))
 
 
