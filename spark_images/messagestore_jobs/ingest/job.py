@@ -289,12 +289,7 @@ class Ingest:
                 self._note = last_note(self._store)
                 self._count(due, before)
                 return
-            if not self._arrivals.replan(due.batch, error):
-                why = self._arrivals.explained(error)
-                if why is None:
-                    raise
-                raise why from error
-            left = self._arrivals.uncommitted()
+            left = self._arrivals.planned_anew(due.batch, error)
             if left:
                 self._ingest_batch(left)
             return

@@ -160,12 +160,7 @@ class LifecycleWork:
         except (PySparkException, Py4JJavaError) as error:
             # The source of updates that an earlier try let wait may be gone; the next try writes those that are left.
             self._forget_waiting(due.batch)
-            if not self._arrivals.replan(due.batch, error):
-                why = self._arrivals.explained(error)
-                if why is None:
-                    raise
-                raise why from error
-            left = self._arrivals.uncommitted()
+            left = self._arrivals.planned_anew(due.batch, error)
             return self._ingest_batch(left, note) if left else note
         in_order = records.sort_by([("part", "ascending"), ("row", "ascending")])
         self._arrivals.note_cut(due.batch, set(records.filter(pc.field("cut"))["uri"].to_pylist()))

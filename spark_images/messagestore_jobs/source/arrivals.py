@@ -90,17 +90,20 @@ class Arrivals(ABC):
     def next(self) -> Due:
         """Plan the next batch, durably."""
 
-    @abstractmethod
     def note_cut(self, batch: Planned, uris: set[str]) -> None:
-        """Note the URIs of which records were set aside with only a part of their bytes, durably before the commit."""
+        """Note the URIs of which records were set aside with only a part of their bytes, durably before the commit.
+
+        Nothing of a topic is noted, as no run removes records from it.
+        """
+        return
 
     @abstractmethod
     def arrived_at(self, batch: Planned) -> datetime | None:
         """When the oldest of what a batch has read arrived; None where that can't be found."""
 
-    @abstractmethod
     def taken_in(self, batch: Planned, records: int) -> None:
-        """Note how many records a batch had."""
+        """Note how many records a batch had; offsets show it."""
+        return
 
     @abstractmethod
     def replan(self, batch: Planned, error: Exception | None = None) -> bool:
@@ -109,6 +112,19 @@ class Arrivals(ABC):
     @abstractmethod
     def explained(self, error: Exception) -> RunFailedError | None:
         """Why a batch failed; None where the source doesn't know."""
+
+    def planned_anew(self, batch: Planned, error: Exception) -> Due | None:
+        """The batch to read instead of one that could not be read; None if nothing is left of it.
+
+        Raises:
+            Exception: the error, explained if possible, if the batch would stay the same.
+        """
+        if self.replan(batch, error):
+            return self.uncommitted()
+        why = self.explained(error)
+        if why is None:
+            raise error
+        raise why from error
 
     def left_out(self) -> RunFailedError | None:
         """Why something that the last look found can never be read; None: nothing, as of topics."""

@@ -126,12 +126,6 @@ class KafkaArrivals(Arrivals):
         self._waiting = rest_of_offsets(self._waiting, ranges)
         return due
 
-    def note_cut(self, batch: Planned, uris: set[str]) -> None:
-        """Do nothing, as no run removes records from a topic."""
-
-    def taken_in(self, batch: Planned, records: int) -> None:
-        """Do nothing, as offsets show how many records there are."""
-
     @override
     def replan(self, batch: Planned, error: Exception | None = None) -> bool:
         """Note records of the batch that are lost since it was planned."""
