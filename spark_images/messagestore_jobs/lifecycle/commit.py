@@ -88,39 +88,6 @@ class LifecycleRun:
         return note.model_copy(update={"run": self.run, "updates": note.updates + counts})
 
 
-def commit_changes(
-    spark: SparkSession,
-    store: HeldStore,
-    changes: Mapping[str, Change],
-    rows: pa.Table,
-    step: tuple[str, int],
-    note: CommitNote,
-) -> None:
-    """Change messages in one commit, even without changes; a commit that was made already is skipped.
-
-    Only files with one of the messages are rewritten.
-
-    Args:
-        changes: by message id.
-        rows: the changes of the same messages (schema CHANGES).
-        step: the step that the commit ends: an id, and a growing number.
-        note: with the totals after the commit.
-    """
-    app_id, number = step
-    if committed_batch(store, app_id) >= number:
-        return
-    if not changes:
-        _commit_nothing(store, step, note)
-        return
-    messages = [change.message for change in changes.values()]
-    positions = [message.global_position for message in messages]
-    days = sorted({message.inserted_date for message in messages})
-    source = spark.createDataFrame(rows)
-    if rows.num_rows <= _BROADCAST_ROWS:
-        source = F.broadcast(source)
-    merge_once(spark, store, source, Bounds(days, min(positions), max(positions)), _set(), step, note)
-
-
 def merge_once(
     spark: SparkSession,
     store: HeldStore,
@@ -207,16 +174,38 @@ def folded(context: LifecycleRun, updates: pa.Table, at: datetime, after: int | 
 def commit(
     context: LifecycleRun, what: Folded, updates: pa.Table, at: datetime, step: tuple[str, int], note: CommitNote
 ) -> CommitNote:
-    """Make the changes, once, in a commit that ends a step; return its note."""
+    """Make the changes, even without any, in a commit that ends a step, unless it was made before; return its note."""
     if context.retry.set_aside and what.exhausted:
         set_exhausted_aside(context, what.exhausted, at, f"{step[0]}/{step[1]}")
     if what.acts:
         _audit_acts(context, what, at, f"{step[0]}/{step[1]}")
     kept = what.steps if context.store.keeps_history else ()
     write_history(context.store, history_rows(context.run, kept, updates, at), step)
-    rows = change_rows(what.changes, updates, at)
-    commit_changes(context.spark, context.store, what.changes, rows, step, note)
+    if committed_batch(context.store, step[0]) >= step[1]:
+        return note
+    if what.changes:
+        _commit_changes(context, what.changes, updates, at, step, note)
+    else:
+        _commit_nothing(context.store, step, note)
     return note
+
+
+def _commit_changes(
+    context: LifecycleRun,
+    changes: Mapping[str, Change],
+    updates: pa.Table,
+    at: datetime,
+    step: tuple[str, int],
+    note: CommitNote,
+) -> None:
+    """Only files with one of the messages are rewritten."""
+    messages = [change.message for change in changes.values()]
+    positions = [message.global_position for message in messages]
+    bounds = Bounds(sorted({message.inserted_date for message in messages}), min(positions), max(positions))
+    source = context.spark.createDataFrame(change_rows(changes, updates, at))
+    if len(changes) <= _BROADCAST_ROWS:
+        source = F.broadcast(source)
+    merge_once(context.spark, context.store, source, bounds, _set(), step, note)
 
 
 def set_exhausted_aside(context: LifecycleRun, messages: Sequence[StoredMessage], at: datetime, batch: str) -> None:
