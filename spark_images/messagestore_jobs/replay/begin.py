@@ -56,11 +56,6 @@ def task_of(run: Run) -> ReplayTask:
     return task
 
 
-def nothing() -> ReplayOutcome:
-    """The outcome of a replay that has nothing to send."""
-    return ReplayOutcome(selection=nothing_selected(), progress=ReplayProgress(percent=100), complete=True)
-
-
 def delivery_of(run: Run) -> Delivery:
     """The delivery to the task's destination."""
     task = task_of(run)
@@ -187,16 +182,14 @@ def note_replay(run: Run, outcome: ReplayOutcome) -> ReplayOutcome:
 def counts_of(store: HeldStore, selected: int, sent: ReplayProgress) -> dict[str, int]:
     """The counts of a row in the audit."""
     state = table_state(store)
+    rare = {"missed": sent.missed, "expired": sent.expired, "setAside": sent.set_aside, "withheld": sent.withheld}
     return {
         "selected": selected,
         "replayed": sent.replayed,
         "failed": sent.failed,
         "erased": sent.erased,
         "lost": sent.lost,
-        **({"missed": sent.missed} if sent.missed else {}),
-        **({"expired": sent.expired} if sent.expired else {}),
-        **({"setAside": sent.set_aside} if sent.set_aside else {}),
-        **({"withheld": sent.withheld} if sent.withheld else {}),
+        **{name: count for name, count in rare.items() if count},
         "messagesAfter": state.messages,
         "deadLettersAfter": state.dead_letters,
     }

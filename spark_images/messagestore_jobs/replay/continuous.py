@@ -17,11 +17,12 @@ from messagestore_core.store.cursors import Cursor, Round, undecidable
 from messagestore_core.store.folder import exists
 from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay.begin import is_due, note_unnoted, nothing, source_of, task_of, with_unnoted
+from messagestore_jobs.replay.begin import is_due, note_unnoted, source_of, task_of, with_unnoted
 from messagestore_jobs.replay.behind import Behind, Counted, Records, look_behind
 from messagestore_jobs.replay.chunks import PACED_SECONDS, SHOWN
 from messagestore_jobs.replay.control import Pace, ReplayControl
 from messagestore_jobs.replay.erased import Tombstones
+from messagestore_jobs.replay.freeze import nothing
 from messagestore_jobs.replay.newest import LOOK_AGAIN, Newest
 from messagestore_jobs.replay.outlets import Outlet, outlet_of
 from messagestore_jobs.replay.round_by_round import RoundByRound

@@ -5,7 +5,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from messagestore_core.contract.replay import FrozenSelection
+from messagestore_core.contract.replay import FrozenSelection, ReplayOutcome, ReplayProgress
 from messagestore_core.store.delta_log import count_rows
 from messagestore_jobs.frozen.orders import BY_POSITION
 from messagestore_jobs.frozen.replays import Frozen, Key, ReplayState, Split
@@ -47,6 +47,11 @@ def freeze_order(source: Source, frozen: Frozen, state: ReplayState) -> Frozen:
 def nothing_selected() -> FrozenSelection:
     """An empty selection."""
     return FrozenSelection(table_version=0, messages=0, bytes=0)
+
+
+def nothing() -> ReplayOutcome:
+    """The outcome of a replay that has nothing to send."""
+    return ReplayOutcome(selection=nothing_selected(), progress=ReplayProgress(percent=100), complete=True)
 
 
 def _measured(source: Source, rows: DataFrame) -> DataFrame:

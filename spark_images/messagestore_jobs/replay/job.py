@@ -32,7 +32,6 @@ from messagestore_jobs.replay.begin import (
     delivery_of,
     detail_of,
     note_replay,
-    nothing,
     source_of,
     task_of,
     with_task,
@@ -40,7 +39,7 @@ from messagestore_jobs.replay.begin import (
 from messagestore_jobs.replay.continuous import send_on
 from messagestore_jobs.replay.control import ReplayControl, ReplayToEnd
 from messagestore_jobs.replay.cursor import SubscriptionCursor
-from messagestore_jobs.replay.freeze import freeze
+from messagestore_jobs.replay.freeze import freeze, nothing
 from messagestore_jobs.replay.leaves import ErrorOf, leaves_of, name_of
 from messagestore_jobs.replay.preflight import findings
 from messagestore_jobs.replay.routes import in_words, refuse_all_failed, send_routes

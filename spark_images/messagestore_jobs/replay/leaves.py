@@ -21,9 +21,10 @@ from messagestore_core.store.cursors import cursor_folder
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.objects import check_reachable
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay.begin import nothing, task_of, with_task
+from messagestore_jobs.replay.begin import task_of, with_task
 from messagestore_jobs.replay.chunks import SHOWN
 from messagestore_jobs.replay.cursor import SubscriptionCursor
+from messagestore_jobs.replay.freeze import nothing
 from messagestore_jobs.replay.waiting import is_complete_only
 from messagestore_jobs.source.kafka_listing import check_brokers
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 from typing_extensions import override
 
-from messagestore_core.contract.replay import ReplayOutcome, ReplayProgress, ReplayTask
+from messagestore_core.contract.replay import ReplayOutcome, ReplayTask
 from messagestore_core.store.folder import exists
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Chunk, Format
 from messagestore_jobs.native import LineBreaks
 from messagestore_jobs.replay.chunks import StoreDelivery
-from messagestore_jobs.replay.freeze import nothing_selected
+from messagestore_jobs.replay.freeze import nothing
 
 
 class OutwardDelivery(StoreDelivery):
@@ -29,10 +29,7 @@ class OutwardDelivery(StoreDelivery):
     @override
     def ended(self) -> ReplayOutcome | None:
         """Without a store there is nothing to send."""
-        if not exists(self._held):
-            progress = ReplayProgress(percent=100)
-            return ReplayOutcome(selection=nothing_selected(), progress=progress, complete=True)
-        return super().ended()
+        return super().ended() if exists(self._held) else nothing()
 
     @override
     def part_name(self, number: int) -> str:

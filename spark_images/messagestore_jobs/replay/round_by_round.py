@@ -11,8 +11,9 @@ from messagestore_core.clock import now
 from messagestore_core.contract.replay import ReplayOutcome
 from messagestore_core.store.cursors import Cursor
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay.begin import is_due, note_unnoted, nothing, task_of
+from messagestore_jobs.replay.begin import is_due, note_unnoted, task_of
 from messagestore_jobs.replay.control import ReplayControl, WithinLimits
+from messagestore_jobs.replay.freeze import nothing
 from messagestore_jobs.replay.leaves import together
 from messagestore_jobs.replay.newest import LOOK_AGAIN, Newest
 from messagestore_jobs.replay.sending import is_stopped_by

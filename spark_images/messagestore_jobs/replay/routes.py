@@ -24,10 +24,11 @@ from messagestore_core.store.errors import OUT_OF_MEMORY, RUN_STOPPED, RunFailed
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.folder import check_folder, exists, store_id
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay.begin import nothing, task_of
+from messagestore_jobs.replay.begin import task_of
 from messagestore_jobs.replay.continuous import send_on
 from messagestore_jobs.replay.control import ReplayControl, WithinLimits
 from messagestore_jobs.replay.cursor import SubscriptionCursor, forget_removed
+from messagestore_jobs.replay.freeze import nothing
 from messagestore_jobs.replay.leaves import (
     ErrorOf,
     check_destination,

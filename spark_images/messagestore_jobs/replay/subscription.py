@@ -12,11 +12,12 @@ from messagestore_core.contract.replay import ReplayOutcome, ReplayProgress
 from messagestore_core.store.cursors import Cursor, Round, undecidable
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import digest
-from messagestore_jobs.replay.begin import begin, note_replay, nothing, source_of, task_of, with_missed, with_unnoted
+from messagestore_jobs.replay.begin import begin, note_replay, source_of, task_of, with_missed, with_unnoted
 from messagestore_jobs.replay.chunks import Delivery
 from messagestore_jobs.replay.control import ReplayControl
 from messagestore_jobs.replay.cursor import SubscriptionCursor, after_round, state_of, until_position
 from messagestore_jobs.replay.erased import Tombstones
+from messagestore_jobs.replay.freeze import nothing
 from messagestore_jobs.replay.rounds import FilesRound, reached_by, refuse_ahead, round_delivery
 from messagestore_jobs.replay.sending import ErasedSinceError, Sending
 
