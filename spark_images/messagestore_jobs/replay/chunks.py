@@ -235,6 +235,10 @@ class Delivery(Protocol):
         """Close what is open; this run delivers no more chunks."""
         return
 
+    def break_off(self) -> None:
+        """Close connections after a failure; a run that goes on opens others."""
+        return
+
     def end(
         self, frozen: Frozen, chunks: list[Chunk], outcome: ReplayOutcome, unchanged: Callable[[], bool]
     ) -> ReplayOutcome | None:

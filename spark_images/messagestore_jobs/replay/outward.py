@@ -38,19 +38,19 @@ class OutwardDelivery(StoreDelivery):
 
     @override
     def deliver(self, chunk: Chunk, first: int, unchanged: Callable[[], bool]) -> bool:
-        """Send only what has not been sent yet. A run that goes on after a failure opens another connection."""
-        try:
-            for part in chunk.parts:
-                if self.objects.exists(part.staged):
-                    if not self._send(part.staged, first, part.messages, unchanged):
-                        return False
-                    with self._held.step("replay-staged-removed"):
-                        self.objects.delete(part.staged)
-                first += part.messages
-        except Exception:
-            self.close()
-            raise
+        """Send only what has not been sent yet."""
+        for part in chunk.parts:
+            if self.objects.exists(part.staged):
+                if not self._send(part.staged, first, part.messages, unchanged):
+                    return False
+                with self._held.step("replay-staged-removed"):
+                    self.objects.delete(part.staged)
+            first += part.messages
         return True
+
+    @override
+    def break_off(self) -> None:
+        self.close()
 
     @override
     def has_sent(self) -> bool:

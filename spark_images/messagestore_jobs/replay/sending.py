@@ -8,7 +8,8 @@ exist. An erasure removes the files of all earlier versions, also those of messa
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -54,6 +55,17 @@ def missing(
     return Missing(short - len(lost), len(lost), tuple(lost[:SHOWN].tolist()))
 
 
+@contextmanager
+def _closing(delivery: Delivery) -> Iterator[None]:
+    """Close a delivery at the end of the block, also if it fails."""
+    try:
+        yield
+    except Exception:
+        delivery.break_off()
+        raise
+    delivery.close()
+
+
 class ErasedSinceError(Exception):
     """Something was erased since the selection was made by what there is of each sequence; nothing was sent."""
 
@@ -81,15 +93,15 @@ class Sending:
 
     def go_on(self) -> ReplayOutcome:
         """Send chunk after chunk to the end, or until the replay is suspended; return the outcome."""
-        self._take_up()
-        complete = self._send_all()
-        self.delivery.close()
+        with _closing(self.delivery):
+            self._take_up()
+            complete = self._send_all()
         return self._ended() if complete else self._reached(complete=False)
 
     def cut_short(self) -> ReplayOutcome:
         """End the replay after the chunks that are sealed; ``percent`` tells that it is not the whole selection."""
-        self._take_up()
-        self.delivery.close()
+        with _closing(self.delivery):
+            self._take_up()
         return self._ended(percent=99)
 
     def _ended(self, percent: int = 100) -> ReplayOutcome:
@@ -159,7 +171,6 @@ class Sending:
         while True:
             self._hold_against_tombstones(-1, sent_before)
             if self.judged_by not in (None, self.chunks[-1].tombstones) and not self.delivery.has_sent():
-                self.delivery.close()
                 raise ErasedSinceError
             if self.delivery.deliver(self.chunks[-1], sent_before, lambda: self._are_held(self.chunks[-1:])):
                 return

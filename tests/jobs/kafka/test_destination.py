@@ -26,7 +26,8 @@ from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.tombstones import add_tombstones
 from messagestore_jobs.context import Run
-from messagestore_jobs.replay import chunks, kafka
+from messagestore_jobs.replay import chunks, kafka, sending
+from messagestore_jobs.replay.chunks import Size, Staged
 from messagestore_jobs.replay.job import run_replay
 from messagestore_jobs.source.kafka_listing import access
 from support.crash import crash_run
@@ -256,6 +257,27 @@ def test_a_topic_that_is_not_there_or_takes_no_large_records_is_named(
     with pytest.raises(RunFailedError, match=f"topic {compacted} refuses a record") as unfit:
         run_replay(Run.of(to_topic(table, broker.cluster(), compacted, key="correlationId"), spark, Silent()))
     assert unfit.value.reason == "TopicUnfit"
+
+
+def test_a_sender_is_closed_when_a_later_chunk_can_not_be_staged(
+    spark: SparkSession, topics: Topics, broker: Broker, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sending, "chunk_size", lambda rate, cores: Size(20, 1 << 30))
+    stage, staged = sending.stage, count()
+
+    def second_fails(*given: Any, **more: Any) -> Staged:
+        if next(staged):
+            raise OSError("the disk is full")
+        return stage(*given, **more)
+
+    monkeypatch.setattr(sending, "stage", second_fails)
+    topic = topics.make()
+    with pytest.raises(OSError, match="the disk is full"):
+        run_replay(Run.of(to_topic(table, broker.cluster(), topic), spark, Silent()))
+    assert len(topics.read(topic)) > 0
+    assert not any(name.endswith(f"producer-messagestore-to-{topic}") for name in threads(spark))
+    monkeypatch.setattr(sending, "stage", stage)
+    assert run_replay(Run.of(to_topic(table, broker.cluster(), topic), spark, Silent())).progress.replayed == 30
 
 
 def test_a_record_that_no_topic_would_get_is_not_told_of_the_topic(
