@@ -21,6 +21,7 @@ from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, Timeout
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, NameResolutionError, NewConnectionError
 from urllib3.response import BaseHTTPResponse
+from urllib3.util.connection import create_connection
 
 from messagestore_core.addresses import Reach, is_allowed
 from messagestore_core.contract.destinations import HttpDestination, HttpRetries
@@ -98,18 +99,11 @@ class _Checked:
         if not allowed:
             raise _AddressForbiddenError
         problem: OSError | None = None
-        for family, kind, protocol, _, address in allowed:
-            sock = socket.socket(family, kind, protocol)
+        for *_, address in allowed:
             try:
-                sock.settimeout(self.timeout)
-                for option in self.socket_options or ():
-                    sock.setsockopt(*option)
-                sock.connect(address)
+                return create_connection((str(address[0]), self.port), self.timeout, socket_options=self.socket_options)
             except OSError as error:
-                sock.close()
                 problem = error
-            else:
-                return sock
         raise NewConnectionError(self, str(problem)) from problem  # type: ignore[arg-type]
 
 
