@@ -6,6 +6,7 @@ need. Then it checks everything in the folder: see ``remains``.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -61,14 +62,6 @@ class Owed:
     erased: int
 
 
-@dataclass(frozen=True)
-class ErasureResult:
-    """What an erasure did: how many messages it erased (scrubs count none), and which copies it does not reach."""
-
-    erased: int
-    not_erased: tuple[str, ...]
-
-
 def owed(store: Store) -> list[Owed]:
     """All purges and scrubs whose bytes may still be in storage, by the audit."""
     rows = [(row, _detail(row["rules"])) for row in read_audit(store)]
@@ -91,28 +84,29 @@ def _detail(rules: str | None) -> dict[str, Any]:
 
 
 def run_erase(run: Run) -> EraseOutcome:
-    """Carry out due erasures without a purge. The caller has opened the folder and holds the right to write."""
-    dead_letters = DeadLettersBefore(run.store)
-    done = erase_due(run)
-    return EraseOutcome(
-        erased=done.erased if done else 0,
-        erased_at=run.as_of if done else None,
-        not_erased=done.not_erased if done else (),
-        erase_due_by=min((one.due_by for one in owed(run.store)), default=None),
-        table=table_state(run.store, count_reasons=dead_letters.changed()),
-    )
+    """If any erasure is due, do all of them, without a purge. The caller has opened the folder, and may write.
 
-
-def erase_due(context: Run) -> ErasureResult | None:
-    """If any erasure is due, do all of them, check that the bytes are gone, and note it in the audit.
+    Scrubs count no erased messages.
 
     Raises:
         RunFailedError: something erased is still there, or something that might be.
         RunStoppedError: the run was told to stop; the erasure stays due.
     """
-    due = owed(context.store)
-    if not any(one.due_by <= context.as_of for one in due):
-        return None
+    dead_letters, due = DeadLettersBefore(run.store), owed(run.store)
+    is_due = any(one.due_by <= run.as_of for one in due)
+    if is_due:
+        _erase(run, due)
+    return EraseOutcome(
+        erased=sum(one.erased for one in due) if is_due else 0,
+        erased_at=run.as_of if is_due else None,
+        not_erased=not_reached(run.store) if is_due else (),
+        erase_due_by=min((one.due_by for one in owed(run.store)), default=None),
+        table=table_state(run.store, count_reasons=dead_letters.changed()),
+    )
+
+
+def _erase(context: Run, due: Sequence[Owed]) -> None:
+    """Erase, check that the bytes are gone, and note it in the audit."""
     context.progress.step("erase", sum(one.erased for one in due))
     before = context.store.table("messages").version()
     erased = open_erased(context.store)
@@ -141,7 +135,6 @@ def erase_due(context: Run) -> ErasureResult | None:
     refuse_remains(context.spark, context.store, erased, left, claim_checks, going)
     for one in due:
         _audit(context, one, before)
-    return ErasureResult(sum(one.erased for one in due), not_reached(context.store))
 
 
 def not_reached(store: Store) -> tuple[str, ...]:
