@@ -27,6 +27,8 @@ from messagestore_jobs.purge.selection import (
     summarize,
 )
 
+_SUMMED = ("purged", "archived", "scrubbed", "erased", "dead_letters")
+
 
 def run_purge(run: Run) -> PurgeOutcome:
     """Preview what the rules select and, with mode Enforce, remove or scrub it.
@@ -183,12 +185,8 @@ def _purged(context: PurgeRun, results: list[PurgeResult], decided: _Decided, ve
         at=context.as_of,
         table_version_before=version,
         table_version_after=context.store.table("messages").version(),
-        purged=sum(one.purged for one in results),
-        archived=sum(one.archived for one in results),
-        scrubbed=sum(one.scrubbed for one in results),
-        erased=sum(one.erased for one in results),
+        **{name: sum(getattr(one, name) for one in results) for name in _SUMMED},
         held=decided.preview.held + sum(one.held for one in results),
-        dead_letters=sum(one.dead_letters for one in results),
         tombstones_version=context.store.table("tombstones").version(),
         # Also of a run that ended before it could report.
         erase_due_by=min((one.due_by for one in owed(context.store)), default=None),
