@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from messagestore_core.contract.ingest import IngestCounts
 from messagestore_jobs.index.keys import Flags, Keys
-from messagestore_jobs.ingest.refusals import Candidates, Expected, Members, Refused, Sizes, refuse_in_order
+from messagestore_jobs.ingest.refusals import Candidates, Expected, Members, Refused, Sizes, Streams, refuse_in_order
 
 Positions = npt.NDArray[np.int64]
 
@@ -169,24 +169,15 @@ def _repeated(keys: Keys, rows: Positions, stored: Flags) -> Flags:
     return again
 
 
-@dataclass(frozen=True)
-class _Streams:
-    """Streams of records: distinct names, the index of each record's name, and each stream's next position."""
-
-    names: pa.Array
-    codes: npt.NDArray[np.integer]
-    heads: Positions
-
-
-def _streams(streams: pa.Array, rows: Positions, next_positions: Callable[[pa.Array], Positions]) -> _Streams:
+def _streams(streams: pa.Array, rows: Positions, next_positions: Callable[[pa.Array], Positions]) -> Streams:
     encoded = pc.dictionary_encode(streams)
     names = encoded.dictionary
     heads = next_positions(names) if len(names) else np.empty(0, dtype=np.int64)
-    return _Streams(names, pc.fill_null(encoded.indices, 0).to_numpy()[rows], heads)
+    return Streams(names, pc.fill_null(encoded.indices, 0).to_numpy()[rows], heads)
 
 
 def _resolve(
-    arrived: Arrived, rows: Positions, streams: _Streams, passing: Flags, sizes: Callable[[pa.Array], Sizes]
+    arrived: Arrived, rows: Positions, streams: Streams, passing: Flags, sizes: Callable[[pa.Array], Sizes]
 ) -> tuple[Flags, Refused, Positions]:
     """For ``rows``, none of which is in the store: duplicates within the batch, refused ones, and all positions."""
     again = _repeated(arrived.keys, rows, ~passing)
@@ -196,14 +187,14 @@ def _resolve(
     if expected.all_hold(positions) and members.all_agree(known, positions >= 0):
         return again, Refused(), positions
     high, low = arrived.keys.high[rows], arrived.keys.low[rows]
-    candidates = Candidates(high, low, streams.names, streams.codes, streams.heads, passing, expected, members, known)
+    candidates = Candidates(high, low, streams, passing, expected, members, known)
     again, refused = refuse_in_order(candidates, again)
     stored = ~again & ~passing
     stored[refused.rows] = False
     return again, Refused(rows[refused.rows], refused.reasons, refused.details), _positions(streams, stored)
 
 
-def _positions(streams: _Streams, stored: Flags) -> Positions:
+def _positions(streams: Streams, stored: Flags) -> Positions:
     """The position of each stored record; -1 for the others."""
     positions = np.full(len(stored), -1, dtype=np.int64)
     kept = np.flatnonzero(stored)

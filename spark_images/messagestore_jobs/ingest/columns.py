@@ -65,21 +65,14 @@ class Columns:
     rows: tuple[Column, ...]
 
 
-@dataclass(frozen=True)
-class HashKeys:
-    """The keys that message ids are hashed with: of the index, and of tombstones and purged ids if there are any."""
-
-    index: bytes
-    tombstones: bytes | None
-
-
 def columns_of(
     spark: SparkSession,
     task: IngestTask,
     uri: str,
     suffix: str,
     dead_letter_bytes_at_once: int,
-    keys: HashKeys,
+    index_key: bytes,
+    tombstone_key: bytes | None,
     *,
     earlier_events: bool,
 ) -> Columns:
@@ -88,6 +81,8 @@ def columns_of(
     Args:
         suffix: the end of names of the run's claim checks.
         dead_letter_bytes_at_once: how many bytes of dead letters each Spark task may return with the verdicts.
+        index_key: the key of the index, by which message ids are hashed.
+        tombstone_key: that of tombstones and purged ids; None if there are none.
         earlier_events: whether to look for CloudEvents that an earlier release stored.
     """
     return Columns(
@@ -99,8 +94,9 @@ def columns_of(
         ),
         narrow=(
             *_narrow(task, dead_letter_bytes_at_once),
-            *_hashes(spark, keys),
-            *(earlier_columns(spark, keys.index) if earlier_events else ()),
+            hashed(spark, index_key, "message_id").alias("id"),
+            *([hashed(spark, tombstone_key, "message_id").alias(TOMBSTONE)] if tombstone_key else []),
+            *(earlier_columns(spark, index_key) if earlier_events else ()),
         ),
         decided=assignment_columns(),
         rows=row_columns(task, uri.rstrip("/"), suffix),
@@ -144,12 +140,6 @@ def _narrow(task: IngestTask, dead_letter_bytes_at_once: int) -> tuple[Column, .
         *_unknown(task),
         *(t.alias(ORDERING) for t in ordering),
     )
-
-
-def _hashes(spark: SparkSession, keys: HashKeys) -> Iterator[Column]:
-    yield hashed(spark, keys.index, "message_id").alias("id")
-    if keys.tombstones is not None:
-        yield hashed(spark, keys.tombstones, "message_id").alias(TOMBSTONE)
 
 
 def _unknown(task: IngestTask) -> Iterator[Column]:

@@ -5,6 +5,7 @@ stream; erased ones by their id, as nothing else of them is left.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -58,12 +59,10 @@ class EarlierEvents:
     store: Store
     since: int
     index: StoreIndex
-    erased: Erased
 
-    @staticmethod
-    def open(spark: SparkSession, store: Store, since: int, index: StoreIndex) -> "EarlierEvents":
-        """Those of the store as it is now."""
-        return EarlierEvents(spark, store, since, index, open_erased(store, before=since))
+    @cached_property
+    def _erased(self) -> Erased:
+        return open_erased(self.store, before=self.since)
 
     def contains(self, narrow: pa.Table, not_before: int | None) -> Flags:
         """Which records, with ``earlier_columns``, are such events in the store, or erased ones.
@@ -71,7 +70,7 @@ class EarlierEvents:
         Rows from before ``not_before``, in microseconds, don't count.
         """
         ids = narrow["event_id"].combine_chunks()
-        known: Flags = self.erased.contains(ids)
+        known: Flags = self._erased.contains(ids)
         candidates = self.index.contains(Keys.of_column(narrow["event_hash"]), not_before)
         rows = np.flatnonzero(candidates & ~known)
         if len(rows):

@@ -31,7 +31,7 @@ from messagestore_jobs.context import Run
 from messagestore_jobs.index.keys import Flags, Hasher
 from messagestore_jobs.index.store_index import StoreIndex
 from messagestore_jobs.ingest.batch import BatchContext, ingest_batch
-from messagestore_jobs.ingest.columns import HashKeys, columns_of
+from messagestore_jobs.ingest.columns import columns_of
 from messagestore_jobs.ingest.dead_letters import SourceChangedError, bytes_at_once
 from messagestore_jobs.ingest.earlier_events import EarlierEvents, events_since, needs_lookup
 from messagestore_jobs.ingest.sequences import IncompleteSequences
@@ -152,11 +152,11 @@ class Ingest:
         index, erased = StoreIndex(spark, store), open_erased(store)
         suffix = claim_check_suffix(self._run.run, store.epoch)
         since = events_since(task, self._note.events_since, index.next_global)
-        earlier = EarlierEvents.open(spark, store, since, index) if since and needs_lookup(task, since) else None
+        earlier = EarlierEvents(spark, store, since, index) if since and needs_lookup(task, since) else None
         hashes = erased.any() or (index.remembers_any and not task.stores_purged)
-        keys = HashKeys(index.key, erased.key if hashes else None)
+        keys = index.key, erased.key if hashes else None
         columns = columns_of(
-            spark, task, store.uri, suffix, bytes_at_once(spark), keys, earlier_events=earlier is not None
+            spark, task, store.uri, suffix, bytes_at_once(spark), *keys, earlier_events=earlier is not None
         )
         return BatchContext(
             spark=spark,

@@ -129,15 +129,22 @@ class Refused:
 
 
 @dataclass(frozen=True)
+class Streams:
+    """Streams of records: distinct names, the index of each record's name, and each stream's next position."""
+
+    names: pa.Array
+    codes: npt.NDArray[np.integer]
+    heads: Numbers
+
+
+@dataclass(frozen=True)
 class Candidates:
     """Records that may be stored, in order of arrival.
 
     Attributes:
         high: the first half of their ids' hashes.
         low: the second half.
-        streams: the distinct streams.
-        codes: the index in ``streams`` of each one's stream.
-        heads: the next position of each stream.
+        streams: their streams.
         expired: those that are not stored because they have expired, unless they are duplicates.
         expected: those with an expected version.
         members: those of sequences.
@@ -146,9 +153,7 @@ class Candidates:
 
     high: Words
     low: Words
-    streams: pa.Array
-    codes: npt.NDArray[np.integer]
-    heads: Numbers
+    streams: Streams
     expired: Flags
     expected: Expected
     members: Members
@@ -165,7 +170,7 @@ def refuse_in_order(candidates: Candidates, again: Flags) -> tuple[Flags, Refuse
     expected, members = candidates.expected.rows, candidates.members.rows
     doubtful = candidates.high[np.union1d(expected, members)]
     shared = np.isin(candidates.high, doubtful)
-    watched = np.isin(candidates.codes, candidates.codes[expected])
+    watched = np.isin(candidates.streams.codes, candidates.streams.codes[expected])
     rows = np.flatnonzero(shared | (watched & ~again & ~candidates.expired))
     again = again.copy()
     refused = _InOrder(candidates).one_by_one(rows, shared[rows], again)
@@ -177,7 +182,7 @@ class _InOrder:
 
     def __init__(self, candidates: Candidates) -> None:
         self._candidates = candidates
-        self._heads = candidates.heads.tolist()
+        self._heads = candidates.streams.heads.tolist()
         self._sizes, self._lasts = candidates.known.sizes.tolist(), candidates.known.lasts.tolist()
         expected, members = candidates.expected, candidates.members
         self._versions = dict(zip(expected.rows.tolist(), expected.versions.tolist(), strict=True))
@@ -187,7 +192,7 @@ class _InOrder:
     def one_by_one(self, rows: Numbers, shared: Flags, again: Flags) -> Refused:
         """Judge the rows; sets ``again`` for duplicates among those whose ids are ``shared``."""
         high, low = self._candidates.high[rows].tolist(), self._candidates.low[rows].tolist()
-        codes, expired = self._candidates.codes[rows].tolist(), self._candidates.expired[rows].tolist()
+        codes, expired = self._candidates.streams.codes[rows].tolist(), self._candidates.expired[rows].tolist()
         seen: set[tuple[int, int]] = set()
         refused: list[tuple[int, DeadLetterReason, str]] = []
         for row, message_id, stream, late, is_shared in zip(
@@ -220,7 +225,7 @@ class _InOrder:
             return None
         return (
             DeadLetterReason.WRONG_EXPECTED_VERSION,
-            wrong_version(version, self._candidates.streams[stream].as_py(), actual),
+            wrong_version(version, self._candidates.streams.names[stream].as_py(), actual),
         )
 
     def _store(self, row: int, stream: int) -> None:

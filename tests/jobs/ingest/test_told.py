@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import Envelope, FieldMapping, FilesSource, Filter, KafkaCluster, KafkaSource
 from messagestore_core.store.dead_letters import NAME_COLUMNS
-from messagestore_jobs.ingest.columns import HashKeys, columns_of
+from messagestore_jobs.ingest.columns import columns_of
 from messagestore_jobs.ingest.write import dead_letter_columns, set_clock
 from messagestore_jobs.source.columns import with_projections
 from support.ingests import START, record
@@ -151,7 +151,7 @@ def test_a_dead_letter_tells_what_its_envelope_can_tell(spark: SparkSession, giv
         for row, case in enumerate(cases)
     ]
     set_clock(spark, START)
-    columns = columns_of(spark, task, "file:///store", "x", 1 << 20, HashKeys(b"k" * 32, None), earlier_events=False)
+    columns = columns_of(spark, task, "file:///store", "x", 1 << 20, b"k" * 32, None, earlier_events=False)
     validated = with_projections(spark.createDataFrame(rows, SCHEMA), columns.validated)
     letters = validated.select("row", *dead_letter_columns(says=False)).orderBy("row").collect()
     found = [(letter["reason"], tuple(letter[name] for name in NAME_COLUMNS)) for letter in letters]
