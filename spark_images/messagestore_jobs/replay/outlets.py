@@ -107,6 +107,5 @@ def outlet_of(run: Run, cursor: Cursor) -> Outlet:
     to = task_of(run).to
     if isinstance(to, KafkaDestination):
         return KafkaOutlet(run, to, cursor)
-    if isinstance(to, HttpDestination):
-        return HttpOutlet(run, task_of(run), to)
-    raise TypeError(f"nothing is sent continuously to a destination of kind {to.kind}")
+    assert isinstance(to, HttpDestination)
+    return HttpOutlet(run, task_of(run), to)

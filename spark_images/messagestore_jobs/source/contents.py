@@ -5,14 +5,12 @@ the next generation. The digests of what is read are part of a batch's plan, so 
 """
 
 import hashlib
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import pyarrow as pa
 
@@ -163,7 +161,7 @@ def _unpacks_to_lines(content: pa.NativeFile, end: int, compression: Compression
     """Whether the last line of a compressed file's start has an end; of a damaged one it became a dead letter."""
     last = b"\n"
     with suppress(DamagedError):
-        for block in unpacked(io.BufferedReader(_Start(content, end)), compression):
+        for block in unpacked(content.get_stream(0, end), compression):
             last = block[-1:]
         return last == b"\n"
     return True
@@ -172,23 +170,6 @@ def _unpacks_to_lines(content: pa.NativeFile, end: int, compression: Compression
 def _compression(content: pa.NativeFile) -> Compression | None:
     content.seek(0)
     return compression_of(content.read(SIGN_BYTES))
-
-
-class _Start(io.RawIOBase):
-    """The start of a file."""
-
-    def __init__(self, content: pa.NativeFile, end: int) -> None:
-        self._content, self._left = content, end
-        content.seek(0)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, into: Any) -> int:
-        block = self._content.read(min(len(into), self._left))
-        into[: len(block)] = block
-        self._left -= len(block)
-        return len(block)
 
 
 def _digest(content: pa.NativeFile, start: int, end: int) -> tuple[str, bytes]:

@@ -249,7 +249,8 @@ class _Walk:
     def _file(self, path: str, status: os.stat_result) -> Iterator[tuple[str, int, int]]:
         if not stat.S_ISREG(status.st_mode):
             self._skipped(path, "it is no plain file")
-        elif not _is_utf8(path):
+        elif path.encode(errors="replace").decode() != path:
+            # It has bytes that Python had to escape.
             self._unreadable(path)
         else:
             yield f"file://{path}", status.st_size, modified_at(status.st_mtime_ns)
@@ -258,12 +259,3 @@ class _Walk:
 def modified_at(nanoseconds: int) -> int:
     """Whole milliseconds in microseconds; a file system's time beyond the years 1 to 9999 is the nearest in them."""
     return min(max(_FIRST, nanoseconds // 1000), _LAST) // 1000 * 1000
-
-
-def _is_utf8(path: str) -> bool:
-    """Whether a path has no bytes that Python had to escape."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
