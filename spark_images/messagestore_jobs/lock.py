@@ -8,6 +8,7 @@ import fcntl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +37,7 @@ def writing(
     """
     if is_local(uri):
         _beside(uri, LOCK_SUFFIX).parent.mkdir(parents=True, exist_ok=True)
-    return _alone(uri, LOCK_SUFFIX, spark, _Wait(f"another run is writing {uri}", wait_seconds, say))
+    return _alone(LOCK_SUFFIX, "another run is writing {}", uri, spark, wait_seconds, say)
 
 
 @contextmanager
@@ -76,36 +77,22 @@ def replaying(uri: str, spark: "SparkSession", wait_seconds: float, say: Callabl
         yield
 
 
-def subscribing(
-    uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[[str], None]
-) -> AbstractContextManager[None]:
-    """Lock the cursors of the table folder ``uri``: subscriptions of one store run one after the other.
-
-    Raises:
-        TableBusyError: another one held it for all of ``wait_seconds``.
-    """
-    return _alone(uri, CURSORS_SUFFIX, spark, _Wait(f"another subscription of {uri} is sending", wait_seconds, say))
-
-
-def erasing(
-    uri: str, spark: "SparkSession", wait_seconds: float, say: Callable[[str], None]
-) -> AbstractContextManager[None]:
-    """Lock the table folder ``uri`` for an erasure, while no replay out of it runs.
-
-    Raises:
-        TableBusyError: a replay held it for all of ``wait_seconds``.
-    """
-    return _alone(uri, REPLAYS_SUFFIX, spark, _Wait(f"a replay out of {uri} is under way", wait_seconds, say))
-
-
 @contextmanager
-def _alone(uri: str, suffix: str, spark: "SparkSession | None", wait: "_Wait") -> Iterator[None]:
-    """Lock a file beside a local table folder."""
+def _alone(
+    suffix: str, busy: str, uri: str, spark: "SparkSession | None", wait_seconds: float, say: Callable[[str], None]
+) -> Iterator[None]:
+    """Lock a file beside a local table folder; others hear of those who are ``busy`` with it."""
     if not is_local(uri):
         yield
         return
-    with _beside(uri, suffix).open("a+") as file, _locked(file, spark, wait):
+    with _beside(uri, suffix).open("a+") as file, _locked(file, spark, _Wait(busy.format(uri), wait_seconds, say)):
         yield
+
+
+erasing = partial(_alone, REPLAYS_SUFFIX, "a replay out of {} is under way")
+"""Locks a table folder for an erasure, while no replay out of it runs; arguments and errors as of ``replaying``."""
+subscribing = partial(_alone, CURSORS_SUFFIX, "another subscription of {} is sending")
+"""Locks the cursors of a table folder: subscriptions of one store run one after the other."""
 
 
 def _beside(uri: str, suffix: str) -> Path:
