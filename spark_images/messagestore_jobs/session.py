@@ -378,17 +378,12 @@ def using(entries: Sequence[StorageEntry], spark: SparkSession) -> Iterator[Stor
 @contextmanager
 def epochs(stores: Sequence[Store], spark: SparkSession) -> Iterator[None]:
     """Give Spark's commits to these stores their epochs while the block lasts, and the versions as of the claim."""
-    settings: dict[str, str] = {}
+    values: dict[str, str] = {}
     for store in stores:
         if store.epoch is not None:
             # With Hadoop's spelling of the path.
             folder = jvm_of(spark).org.apache.hadoop.fs.Path(store.path("messages")).getParent().toString()
-            settings[f"{_EPOCH}{folder}"] = str(store.epoch)
-            settings |= {f"{_CLAIMED}{folder}/{name}": str(at.version) for name, at in store.known.all().items()}
-    for name, epoch in settings.items():
-        spark.conf.set(name, epoch)
-    try:
+            values[f"{_EPOCH}{folder}"] = str(store.epoch)
+            values |= {f"{_CLAIMED}{folder}/{name}": str(at.version) for name, at in store.known.all().items()}
+    with settings(spark, values):
         yield
-    finally:
-        for name in settings:
-            spark.conf.unset(name)
