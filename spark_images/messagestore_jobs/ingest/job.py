@@ -6,7 +6,7 @@ Each batch ends before the next one begins.
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -171,13 +171,13 @@ class Ingest:
             earlier_events=earlier,
         )
 
-    def _withdraw_left_behind(self, update_arrivals: Arrivals | None) -> None:
+    def _withdraw_left_behind(self, update_arrivals: Arrivals[Any] | None) -> None:
         """Withdraw what sources that the stream no longer has set aside in batches that never ended."""
         task, store = self._task, self._store
         if task.source_id.startswith(REPLAYED):
             return
         own = {task.source_id, *([task.lifecycle.source_id] if task.lifecycle else [])}
-        reads: list[Arrivals | ReadFiles | ReadOffsets] = [self._arrivals]
+        reads: list[Arrivals[Any] | ReadFiles | ReadOffsets] = [self._arrivals]
         if update_arrivals is not None:
             reads.append(update_arrivals)
         if not committed_batch(store, task.source_id):
@@ -246,7 +246,7 @@ class Ingest:
             quiet=Quiet(outcome=outcome, due_at=due, lines_rest_at=rest_at) if is_quiet else None,
         )
 
-    def _every_arrivals(self) -> Iterator[tuple[str, Arrivals]]:
+    def _every_arrivals(self) -> Iterator[tuple[str, Arrivals[Any]]]:
         yield self._task.source_id, self._arrivals
         if self._task.lifecycle is not None and self._update_arrivals is not None:
             yield self._task.lifecycle.source_id, self._update_arrivals
@@ -313,7 +313,7 @@ def waited(arrived: datetime | None, committed: datetime) -> float | None:
     return None if arrived is None else round(max(0.0, (committed - arrived.astimezone(UTC)).total_seconds()), 3)
 
 
-def _arrivals(run: Run, task: IngestTask) -> Arrivals:
+def _arrivals(run: Run, task: IngestTask) -> Arrivals[Any]:
     if isinstance(task.source, KafkaSource):
         return KafkaArrivals(run, task, task.source)
     return FileArrivals(run, task, task.source)

@@ -5,6 +5,7 @@ A batch first writes dead letters, then updates that wait for their message; its
 
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -83,7 +84,7 @@ class LifecycleWork:
         self,
         run: Run,
         task: IngestTask,
-        arrivals: Arrivals | None,
+        arrivals: Arrivals[Any] | None,
         first: CommitNote,
         days_of: Callable[[pa.Array], list[date]],
         purged: Callable[[pa.Array, datetime], Flags],
@@ -92,7 +93,7 @@ class LifecycleWork:
         self._context = LifecycleRun(run.spark, run.run, run.store, task.retry, run.document.resource, days_of, purged)
         self._pending_for = task.lifecycle.pending_for if task.lifecycle else _PENDING_FOR
         self._processing_timeout = task.lifecycle.processing_timeout if task.lifecycle else None
-        self._arrivals, self._task = arrivals, updates_task(task)
+        self._arrivals = arrivals
         self._time_unit = task.lifecycle.time_unit if task.lifecycle else None
         self._unfinished: dict[str, int] | None = None
         self._counted_at = first
@@ -147,15 +148,14 @@ class LifecycleWork:
         return apply_waiting(self._context, now(self._document), self._pending_for, note)
 
     def _forget_waiting(self, batch: Planned) -> None:
-        assert self._task is not None
-        forget_waiting(self._context.store, self._task.source_id, batch.number)
+        assert self._arrivals is not None
+        forget_waiting(self._context.store, self._arrivals.task.source_id, batch.number)
 
     def _ingest_batch(self, due: Due, note: CommitNote) -> CommitNote:
         """Apply one batch, without what turns out to be gone."""
         assert self._arrivals is not None
-        assert self._task is not None
         try:
-            planned, _ = read_planned(self._context.spark, self._task, due.batch)
+            planned, _ = read_planned(self._context.spark, self._arrivals.task, due.batch)
             records = read_updates(planned, self._time_unit).toArrow()
         except (PySparkException, Py4JJavaError) as error:
             # The source of updates that an earlier try let wait may be gone; the next try writes those that are left.
@@ -164,7 +164,7 @@ class LifecycleWork:
             return self._ingest_batch(left, note) if left else note
         in_order = records.sort_by([("part", "ascending"), ("row", "ascending")])
         self._arrivals.note_cut(due.batch, set(records.filter(pc.field("cut"))["uri"].to_pylist()))
-        note = ingest_updates(self._context, self._task.source_id, due, in_order, note)
+        note = ingest_updates(self._context, self._arrivals.task.source_id, due, in_order, note)
         self._progress.advance(size_of(due.batch))
         return note
 

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Generic, TypeVar
 
 from messagestore_core.contract.ingest import IngestTask, Lag, Loss
 from messagestore_core.store.ended import SeenFiles
@@ -15,6 +16,9 @@ from messagestore_jobs.source.records import Planned, verdict_digest
 
 REPLACED = "a file was replaced while it was read"
 """The text in Spark's error if a record is not the one that was judged."""
+
+
+_Batch = TypeVar("_Batch", bound=Planned)
 
 
 @dataclass(frozen=True)
@@ -29,14 +33,14 @@ class Due:
     repeated: bool = False
 
 
-class Arrivals(ABC):
+class Arrivals(ABC, Generic[_Batch]):
     """What arrives at one source, for one run. Sizes are in the source's unit: bytes or records."""
 
     _read: ReadFiles | ReadOffsets
     """What its batches have read."""
 
     def __init__(self, run: Run, task: IngestTask) -> None:
-        self._document, self._store, self._task = run.document, run.store, task
+        self._document, self._store, self.task = run.document, run.store, task
         self._spark, self._progress = run.spark, run.progress
 
     @abstractmethod
@@ -63,16 +67,16 @@ class Arrivals(ABC):
     def uncommitted(self) -> Due | None:
         """The batch that was planned and not committed, to be repeated as it is; None without one."""
 
-    def spec_changed(self, batch: Planned) -> bool:
+    def spec_changed(self, batch: _Batch) -> bool:
         """Whether a planned batch may be judged otherwise by this task than by the one that it was planned for."""
-        return batch.verdict_digest != verdict_digest(self._spark, self._task)
+        return batch.verdict_digest != verdict_digest(self._spark, self.task)
 
-    def is_made_again(self, batch: Planned) -> bool:
+    def is_made_again(self, batch: _Batch) -> bool:
         """Whether a part of the source was made again since a batch was planned; files are told apart by themselves."""
         return False
 
     @abstractmethod
-    def reset_verdicts(self, batch: Planned) -> Due | None:
+    def reset_verdicts(self, batch: _Batch) -> Due | None:
         """Withdraw what a cut-off batch set aside, then note in its plan that this task judges it, durably.
 
         Dead letters of what the source no longer has stay, and the batch counts them. None where nothing is left of it.
@@ -90,7 +94,7 @@ class Arrivals(ABC):
     def next(self) -> Due:
         """Plan the next batch, durably."""
 
-    def note_cut(self, batch: Planned, uris: set[str]) -> None:
+    def note_cut(self, batch: _Batch, uris: set[str]) -> None:
         """Note the URIs of which records were set aside with only a part of their bytes, durably before the commit.
 
         Nothing of a topic is noted, as no run removes records from it.
@@ -98,22 +102,22 @@ class Arrivals(ABC):
         return
 
     @abstractmethod
-    def arrived_at(self, batch: Planned) -> datetime | None:
+    def arrived_at(self, batch: _Batch) -> datetime | None:
         """When the oldest of what a batch has read arrived; None where that can't be found."""
 
-    def taken_in(self, batch: Planned, records: int) -> None:
+    def taken_in(self, batch: _Batch, records: int) -> None:
         """Note how many records a batch had; offsets show it."""
         return
 
     @abstractmethod
-    def replan(self, batch: Planned, error: Exception | None = None) -> bool:
+    def replan(self, batch: _Batch, error: Exception | None = None) -> bool:
         """Plan a batch again that could not be read, without what is gone, or too much; false if it stays the same."""
 
     @abstractmethod
     def explained(self, error: Exception) -> RunFailedError | None:
         """Why a batch failed; None where the source doesn't know."""
 
-    def planned_anew(self, batch: Planned, error: Exception) -> Due | None:
+    def planned_anew(self, batch: _Batch, error: Exception) -> Due | None:
         """The batch to read instead of one that could not be read; None if nothing is left of it.
 
         Raises:
@@ -139,7 +143,7 @@ class Arrivals(ABC):
         return None
 
 
-def to_repeat(arrivals: Arrivals, withdraw: Callable[[Planned], None]) -> Due | None:
+def to_repeat(arrivals: Arrivals[Any], withdraw: Callable[[Planned], None]) -> Due | None:
     """The batch that is to be repeated, judged by the task as it is now; None without one.
 
     If it is judged anew, ``withdraw`` removes what it wrote besides dead letters.

@@ -48,7 +48,6 @@ from messagestore_jobs.source.plan import (
 )
 from messagestore_jobs.source.records import (
     TOO_MANY,
-    Planned,
     held_beside_windows,
     held_records,
     identified_by_position,
@@ -62,7 +61,7 @@ _RECORD_BYTES = 64
 """The size assumed for a record before the first batch; few records are smaller."""
 
 
-class FileArrivals(Arrivals):
+class FileArrivals(Arrivals[Batch]):
     """The ``Arrivals`` of files; sizes are in bytes."""
 
     def __init__(self, run: Run, task: IngestTask, source: FilesSource | RecordsSource) -> None:
@@ -171,18 +170,17 @@ class FileArrivals(Arrivals):
         return self._source.kind == "files" and bool(source_positions_of(self._store, self._id(batch)))
 
     @override
-    def reset_verdicts(self, batch: Planned) -> Due | None:
-        assert isinstance(batch, Batch)
+    def reset_verdicts(self, batch: Batch) -> Due | None:
         if batch.ranges:
             self.replan(batch)
         left = self._read.planned(batch.number)
         assert left is not None
         withdraw(self._store, self._id(left), lambda position: position.uri in left.gone)
-        self._read.set_verdict_digest(left, verdict_digest(self._spark, self._task))
+        self._read.set_verdict_digest(left, verdict_digest(self._spark, self.task))
         return self.uncommitted()
 
     def _id(self, batch: Batch) -> str:
-        return batch_id(self._task.source_id, batch.number)
+        return batch_id(self.task.source_id, batch.number)
 
     def _refuse_elsewhere(self, batch: Batch) -> None:
         """Refuse a plan with files of another source: no run wrote it, as a changed source has a new id."""
@@ -201,7 +199,7 @@ class FileArrivals(Arrivals):
         ranges = next_files(self._waiting, bounds, splittable=splittable(self._source))
         ranges = self._with_digests(ranges)
         ranges = self._looked_at(ranges, largest_part(self._spark, ranges))
-        by = verdict_digest(self._spark, self._task)
+        by = verdict_digest(self._spark, self.task)
         batch = Batch(self._read.next_number(), now(self._document), ranges, verdict_digest=by)
         due = Due(batch, self._read.read_before(batch))
         self._read.write_down(batch)
@@ -219,8 +217,8 @@ class FileArrivals(Arrivals):
         return self._contents.with_digests(ranges) if self._contents else tuple(ranges)
 
     def _bounds(self) -> BatchLimits:
-        held = held_beside_windows(self._spark, self._task, self._waiting) * self._record_bytes
-        return limits_of_files(self._source, self._task.memory.batch_bytes, heap_bytes(self._spark), held)
+        held = held_beside_windows(self._spark, self.task, self._waiting) * self._record_bytes
+        return limits_of_files(self._source, self.task.memory.batch_bytes, heap_bytes(self._spark), held)
 
     def _cut_first(self, r: Range, bounds: BatchLimits) -> list[Range]:
         """The first file that waits, in parts if a batch can't hold it and it can't be cut by its bytes."""
@@ -242,7 +240,7 @@ class FileArrivals(Arrivals):
 
     def _between_records(self, r: Range, first: int, bounds: BatchLimits) -> list[Range]:
         assert isinstance(self._source, FilesSource)
-        records = held_records(self._spark, self._task, [r])
+        records = held_records(self._spark, self.task, [r])
         most = min(heap_for_files(heap_bytes(self._spark)), unpacked_bytes(r, bounds.bytes))
         parts = parts_between_records(self._spark, r, first, self._source, records, most)
         if len(parts) > 1:
@@ -250,17 +248,15 @@ class FileArrivals(Arrivals):
         return parts
 
     @override
-    def note_cut(self, batch: Planned, uris: set[str]) -> None:
-        assert isinstance(batch, Batch)
+    def note_cut(self, batch: Batch, uris: set[str]) -> None:
         self._read.note_cut(batch, uris)
 
-    def taken_in(self, batch: Planned, records: int) -> None:
+    def taken_in(self, batch: Batch, records: int) -> None:
         """Estimate the size of a record for the next batch."""
-        assert isinstance(batch, Batch)
         if batch.ranges:
             self._record_bytes = max(1, sum(unpacked(r) for r in batch.ranges) // max(1, records))
 
-    def replan(self, batch: Planned, error: Exception | None = None) -> bool:
+    def replan(self, batch: Batch, error: Exception | None = None) -> bool:
         """Take files that are gone or can't be read out of a planned batch; one that comes back is a new file.
 
         Of a file that has more records than a batch holds, leave as many as it holds; it ends the batch.
@@ -268,7 +264,6 @@ class FileArrivals(Arrivals):
         Raises:
             RunFailedError: no file can be read, and the credentials are refused for some.
         """
-        assert isinstance(batch, Batch)
         files = frozenset(r.file for r in batch.ranges)
         reasons = unreadable(self._spark, {file.uri for file in files})
         gone = frozenset(file for file in files if file.uri in reasons)
@@ -318,8 +313,7 @@ class FileArrivals(Arrivals):
         )
 
     @override
-    def arrived_at(self, batch: Planned) -> datetime | None:
-        assert isinstance(batch, Batch)
+    def arrived_at(self, batch: Batch) -> datetime | None:
         return min((r.file.modified_at for r in batch.ranges), default=None)
 
     @override

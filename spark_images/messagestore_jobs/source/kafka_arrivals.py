@@ -28,7 +28,7 @@ from messagestore_jobs.source.plan import (
     rest_of_offsets,
     still_stored,
 )
-from messagestore_jobs.source.records import Planned, verdict_digest
+from messagestore_jobs.source.records import verdict_digest
 
 _WHY = {
     RETENTION: "the broker had removed them before they were read",
@@ -37,7 +37,7 @@ _WHY = {
 _OF_KAFKA = ("org.apache.kafka", "Kafka:", "Kafka gave nothing", "KafkaAccess$RefusalException")
 
 
-class KafkaArrivals(Arrivals):
+class KafkaArrivals(Arrivals[OffsetBatch]):
     """The ``Arrivals`` of Kafka; sizes are in records, counted by offsets."""
 
     def __init__(self, run: Run, task: IngestTask, source: KafkaSource) -> None:
@@ -81,20 +81,18 @@ class KafkaArrivals(Arrivals):
         return Due(batch, self._read.read_before(batch), repeated=True)
 
     @override
-    def is_made_again(self, batch: Planned) -> bool:
+    def is_made_again(self, batch: OffsetBatch) -> bool:
         """A topic that was made again has other records at the same offsets."""
-        assert isinstance(batch, OffsetBatch)
         there = {one.partition for one in list_partitions(self._spark, self._source)}
         return any(r.partition not in there for r in batch.ranges if not r.lost)
 
     @override
-    def reset_verdicts(self, batch: Planned) -> Due | None:
+    def reset_verdicts(self, batch: OffsetBatch) -> Due | None:
         """Topics that the source no longer has are taken out of the plan."""
-        assert isinstance(batch, OffsetBatch)
         own = [r for r in batch.ranges if self._has(r.partition.topic)]
         ranges = still_stored(own, list_partitions(self._spark, self._source))
-        withdraw(self._store, batch_id(self._task.source_id, batch.number), lambda at: _is_lost(at, batch, ranges))
-        self._read.plan_anew(replace(batch, ranges=ranges, verdict_digest=verdict_digest(self._spark, self._task)))
+        withdraw(self._store, batch_id(self.task.source_id, batch.number), lambda at: _is_lost(at, batch, ranges))
+        self._read.plan_anew(replace(batch, ranges=ranges, verdict_digest=verdict_digest(self._spark, self.task)))
         self._tell_losses([r for r in ranges if r not in batch.ranges])
         return self.uncommitted()
 
@@ -118,7 +116,7 @@ class KafkaArrivals(Arrivals):
     def next(self) -> Due:
         """Each partition gets its fair share of the batch."""
         ranges = next_offsets(self._waiting, self._limit())
-        by, generations = verdict_digest(self._spark, self._task), self._read.generations(ranges)
+        by, generations = verdict_digest(self._spark, self.task), self._read.generations(ranges)
         batch = OffsetBatch(self._read.next_number(), now(self._document), ranges, by, generations)
         due = Due(batch, self._read.read_before(batch))
         self._read.write_down(batch)
@@ -127,9 +125,8 @@ class KafkaArrivals(Arrivals):
         return due
 
     @override
-    def replan(self, batch: Planned, error: Exception | None = None) -> bool:
+    def replan(self, batch: OffsetBatch, error: Exception | None = None) -> bool:
         """Note records of the batch that are lost since it was planned."""
-        assert isinstance(batch, OffsetBatch)
         ranges = still_stored(batch.ranges, list_partitions(self._spark, self._source))
         if ranges == batch.ranges:
             return False
@@ -145,9 +142,8 @@ class KafkaArrivals(Arrivals):
         return None
 
     @override
-    def arrived_at(self, batch: Planned) -> datetime | None:
+    def arrived_at(self, batch: OffsetBatch) -> datetime | None:
         """By the times of the first records of its partitions."""
-        assert isinstance(batch, OffsetBatch)
         return self._oldest(batch.ranges)
 
     @override
@@ -177,9 +173,9 @@ class KafkaArrivals(Arrivals):
         )
 
     def _limit(self) -> int:
-        wanted, setting = self._source.max_records_per_batch, self._task.memory.batch_records
+        wanted, setting = self._source.max_records_per_batch, self.task.memory.batch_records
         held = held_at_once(python_bytes(self._spark))
-        return most_records(wanted, setting, self._task.messages_per_second, heap_bytes(self._spark), held)
+        return most_records(wanted, setting, self.task.messages_per_second, heap_bytes(self._spark), held)
 
     def _tell_losses(self, ranges: Iterable[OffsetRange]) -> None:
         for r in ranges:
