@@ -8,7 +8,8 @@ from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.decide.run_queue import RunSlot
 from messagestore_operator.decide.snapshot import Defaults, LeaseRequest, ObservedRun, Reader, RunKind, TableKey
 from messagestore_operator.tenancy.adoption import givers
-from messagestore_operator.translate.storage import endpoint_key, job_uri
+from messagestore_operator.translate.folders import endpoint_key
+from messagestore_operator.translate.storage import job_uri
 
 
 def table_key(stream: MessageStream) -> TableKey:

@@ -15,13 +15,13 @@ from messagestore_operator.api.destinations import DeadLetterFolder, FilesDestin
 from messagestore_operator.api.retentionpolicy import Archive
 from messagestore_operator.api.sources import FilesSource
 from messagestore_operator.translate.refusal import RefusedField
-from messagestore_operator.translate.storage import endpoint_key, files_sources, written_folders
 
 Field: TypeAlias = tuple[str | int, ...]
 """A field, by its path in the manifest."""
 
 TABLE_URI: Field = ("spec", "table", "uri")
 LOCAL = "file:///"
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
 _WORDS = f"pods can't reach {LOCAL}…, a folder of one machine; use a folder of an object store: s3a://bucket/folder"
 
 
@@ -65,17 +65,35 @@ class Folder(NamedTuple):
 def folders(resource: Resource) -> Iterator[Folder]:
     """All folders that a resource names; all other folders of its runs are below these."""
     if isinstance(resource, MessageStream):
-        spec = resource.spec
-        yield Folder(TABLE_URI, spec.table.uri, ("spec", "storage"), spec.storage, Role.TABLE)
-        for path, files in files_sources(resource):
-            yield _folder(path, files, Role.SOURCE, removes=files.after_ingest != "Keep")
-            if files.archive_uri is not None:
-                yield Folder((*path, "archiveUri"), files.archive_uri, (*path, "storage"), files.storage, Role.DONE)
+        yield from _of_stream(resource)
     elif isinstance(resource, RetentionPolicy) and resource.spec.archive is not None:
         yield _folder(("spec", "archive"), resource.spec.archive, Role.ARCHIVE)
     elif isinstance(resource, ReplayJob):
-        for path, written in written_folders(resource):
-            yield _folder(path, written, Role.DESTINATION if path[-2] != "deadLetter" else Role.ARCHIVE)
+        yield from _of_replay(resource)
+
+
+def _of_stream(stream: MessageStream) -> Iterator[Folder]:
+    """The table's folder first."""
+    spec = stream.spec
+    yield Folder(TABLE_URI, spec.table.uri, ("spec", "storage"), spec.storage, Role.TABLE)
+    if spec.source.files is not None:
+        yield from _of_source(("spec", "source", "files"), spec.source.files)
+    if spec.lifecycle is not None and spec.lifecycle.source.files is not None:
+        yield from _of_source(("spec", "lifecycle", "source", "files"), spec.lifecycle.source.files)
+
+
+def _of_source(path: Field, files: FilesSource) -> Iterator[Folder]:
+    yield _folder(path, files, Role.SOURCE, removes=files.after_ingest != "Keep")
+    if files.archive_uri is not None:
+        yield Folder((*path, "archiveUri"), files.archive_uri, (*path, "storage"), files.storage, Role.DONE)
+
+
+def _of_replay(job: ReplayJob) -> Iterator[Folder]:
+    for path, to in job.spec.places:
+        if to.files is not None:
+            yield _folder((*path, "files"), to.files, Role.DESTINATION)
+        if to.http is not None and (refused := to.http.delivery.dead_letter) is not None:
+            yield _folder((*path, "http", "delivery", "deadLetter", "files"), refused.files, Role.ARCHIVE)
 
 
 def beyond_pods(resource: Resource) -> tuple[RefusedField, ...]:
@@ -113,6 +131,15 @@ def segments(uri: str) -> tuple[str, ...]:
     authority, *path = rest.split("/")
     scheme = scheme.lower()
     return (f"{'s3a' if scheme == 's3' else scheme}://{authority}", *(name for name in path if name))
+
+
+def endpoint_key(storage: Storage | None) -> str:
+    """The endpoint of an object store in a normal form; empty for the default."""
+    if storage is None or storage.endpoint is None:
+        return ""
+    scheme, _, server = storage.endpoint.lower().rstrip("/").partition("://")
+    host, _, port = server.rpartition(":")
+    return f"{scheme}://{host if port == _DEFAULT_PORTS[scheme] else server}"
 
 
 def overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

@@ -11,11 +11,9 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from messagestore_core.contract import stores as store_contract
-from messagestore_operator.api import MessageStream, ReplayJob, RetentionPolicy
+from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.api.common import CaSecretRef, Storage
-from messagestore_operator.api.destinations import DeadLetterFolder, FilesDestination
-from messagestore_operator.api.replayjob import Path
-from messagestore_operator.api.sources import FilesSource
+from messagestore_operator.translate.folders import Field, folders
 from messagestore_operator.translate.refusal import NotSupportedError, RefusedField
 from messagestore_operator.translate.secrets import SecretVariable, Use, seal_keys
 
@@ -23,7 +21,6 @@ CA_FOLDER = "/etc/messagestore/ca"
 _VARIABLE = "MESSAGESTORE_STORAGE_{number}_{part}"
 _LOCAL = "file"
 _S3 = ("s3a", "s3")
-_DEFAULT_PORTS = {"http": "80", "https": "443"}
 _T = TypeVar("_T")
 
 
@@ -61,7 +58,7 @@ class StorageLocation:
     Refusals name the field ``path``; ``said_by`` names the resource for people, such as "MessageStream orders".
     """
 
-    path: tuple[str | int, ...]
+    path: Field
     uri: str
     storage: Storage | None
     said_by: str
@@ -69,16 +66,13 @@ class StorageLocation:
 
 def ingest_access(stream: MessageStream) -> StorageAccess:
     """The access that an ingest of the stream needs."""
-    return _with_keys(access(stream_locations(stream)), stream)
+    return _with_keys(access(locations(stream, stream)), stream)
 
 
 def purge_access(policy: RetentionPolicy, stream: MessageStream) -> StorageAccess:
     """The access that a purge of one of the policy's streams needs."""
-    locations = [_table(stream)]
-    if (archive := policy.spec.archive) is not None:
-        path = ("spec", "archive", "uri")
-        locations.append(StorageLocation(path, archive.uri, archive.storage or stream.spec.storage, _name(policy)))
-    return _with_keys(access(locations), *([stream] if policy.spec.action == "Scrub" else []))
+    sealing = [stream] if policy.spec.action == "Scrub" else []
+    return _with_keys(access([_table(stream), *locations(policy, stream)]), *sealing)
 
 
 def table_access(stream: MessageStream) -> StorageAccess:
@@ -88,46 +82,19 @@ def table_access(stream: MessageStream) -> StorageAccess:
 
 def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream | None) -> StorageAccess:
     """The access that a replay needs; ``target`` is the destination's stream, if it is one."""
-    locations = [_table(stream)]
-    if target is not None:
-        locations.append(_table(target))
-    for path, folder in written_folders(job):
-        storage = folder.storage or stream.spec.storage
-        locations.append(StorageLocation((*path, "uri"), folder.uri, storage, _name(job)))
-    return _with_keys(access(locations), stream, *([target] if target is not None else []))
+    streams = [stream] if target is None else [stream, target]
+    return _with_keys(access([*map(_table, streams), *locations(job, stream)]), *streams)
 
 
-def written_folders(job: ReplayJob) -> Iterator[tuple[Path, FilesDestination | DeadLetterFolder]]:
-    """The folders of files that a replay writes to, and of messages that an endpoint refuses, each with its field."""
-    for path, to in job.spec.places:
-        if to.files is not None:
-            yield (*path, "files"), to.files
-        if to.http is not None and to.http.delivery.dead_letter is not None:
-            yield (*path, "http", "delivery", "deadLetter", "files"), to.http.delivery.dead_letter.files
+def locations(resource: Resource, stream: MessageStream) -> list[StorageLocation]:
+    """The folders in a resource's own spec; one without storage is where the stream's table is."""
+    said_by, default = f"{resource.kind} {resource.metadata.name}", stream.spec.storage
+    return [StorageLocation(one.path, one.uri, one.storage or default, said_by) for one in folders(resource)]
 
 
-def stream_locations(stream: MessageStream) -> list[StorageLocation]:
-    """The folders in a stream's own spec."""
-    return [
-        _table(stream),
-        *(location for path, files in files_sources(stream) for location in _of(stream, path, files)),
-    ]
-
-
-def files_sources(stream: MessageStream) -> Iterator[tuple[tuple[str | int, ...], FilesSource]]:
-    """The folders that a stream reads files from, each with its field."""
-    spec = stream.spec
-    if spec.source.files is not None:
-        yield ("spec", "source", "files"), spec.source.files
-    if spec.lifecycle is not None and spec.lifecycle.source.files is not None:
-        yield ("spec", "lifecycle", "source", "files"), spec.lifecycle.source.files
-
-
-def _of(stream: MessageStream, path: tuple[str | int, ...], files: FilesSource) -> Iterator[StorageLocation]:
-    storage = files.storage or stream.spec.storage
-    yield StorageLocation((*path, "uri"), files.uri, storage, _name(stream))
-    if files.archive_uri is not None:
-        yield StorageLocation((*path, "archiveUri"), files.archive_uri, storage, _name(stream))
+def _table(stream: MessageStream) -> StorageLocation:
+    """The first of a stream's folders."""
+    return locations(stream, stream)[0]
 
 
 def _with_keys(access: StorageAccess, *sealing: MessageStream) -> StorageAccess:
@@ -187,26 +154,9 @@ def bucket_of(uri: str) -> str | None:
     return parts.netloc if parts.scheme in _S3 else None
 
 
-def endpoint_key(storage: Storage | None) -> str:
-    """The endpoint of an object store in a normal form; empty for the default."""
-    if storage is None or storage.endpoint is None:
-        return ""
-    scheme, _, server = storage.endpoint.lower().rstrip("/").partition("://")
-    host, _, port = server.rpartition(":")
-    return f"{scheme}://{host if port == _DEFAULT_PORTS[scheme] else server}"
-
-
 def job_uri(uri: str) -> str:
     """A folder's URI for jobs, with Hadoop's scheme for S3."""
     return uri.replace("s3://", "s3a://", 1) if uri.startswith("s3://") else uri
-
-
-def _table(stream: MessageStream) -> StorageLocation:
-    return StorageLocation(("spec", "table", "uri"), stream.spec.table.uri, stream.spec.storage, _name(stream))
-
-
-def _name(resource: MessageStream | RetentionPolicy | ReplayJob) -> str:
-    return f"{resource.kind} {resource.metadata.name}"
 
 
 def _said(location: StorageLocation) -> str:

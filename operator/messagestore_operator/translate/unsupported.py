@@ -10,7 +10,7 @@ from messagestore_operator.names import RESET_TO
 from messagestore_operator.translate.annotations import reset_to, resets_by_name
 from messagestore_operator.translate.folders import folders, own_overlaps
 from messagestore_operator.translate.refusal import NotSupportedError, RefusedField
-from messagestore_operator.translate.storage import out_of_reach, refused_locations, stream_locations
+from messagestore_operator.translate.storage import locations, out_of_reach, refused_locations
 
 _DOCUMENTS = ("headers", "metadata", "result")
 
@@ -18,7 +18,7 @@ _DOCUMENTS = ("headers", "metadata", "result")
 def refusals(resource: Resource) -> tuple[RefusedField, ...]:
     """All fields of the resource that this release doesn't support."""
     if isinstance(resource, MessageStream):
-        return (*_of_envelope(resource), *refused_locations(stream_locations(resource)), *own_overlaps(resource))
+        return (*_of_envelope(resource), *refused_locations(locations(resource, resource)), *own_overlaps(resource))
     return (
         *(RefusedField(one.path, words) for one in folders(resource) if (words := out_of_reach(one.uri)) is not None),
         *_of_reset(resource),
