@@ -19,7 +19,6 @@ from messagestore_operator.cluster.apply import Applier, log_deleted
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.drivers import Drivers
 from messagestore_operator.cluster.gather import Gatherer
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.reconcile import Decide, OldLeases, Reconciler
@@ -37,8 +36,8 @@ from messagestore_operator.kube.objects import (
     LEASES,
     PODS,
     SELECTOR,
+    SPARK_APPLICATIONS,
     ApiObject,
-    Kind,
     ResourceKey,
     name_of,
     namespace_of,
@@ -91,7 +90,7 @@ async def run(settings: Settings, decide: Decide) -> None:
                 return
             health.waiting_to_lead = False
             metrics.leading.set(1)
-            service = Service(settings, client, KubeflowBackend(client), decide, telemetry, identity)
+            service = Service(settings, client, decide, telemetry, identity)
             try:
                 await service.serve(stop)
             except KindMissingError as error:
@@ -135,22 +134,20 @@ class Service:
         self,
         settings: Settings,
         client: KubeClient,
-        backend: KubeflowBackend,
         decide: Decide,
         telemetry: Telemetry,
         identity: str,
     ) -> None:
         metrics, health = telemetry.metrics, telemetry.health
         self._settings, self._client = settings, client
-        self._foreign: list[Kind] = [backend.kind, CONFIG_MAPS, PODS]
         policy = defaults(settings)
-        cluster = Cluster.of(client, backend, settings.namespace, policy.bounds)
+        cluster = Cluster.of(client, settings.namespace, policy.bounds)
         self._cache = cluster.cache
         self._queue: WorkQueue[ResourceKey] = WorkQueue(_LOOK_AGAIN_SECONDS)
         self._predicates = Predicates(PredicateProcess(), partial(self._enqueue, first=True))
         gatherer = Gatherer(cluster, self._predicates, policy)
         self._old_leases = OldLeases(cluster, gatherer, settings.watch_namespaces, policy)
-        self._drivers = Drivers(client, backend, self._cache, settings.driver)
+        self._drivers = Drivers(client, self._cache, settings.driver)
         applier = Applier(
             cluster,
             self._drivers,
@@ -160,9 +157,7 @@ class Service:
             metrics.observe_run,
         )
         self._reconciler = Reconciler(cluster, gatherer, decide, applier, self._queue, telemetry)
-        self._sync = Sync(
-            client, self._cache, listings(settings, backend.kind), self._enqueue, health, metrics.missed.inc
-        )
+        self._sync = Sync(client, self._cache, listings(settings), self._enqueue, health, metrics.missed.inc)
         health.lateness = lambda: self._queue.lateness
         metrics.watch_health(lambda: bool(health.problems()))
         metrics.watch_queue(lambda: self._queue.depth, lambda: self._queue.lateness)
@@ -232,7 +227,7 @@ class Service:
     async def _watch(self, namespaces: Sequence[str], begun: asyncio.Event, ended: asyncio.Event) -> None:
         await kopf.operator(
             registry=handlers.registry([kind for kind in self._sync.kinds if kind is not CONFIG_MAPS], self._observed),
-            settings=handlers.settings(self._foreign),
+            settings=handlers.settings([SPARK_APPLICATIONS, CONFIG_MAPS, PODS]),
             memories=handlers.NoMemories(),
             clusterwide=not namespaces,
             namespaces=namespaces,
@@ -242,14 +237,14 @@ class Service:
         )
 
 
-def listings(settings: Settings, applications: Kind) -> list[Listing]:
-    """What the operator lists; the kind of the applications may not be installed: until it is, there are no runs."""
+def listings(settings: Settings) -> list[Listing]:
+    """What the operator lists; SparkApplications may not be installed: until it is, there are no runs."""
     watched = settings.watch_namespaces
     return [
         # First, and not watched: one that is read after the statuses may name a run that no status has yet.
         Listing(LEASES, [settings.namespace], SELECTOR, watched=False),
         *(Listing(kind, watched) for kind in RESOURCES.values()),
-        Listing(applications, watched, SELECTOR, optional=True),
+        Listing(SPARK_APPLICATIONS, watched, SELECTOR, optional=True),
         # A ConfigMap's texts may be large, and only those of some runs are needed.
         Listing(CONFIG_MAPS, watched, SELECTOR, METADATA_LIST),
         Listing(PODS, watched, SELECTOR),

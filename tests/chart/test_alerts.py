@@ -122,7 +122,7 @@ def test_no_alert_fires_while_all_is_well(rules: dict[str, Any], tmp_path: Path)
 def test_alerts_and_series_are_those_that_there_are(rules: dict[str, Any]) -> None:
     metrics = Metrics()
     metrics.watch_health(lambda: False)
-    metrics.watch_cache(Cache("SparkApplication"))
+    metrics.watch_cache(Cache())
     figures = set(re.findall(r"^# TYPE (\S+)", metrics.page().decode(), re.MULTILINE))
     named = {f"messagestore_{key.partition('{')[0]}" for series in (HEALTHY, *FIRING.values()) for key in series}
     assert named - figures == set()
@@ -130,7 +130,7 @@ def test_alerts_and_series_are_those_that_there_are(rules: dict[str, Any]) -> No
 
 
 def test_the_page_of_figures_is_as_prometheus_wants_it() -> None:
-    metrics, cache = Metrics(), Cache("SparkApplication")
+    metrics, cache = Metrics(), Cache()
     metrics.watch_cache(cache)
     for number, one in enumerate(all_resources()):
         about = {"name": f"it-{number}", "namespace": "shop", "uid": f"it-{number}", "resourceVersion": "1"}

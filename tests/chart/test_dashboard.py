@@ -129,5 +129,5 @@ def _told() -> set[str]:
     metrics = Metrics()
     metrics.watch_health(lambda: False)
     metrics.watch_queue(lambda: 0, lambda: 0)
-    metrics.watch_cache(Cache("SparkApplication"))
+    metrics.watch_cache(Cache())
     return set(re.findall(r"^# TYPE (\S+)", metrics.page().decode(), re.MULTILINE))

@@ -4,7 +4,6 @@ from typing import Any
 
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.drivers import Drivers
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.kube.client import KubeClient
 from messagestore_operator.settings import DriverSettings
 from support.apiserver import ApiServer
@@ -18,7 +17,7 @@ def prepare(server: ApiServer, **settings: Any) -> dict[str, str]:
     given = DriverSettings.model_validate({"serviceAccount": "accounts-test", "clusterRole": "drivers", **settings})
 
     async def scenario(client: KubeClient) -> None:
-        await Drivers(client, KubeflowBackend(client), Cache("SparkApplication"), given).prepare("default")
+        await Drivers(client, Cache(), given).prepare("default")
 
     with_client(server, scenario)
     annotations: dict[str, str] = server.request("GET", PATH).body["metadata"].get("annotations", {})

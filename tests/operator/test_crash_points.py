@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.decide.decision import decide
 from messagestore_operator.kube.client import KubeClient
@@ -130,9 +129,7 @@ async def _live_until_suspended(server: ApiServer, spark: FakeSpark, name: str, 
 async def _live(server: ApiServer, client: KubeClient, spark: FakeSpark, name: str) -> None:
     """Run an operator until the stream has had its run."""
     settings = Settings(namespace=NAMESPACE, watch_namespaces=(NAMESPACE,))
-    service = Service(
-        settings, client, KubeflowBackend(client), decide, Telemetry(Metrics(), health_of(settings)), "test"
-    )
+    service = Service(settings, client, decide, Telemetry(Metrics(), health_of(settings)), "test")
     for _ in range(20):
         await service._sync.fill()
         await service._reconciler.reconcile(("MessageStream", NAMESPACE, name))

@@ -11,7 +11,6 @@ import pytest
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.cluster import Cluster, RunAdmission
 from messagestore_operator.cluster.gather import Gatherer
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.lease import TableLeases, holder_of, lease_name
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.reconcile import OldLeases
@@ -140,7 +139,7 @@ def test_the_leases_of_tables_that_are_gone_are_removed_and_no_others(apiserver:
     tables["of-another-operator"] = TableKey("elsewhere", "", "s3a://lake/of-another-operator")
 
     async def scenario(leases: TableLeases, client: KubeClient) -> list[str]:
-        cache = Cache("SparkApplication")
+        cache = Cache()
         cache.put(stream("of-a-stream").to_dict())
         for name, table in tables.items():
             lease = await leases.acquire(table, "default/gone", 1, None, NOW)
@@ -151,8 +150,8 @@ def test_the_leases_of_tables_that_are_gone_are_removed_and_no_others(apiserver:
         return [name for name, table in tables.items() if await leases.read(table) is not None]
 
     def old_leases(cache: Cache, leases: TableLeases, client: KubeClient) -> OldLeases:
-        backend, admission = KubeflowBackend(client), RunAdmission(cache, RunBounds())
-        cluster = Cluster(client, backend, cache, leases, Namespaces(client), admission, lambda: now)
+        admission = RunAdmission(cache, RunBounds())
+        cluster = Cluster(client, cache, leases, Namespaces(client), admission, lambda: now)
         gatherer = Gatherer(cluster, Predicates(PredicateProcess(), list), Defaults())
         return OldLeases(cluster, gatherer, ["default"], Defaults())
 
@@ -161,11 +160,10 @@ def test_the_leases_of_tables_that_are_gone_are_removed_and_no_others(apiserver:
 
 def test_the_lease_of_a_deleted_stream_names_no_run_that_is_gone(apiserver: ApiServer, table: TableKey) -> None:
     async def scenario(leases: TableLeases, client: KubeClient) -> list[str | None]:
-        cache = Cache("SparkApplication")
+        cache = Cache()
         cache.put(await leases.acquire(table, "default/dead", 41, None, NOW))
         cluster = Cluster(
             client,
-            KubeflowBackend(client),
             cache,
             leases,
             Namespaces(client),

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.decide.decision import decide
 from messagestore_operator.kube.client import KubeClient
@@ -76,7 +75,7 @@ async def _two_runs(server: ApiServer, spark: FakeSpark) -> list[Counter[str]]:
         counting = Counting(client._api)
         settings = Settings(namespace=NAMESPACE, watch_namespaces=(NAMESPACE,))
         telemetry = Telemetry(Metrics(), health_of(settings))
-        service = Service(settings, counting, KubeflowBackend(counting), decide, telemetry, "test")
+        service = Service(settings, counting, decide, telemetry, "test")
         found = list[Counter[str]]()
         for number in (1, 2):
             counting.asked = Counter()

@@ -36,7 +36,7 @@ STATUS: dict[str, Any] = {
 def main() -> None:
     """Measure and print."""
     number = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
-    cache, metrics = Cache("SparkApplication"), Metrics()
+    cache, metrics = Cache(), Metrics()
     metrics.watch_cache(cache)
     console = Console(width=120)
     console.print(f"{platform.platform()}, Python {platform.python_version()}, {number} streams")

@@ -28,7 +28,7 @@ from messagestore_operator.decide.snapshot import ObservedRun
 from messagestore_operator.decide.stream_deletion import FINALIZER
 from messagestore_operator.kube.client import ConflictError, NotFoundError
 from messagestore_operator.kube.events import Events
-from messagestore_operator.kube.objects import CONFIG_MAPS, ApiObject
+from messagestore_operator.kube.objects import CONFIG_MAPS, SPARK_APPLICATIONS, ApiObject
 from messagestore_operator.settings import Settings
 from messagestore_operator.status.conditions import condition_of
 from messagestore_operator.translate.common import holds_of
@@ -62,7 +62,7 @@ class Applier:
         self._settings = settings
         self._enqueue = enqueue
         self._observe = observe
-        self._launcher = Launcher(cluster.client, cluster.backend, cluster.cache, drivers)
+        self._launcher = Launcher(cluster.client, cluster.cache, drivers)
 
     async def carry_out(self, resource: Resource, wanted: Iterable[actions.Action]) -> None:
         """Carry out the actions of a decision.
@@ -129,11 +129,11 @@ class Applier:
 
     @_do.register
     async def _(self, action: actions.DeleteRun, resource: Resource) -> None:
-        key, backend = (action.namespace, action.name), self._cluster.backend
-        application, config_map = (self._cache.uid(kind.name, key) for kind in (backend.kind, CONFIG_MAPS))
+        key = (action.namespace, action.name)
+        application, config_map = (self._cache.uid(kind.name, key) for kind in (SPARK_APPLICATIONS, CONFIG_MAPS))
         # Another object of the name is not this run's, and stays.
         with suppress(ConflictError):
-            if application and await backend.delete(*key, application):
+            if application and await self._client.delete(SPARK_APPLICATIONS.path(*key), application):
                 return
         with suppress(ConflictError):
             if config_map:

@@ -26,6 +26,7 @@ from messagestore_operator.kube.cache import DELETED_SECONDS, ObjectCache, Versi
 from messagestore_operator.kube.objects import (
     CONFIG_MAPS,
     LEASES,
+    SPARK_APPLICATIONS,
     ApiObject,
     ResourceKey,
     at,
@@ -44,9 +45,8 @@ _NOBODY = ("", "", "")
 class Cache(ObjectCache):
     """Resources, runs and Leases."""
 
-    def __init__(self, application_kind: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(clock)
-        self._application_kind = application_kind
         self._resources = PackedResources()
         self._problems: dict[ResourceKey, str | None] = {}
         self._written: dict[ResourceKey, datetime] = {}
@@ -304,7 +304,7 @@ class Cache(ObjectCache):
             elif known is None and "/".join(key) not in self._held:
                 return None
         is_part = self.uid_of(key_of(document)) == str(at(document, "metadata", "uid"))
-        return run if is_part or run.owns(kind, document, self.uid(self._application_kind, key)) else None
+        return run if is_part or run.owns(kind, document, self.uid(SPARK_APPLICATIONS.name, key)) else None
 
     def _put_part(self, kind: str, document: ApiObject, *, another: bool) -> set[ResourceKey]:
         """Put an object of a run.
@@ -318,7 +318,7 @@ class Cache(ObjectCache):
             self._runs_by_uid[known.uid].discard(key)
         self._runs[key] = run
         self._runs_by_uid[run.uid].add(key)
-        if another and kind == self._application_kind:
+        if another and kind == SPARK_APPLICATIONS.name:
             for dropped, name in run.drop_others(self.uid(kind, key)):
                 self._versions.pop((dropped, key[0], name), None)
         run.put(kind, document)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.lease import TableLeases
 from messagestore_operator.cluster.surroundings import Namespaces
 from messagestore_operator.decide.actions import CreateRun, Decision
@@ -87,7 +86,6 @@ class Cluster:
 
     Attributes:
         client: sends requests to the API server.
-        backend: starts and reads Spark applications.
         cache: objects from watches, lists and own writes.
         leases: of tables.
         namespaces: knows which are being deleted or paused.
@@ -96,7 +94,6 @@ class Cluster:
     """
 
     client: KubeClient
-    backend: KubeflowBackend
     cache: Cache
     leases: TableLeases
     namespaces: Namespaces
@@ -104,13 +101,13 @@ class Cluster:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     @classmethod
-    def of(cls, client: KubeClient, backend: KubeflowBackend, own_namespace: str, bounds: RunBounds) -> Cluster:
+    def of(cls, client: KubeClient, own_namespace: str, bounds: RunBounds) -> Cluster:
         """A cluster with empty caches.
 
         Args:
             own_namespace: the namespace of the tables' Leases.
             bounds: limits of concurrent runs.
         """
-        cache = Cache(backend.kind.name)
+        cache = Cache()
         leases, namespaces = TableLeases(client, own_namespace), Namespaces(client)
-        return cls(client, backend, cache, leases, namespaces, RunAdmission(cache, bounds))
+        return cls(client, cache, leases, namespaces, RunAdmission(cache, bounds))

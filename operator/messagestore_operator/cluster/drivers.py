@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from messagestore_operator.cluster.cache import Cache
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
-from messagestore_operator.cluster.run_objects import RunObjects
+from messagestore_operator.cluster.observe import app_state
 from messagestore_operator.kube.client import AlreadyExistsError, ApiError, KubeClient, NotFoundError
 from messagestore_operator.kube.objects import (
     MANAGED_BY,
@@ -55,13 +54,11 @@ class Drivers:
     def __init__(
         self,
         client: KubeClient,
-        backend: KubeflowBackend,
         cache: Cache,
         settings: DriverSettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
-        self._backend = backend
         self._cache = cache
         self._settings = settings
         self._role = f"{settings.service_account}-reports"
@@ -152,10 +149,7 @@ class Drivers:
 
     def _is_under_way(self, namespace: str, name: str) -> bool:
         run = self._cache.run((namespace, name))
-        if run.config_map is None or run.application is None:
-            return run.config_map is not None
-        seen = self._backend.observe(RunObjects(application=run.application))
-        return seen is None or not seen.state.ended
+        return run.config_map is not None and not app_state(run.application).ended
 
     async def _bind(self, metadata: dict[str, Any], kind: str, role: str) -> None:
         account = self._settings.service_account

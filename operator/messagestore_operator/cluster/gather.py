@@ -12,7 +12,7 @@ from typing import Any
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.lease import holder_of, lease_name
-from messagestore_operator.cluster.observe import driver_of
+from messagestore_operator.cluster.observe import driver_of, observed_run
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.reports import NO_READING, Reports
 from messagestore_operator.cluster.resources import RESOURCES
@@ -44,13 +44,14 @@ from messagestore_operator.kube.objects import (
     CONFIG_MAPS,
     LEASES,
     PODS,
+    SPARK_APPLICATIONS,
     ApiObject,
     ResourceKey,
     at,
     created_at,
     time_of,
 )
-from messagestore_operator.names import PAUSED
+from messagestore_operator.names import DRIVER_ENDING, PAUSED
 from messagestore_operator.status.conditions import generation
 from messagestore_operator.status.replay import has_ended
 from messagestore_operator.translate.secrets import digest
@@ -68,7 +69,6 @@ class Gatherer:
         self._cluster = cluster
         self._cache = cluster.cache
         self._client = cluster.client
-        self._backend = cluster.backend
         self._secrets = Secrets(cluster.client)
         self._predicates = predicates
         self._defaults = defaults
@@ -267,7 +267,7 @@ class Gatherer:
         driver = run.driver
         if driver is None or driver.phase != "Pending" or driver.waiting or not self._is_late(run):
             return run
-        words = await last_warning(self._client, run.ref.namespace, self._backend.driver_name(run.ref.name))
+        words = await last_warning(self._client, run.ref.namespace, f"{run.ref.name}{DRIVER_ENDING}")
         return replace(run, driver=replace(driver, waiting=Waiting("CreateContainerError", words))) if words else run
 
     def _is_late(self, run: ObservedRun) -> bool:
@@ -279,12 +279,12 @@ class Gatherer:
         run = self._cache.run(key)
         if run.empty:
             return None
-        return self._backend.observe(run, NO_READING if run.trimmed else self._reports.of(run.config_map, key[1]))
+        return observed_run(run, NO_READING if run.trimmed else self._reports.of(run.config_map, key[1]))
 
     async def _find(self, key: RunKey) -> None:
         namespace, name = key
-        if application := await self._client.find(self._backend.kind.path(namespace, name)):
-            self._put(self._backend.kind.name, application)
+        if application := await self._client.find(SPARK_APPLICATIONS.path(namespace, name)):
+            self._put(SPARK_APPLICATIONS.name, application)
         if self._cache.run(key).config_map is None:
             self._put(CONFIG_MAPS.name, await self._client.find(CONFIG_MAPS.path(namespace, name)))
         await self._find_driver(key)
@@ -295,7 +295,7 @@ class Gatherer:
         known = self._cache.run(key).driver
         if known is not None and driver_of(known).gone:
             return
-        self._put(PODS.name, await self._client.find(PODS.path(namespace, self._backend.driver_name(name))), known)
+        self._put(PODS.name, await self._client.find(PODS.path(namespace, f"{name}{DRIVER_ENDING}")), known)
 
     def _is_report_due(self, key: RunKey) -> bool:
         """Whether to read a report that has changed: a driver writes every few seconds, a status shows less.

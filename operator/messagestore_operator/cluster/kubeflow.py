@@ -1,4 +1,8 @@
-"""Kubeflow's Spark operator as the backend: one SparkApplication (v1beta2) per run, never changed."""
+"""One SparkApplication of Kubeflow's Spark operator for each run.
+
+A change of its spec would run it again, so none is made. A second one of the same name can't be created, so a repeated
+launch has no effect.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -6,18 +10,9 @@ from typing import Any, Literal
 from messagestore_operator.api.spark import Spark, bytes_of
 from messagestore_operator.api.spark_conf import ALLOWED_CONF
 from messagestore_operator.cluster.labels import owner_reference, run_annotations, run_labels
-from messagestore_operator.cluster.observe import observed_run
 from messagestore_operator.cluster.pods import Launch, driver_template, executor_template
-from messagestore_operator.cluster.reports import NO_READING, Reading
-from messagestore_operator.cluster.run_objects import RunObjects
-from messagestore_operator.decide.snapshot import ObservedRun
-from messagestore_operator.kube.client import AlreadyExistsError, KubeClient
-from messagestore_operator.kube.objects import ApiObject, Kind, name_of, namespace_of
-from messagestore_operator.names import DRIVER_ENDING
+from messagestore_operator.kube.objects import SPARK_APPLICATIONS
 from messagestore_operator.settings import SparkSettings
-
-API_VERSION = "sparkoperator.k8s.io/v1beta2"
-KIND = "SparkApplication"
 
 JAVA_OPTIONS = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
 """The jobs' own settings for the driver's JVM, which starts before their code runs."""
@@ -46,8 +41,8 @@ def application(launch: Launch) -> dict[str, Any]:
     """
     run, spark, wanted = launch.run.run, launch.spark, launch.run.spark or Spark()
     return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
+        "apiVersion": SPARK_APPLICATIONS.api_version,
+        "kind": SPARK_APPLICATIONS.name,
         "metadata": {
             "name": run.name,
             "namespace": run.namespace,
@@ -104,62 +99,3 @@ def _conf(launch: Launch, wanted: Spark) -> dict[str, str]:
         # The API server has refused it already, unless somebody changed the CRD.
         raise ValueError(f"spark.conf holds what is not allowed: {', '.join(refused)}")
     return {**wanted.conf, **launch.spark.conf, **OWN_CONF}
-
-
-_GROUP, _VERSION = API_VERSION.split("/")
-SPARK_APPLICATIONS = Kind(_GROUP, _VERSION, KIND, "sparkapplications")
-
-
-class KubeflowBackend:
-    """Creates and observes runs as SparkApplications of the Kubeflow Spark operator.
-
-    All that the operator knows of it is here, so that another Spark operator can take its place.
-
-    A change of a SparkApplication's spec would run it again, so none is made. A second one of the same name can't be
-    created, so a repeated launch has no effect.
-    """
-
-    def __init__(self, client: KubeClient) -> None:
-        self._client = client
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of its applications. They are watched and have their runs' names."""
-        return SPARK_APPLICATIONS
-
-    def render(self, launch: Launch) -> dict[str, Any]:
-        """The application of a run: a pure function, so that a run always has the same application.
-
-        Raises:
-            ValueError: the run asks for a Spark setting that is not allowed.
-        """
-        return application(launch)
-
-    async def submit(self, application: ApiObject) -> ApiObject:
-        """Create the application; an existing one is returned unchanged.
-
-        Raises:
-            InvalidError: the API server refuses it.
-            ApiError: anything else.
-        """
-        namespace = namespace_of(application)
-        try:
-            return await self._client.create(SPARK_APPLICATIONS.path(namespace), application)
-        except AlreadyExistsError:
-            return await self._client.get(SPARK_APPLICATIONS.path(namespace, name_of(application)))
-
-    def observe(self, run: RunObjects, reading: Reading = NO_READING) -> ObservedRun | None:
-        """The state of a run: a pure function; None if its objects don't name it."""
-        return observed_run(run, reading)
-
-    def driver_name(self, run: str) -> str:
-        """The name that the Spark operator gives a run's driver pod."""
-        return f"{run}{DRIVER_ENDING}"
-
-    async def delete(self, namespace: str, name: str, uid: str) -> bool:
-        """Delete an application; its pods follow, because it owns them. False if there was none.
-
-        Raises:
-            ConflictError: there is one of that name with another uid, which stays.
-        """
-        return await self._client.delete(SPARK_APPLICATIONS.path(namespace, name), uid)

@@ -10,13 +10,13 @@ from typing import Any
 
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.drivers import Drivers
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
+from messagestore_operator.cluster.kubeflow import application
 from messagestore_operator.cluster.labels import owner_uids, run_annotations, run_labels
 from messagestore_operator.cluster.pods import Launch
 from messagestore_operator.cluster.reports import CONTROL, DOCUMENT
 from messagestore_operator.decide.snapshot import DriverControl, ObservedRun
 from messagestore_operator.kube.client import AlreadyExistsError, ApiError, KubeClient
-from messagestore_operator.kube.objects import CONFIG_MAPS, ApiObject, at, name_of
+from messagestore_operator.kube.objects import CONFIG_MAPS, SPARK_APPLICATIONS, ApiObject, at, name_of
 
 
 class LaunchRefusedError(Exception):
@@ -26,9 +26,8 @@ class LaunchRefusedError(Exception):
 class Launcher:
     """Makes runs."""
 
-    def __init__(self, client: KubeClient, backend: KubeflowBackend, cache: Cache, drivers: Drivers) -> None:
+    def __init__(self, client: KubeClient, cache: Cache, drivers: Drivers) -> None:
         self._client = client
-        self._backend = backend
         self._cache = cache
         self._drivers = drivers
 
@@ -40,23 +39,21 @@ class Launcher:
             ApiError: anything else; another call continues from there.
         """
         run = launch.run.run
+        place = SPARK_APPLICATIONS.path(run.namespace, run.name)
         try:
-            application = self._backend.render(launch)
+            wanted = application(launch)
         except ValueError as error:
             raise LaunchRefusedError(str(error)) from error
         try:
             await self._drivers.prepare(run.namespace)
-            made = await self._backend.submit(application)
+            made = await self._submit(run.namespace, wanted)
         except ApiError as error:
             # An earlier request may have arrived late, and its application may now fill the quota.
-            if (
-                not error.refused
-                or await self._client.find(self._backend.kind.path(run.namespace, run.name)) is not None
-            ):
+            if not error.refused or await self._client.find(place) is not None:
                 raise
             raise LaunchRefusedError(error.message) from error
-        _check_owner(made, self._backend.kind.name, launch.owner.metadata.uid)
-        self._cache.put({**made, "kind": self._backend.kind.name})
+        _check_owner(made, SPARK_APPLICATIONS.name, launch.owner.metadata.uid)
+        self._cache.put({**made, "kind": SPARK_APPLICATIONS.name})
         await self._give_config_map(launch, made)
         self._drivers.let_report(run.namespace, run.name)
 
@@ -65,23 +62,29 @@ class Launcher:
         if run.config_map and not run.state.ended:
             self._drivers.let_report(run.ref.namespace, run.ref.name)
 
-    async def _give_config_map(self, launch: Launch, application: ApiObject) -> None:
-        """Create the run's ConfigMap, or delete the application: its driver must not read another's."""
-        run, uid = launch.run.run, str(at(application, "metadata", "uid"))
+    async def _submit(self, namespace: str, wanted: ApiObject) -> ApiObject:
+        """Create an application; an existing one is returned unchanged."""
         try:
-            config_map = await self._config_map(launch, application, uid)
+            return await self._client.create(SPARK_APPLICATIONS.path(namespace), wanted)
+        except AlreadyExistsError:
+            return await self._client.get(SPARK_APPLICATIONS.path(namespace, name_of(wanted)))
+
+    async def _give_config_map(self, launch: Launch, made: ApiObject) -> None:
+        """Create the run's ConfigMap, or delete the application: its driver must not read another's."""
+        run, uid = launch.run.run, str(at(made, "metadata", "uid"))
+        try:
+            config_map = await self._config_map(launch, uid)
         except (LaunchRefusedError, ApiError) as error:
             if isinstance(error, ApiError) and not error.refused:
                 raise
-            await self._backend.delete(run.namespace, run.name, uid)
+            await self._client.delete(SPARK_APPLICATIONS.path(run.namespace, run.name), uid)
             raise LaunchRefusedError(error.message if isinstance(error, ApiError) else str(error)) from error
         self._cache.put({**config_map, "kind": CONFIG_MAPS.name})
 
-    async def _config_map(self, launch: Launch, application: ApiObject, uid: str) -> ApiObject:
+    async def _config_map(self, launch: Launch, uid: str) -> ApiObject:
         """The run's ConfigMap, created or the same from an earlier request."""
-        run = launch.run.run
-        kind = self._backend.kind
-        owner = {"apiVersion": kind.api_version, "kind": kind.name, "name": name_of(application), "uid": uid}
+        run, kind = launch.run.run, SPARK_APPLICATIONS
+        owner = {"apiVersion": kind.api_version, "kind": kind.name, "name": run.name, "uid": uid}
         text = launch.run.document.model_dump_json(by_alias=True, exclude_none=True)
         document = {
             "apiVersion": CONFIG_MAPS.api_version,

@@ -1,4 +1,4 @@
-"""The state of a run from its SparkApplication and its pods, in terms that all backends share."""
+"""The state of a run from its SparkApplication, its ConfigMap and its pods."""
 
 from __future__ import annotations
 

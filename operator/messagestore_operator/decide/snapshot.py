@@ -25,7 +25,7 @@ RunKind = Literal["ingest", "purge", "erase", "replay", "maintain", "delete"]
 
 
 class AppState(StrEnum):
-    """The state of a run's application, such as a SparkApplication; each backend maps its own states to these."""
+    """The state of a run's application, a SparkApplication."""
 
     MISSING = "Missing"
     """There is no such application; the API server itself said so, not a cache."""

@@ -10,7 +10,6 @@ import pytest
 from messagestore_core.contract.purge import PurgeTask
 from messagestore_operator.cluster.apply import Applier
 from messagestore_operator.cluster.cluster import Cluster
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.pods import Launch
 from messagestore_operator.decide.actions import CreateRun
 from messagestore_operator.decide.run_queue import RunBounds
@@ -58,7 +57,7 @@ def test_no_purge_begins_without_a_hold_that_its_stream_has(
     versions = {1: version(1), 2: version(2, holds=HOLDS)}
     client: Any = Server(versions[2])
     unused: Any = None
-    cluster = Cluster.of(client, KubeflowBackend(client), "op", RunBounds())
+    cluster = Cluster.of(client, "op", RunBounds())
     cluster.cache.put(versions[seen])
     applier, launches = Applier(cluster, unused, unused, Settings(), lambda _: None, unused), Launches()
     applier._launcher = launches  # type: ignore[assignment]

@@ -31,7 +31,7 @@ POLICY = ("RetentionPolicy", "default", "old")
 
 @pytest.fixture
 def cache() -> Cache:
-    return Cache("SparkApplication")
+    return Cache()
 
 
 def _stream(name: str = "orders", version: int = 1, uid: str = UID_OF_ORDERS, **metadata: Any) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def test_of_two_that_had_one_name_the_second_is_known_however_the_news_of_both_a
 
 
 def _ends_with_the_second(order: Sequence[tuple[str, str, int]]) -> bool:
-    cache = Cache("SparkApplication")
+    cache = Cache()
     for happened, uid, version in order:
         seen = _stream(version=version, uid=uid)
         seen["spec"]["table"]["uri"] = f"s3a://lake/{uid}"

@@ -9,7 +9,6 @@ import pytest
 
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.drivers import Drivers
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.decide.snapshot import RunRef
 from messagestore_operator.kube.client import AlreadyExistsError, ApiError, NotFoundError
@@ -46,8 +45,7 @@ class _Server:
 
 
 def _drivers(server: Any, cache: Cache | None = None, clock: Callable[[], float] = time.monotonic) -> Drivers:
-    backend = KubeflowBackend(server)
-    return Drivers(server, backend, cache or Cache(backend.kind.name), DriverSettings(), clock)
+    return Drivers(server, cache or Cache(), DriverSettings(), clock)
 
 
 def _see(cache: Cache, name: str, state: str | None = None) -> None:
@@ -118,7 +116,7 @@ def test_the_drivers_of_each_namespace_have_the_cloud_identity_that_is_given_to_
     server: Any = _Accounts(exist=exist)
     given = {"annotations": {"role": "all"}, "namespaceAnnotations": {"billing": {"role": "bill"}}}
     settings = DriverSettings.model_validate({"clusterRole": "drivers", **given})
-    drivers = Drivers(server, KubeflowBackend(server), Cache("SparkApplication"), settings)
+    drivers = Drivers(server, Cache(), settings)
     for namespace in ("billing", "sales"):
         asyncio.run(drivers.prepare(namespace))
     assert server.annotations == {"billing": {"role": "bill"}, "sales": {"role": "all"}}
@@ -129,14 +127,14 @@ def test_an_account_loses_the_annotations_that_former_settings_gave_it_and_no_ot
     server.annotations["sales"] = {"example.org/role": "all", "example.org/owner": "sales"}
     server.managers = {"example.org/role": MANAGER, "example.org/owner": "kubectl-annotate"}
     settings = DriverSettings.model_validate({"clusterRole": "drivers"})
-    drivers = Drivers(server, KubeflowBackend(server), Cache("SparkApplication"), settings)
+    drivers = Drivers(server, Cache(), settings)
     asyncio.run(drivers.prepare("sales"))
     assert server.annotations == {"sales": {"example.org/owner": "sales"}}
 
 
 def test_runs_that_are_launched_together_share_a_write() -> None:
     async def launched() -> list[list[str]]:
-        server, cache = _Server(), Cache("SparkApplication")
+        server, cache = _Server(), Cache()
         drivers = _drivers(server, cache)
         for name in "abc":
             _see(cache, name)
@@ -149,7 +147,7 @@ def test_runs_that_are_launched_together_share_a_write() -> None:
 
 def test_a_run_that_is_launched_during_a_write_of_the_role_is_named_by_the_next_write() -> None:
     async def launched() -> list[list[str]]:
-        server, cache = _Server(), Cache("SparkApplication")
+        server, cache = _Server(), Cache()
         server.answers.clear()
         _see(cache, "a")
         drivers = _drivers(server, cache)
@@ -167,7 +165,7 @@ def test_a_run_that_is_launched_during_a_write_of_the_role_is_named_by_the_next_
 
 def test_a_write_that_is_refused_is_made_again() -> None:
     async def launched() -> list[list[str]]:
-        server, cache = _Server(), Cache("SparkApplication")
+        server, cache = _Server(), Cache()
         server.fails = 1
         _see(cache, "a")
         drivers = _drivers(server, cache)
@@ -181,7 +179,7 @@ def test_a_write_that_is_refused_is_made_again() -> None:
 @pytest.mark.parametrize("state", ["COMPLETED", "FAILED", "SUBMISSION_FAILED"])
 def test_an_ended_run_loses_its_right_to_report_once_another_run_is_launched(state: str) -> None:
     async def launched() -> list[list[str]]:
-        server, cache = _Server(), Cache("SparkApplication")
+        server, cache = _Server(), Cache()
         drivers = _drivers(server, cache)
         for run in ("first", "second"):
             _see(cache, run)
@@ -196,7 +194,7 @@ def test_an_ended_run_loses_its_right_to_report_once_another_run_is_launched(sta
 
 def test_an_operator_that_has_just_started_leaves_what_is_under_way_its_right() -> None:
     async def launched() -> list[list[str]]:
-        server, cache = _Server(), Cache("SparkApplication")
+        server, cache = _Server(), Cache()
         _see(cache, "running", "RUNNING")
         _see(cache, "ended", "COMPLETED")
         _see(cache, "next")
@@ -208,7 +206,7 @@ def test_an_operator_that_has_just_started_leaves_what_is_under_way_its_right() 
 
 def test_a_run_that_has_gone_by_the_time_of_the_write_is_not_named() -> None:
     async def launched() -> list[list[str]]:
-        server, cache = _Server(), Cache("SparkApplication")
+        server, cache = _Server(), Cache()
         await _written(_drivers(server, cache), "gone")
         return server.named
 
@@ -217,7 +215,7 @@ def test_a_run_that_has_gone_by_the_time_of_the_write_is_not_named() -> None:
 
 def test_a_role_that_somebody_deletes_is_soon_written_again_for_the_runs_in_progress() -> None:
     async def deleted() -> list[list[list[str]]]:
-        server, cache, now = _Server(), Cache("SparkApplication"), [0.0]
+        server, cache, now = _Server(), Cache(), [0.0]
         drivers, written = _drivers(server, cache, lambda: now[0]), []
         _see(cache, "going-on", "RUNNING")
         for seconds in (0, 299, 300, 301):

@@ -12,7 +12,6 @@ from messagestore_operator.api.status import CurrentRun
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.cluster import Cluster, RunAdmission
 from messagestore_operator.cluster.gather import Gatherer
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.labels import run_annotations, run_labels
 from messagestore_operator.cluster.lease import TableLeases, lease_name
 from messagestore_operator.cluster.predicates import Predicates
@@ -49,12 +48,12 @@ def gatherer_of(
     cache: Cache, client: Any, namespaces: Namespaces, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Gatherer:
     leases, admission = TableLeases(client, "op"), RunAdmission(cache, RunBounds())
-    cluster = Cluster(client, KubeflowBackend(client), cache, leases, namespaces, admission, now)
+    cluster = Cluster(client, cache, leases, namespaces, admission, now)
     return Gatherer(cluster, Predicates(PredicateProcess(), list), UNASKED)
 
 
 def snapshot_with(*others: dict[str, Any]) -> StreamSnapshot:
-    cache = Cache("SparkApplication")
+    cache = Cache()
     orders = {**stream().to_dict(), "kind": "MessageStream"}
     orders["metadata"] |= {"labels": {"team": "a"}}
     for document in (orders, *others):
@@ -143,7 +142,7 @@ def _policy(status: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(("holder", "asked"), [("default/orders-ingest-1", 0), ("default/orders-ingest-0", 3)])
 def test_only_a_holder_without_a_resource_is_read_from_the_api_server(holder: str, asked: int) -> None:
     client: Any = _Empty()
-    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    cache, namespaces = Cache(), Namespaces(client)
     current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
     cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"currentRun": current}})
     cache.put(_policy({}))
@@ -157,7 +156,7 @@ def test_only_a_holder_without_a_resource_is_read_from_the_api_server(holder: st
 def test_an_erasure_and_the_replays_of_its_folder_see_each_other_in_whichever_namespace() -> None:
     """A run that the status doesn't call launched may have objects already."""
     client: Any = _Empty()
-    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    cache, namespaces = Cache(), Namespaces(client)
     theirs = stream(namespace="billing").to_dict()
     theirs["metadata"]["uid"] = "s2"
     for document in (stream().to_dict(), theirs):
@@ -202,7 +201,7 @@ class _Empty:
 def test_a_run_that_waits_for_its_table_is_not_looked_for_again_and_again() -> None:
     client: Any = _Empty()
     clock = [datetime(2026, 3, 1, tzinfo=UTC)]
-    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    cache, namespaces = Cache(), Namespaces(client)
     waiting = {"currentRun": {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY}}
     cache.put({**stream().to_dict(), "kind": "MessageStream", "status": waiting})
     namespaces.note("default", False)
@@ -233,7 +232,7 @@ class _Late(_Empty):
 def test_a_run_that_another_leader_launched_a_moment_ago_is_found_though_no_watch_has_told_of_it() -> None:
     application = {**_over("orders-ingest-1")[0], "status": {}}
     client: Any = _Late(sparkoperator.path("default", "orders-ingest-1"), {})
-    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    cache, namespaces = Cache(), Namespaces(client)
     namespaces.note("default", False)
     gatherer = gatherer_of(cache, client, namespaces)
     current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY}
@@ -253,7 +252,7 @@ def test_a_run_that_no_status_names_is_read_anew_before_it_is_taken_for_forgotte
     ended = _over(name)[0]
     newer = {**ended, "metadata": {**ended["metadata"], "resourceVersion": "2"}}
     client: Any = _Late(sparkoperator.path("default", name), newer)
-    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    cache, namespaces = Cache(), Namespaces(client)
     namespaces.note("default", False)
     cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"runNumber": 1}})
     cache.put({**ended, "status": {"applicationState": {"state": "RUNNING"}}})
@@ -266,7 +265,7 @@ def test_a_run_that_is_over_has_its_last_report_however_late_the_watch_of_report
     last = {**config_map, "metadata": {**config_map["metadata"], "resourceVersion": "2"}}
     running = {"run": "orders-ingest-1", "sequence": 1, "state": "Running", "startedAt": EARLY}
     client: Any = _Late(CONFIG_MAPS.path("default", "orders-ingest-1"), last)
-    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    cache, namespaces = Cache(), Namespaces(client)
     namespaces.note("default", False)
     current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
     cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"currentRun": current}})
@@ -283,7 +282,7 @@ def test_a_changed_report_is_read_once_in_the_statuss_interval_and_at_once_when_
     application, config_map, driver = _over("orders-ingest-1")
     client: Any = _Late(CONFIG_MAPS.path("default", "orders-ingest-1"), config_map)
     clock = [datetime(2026, 3, 1, tzinfo=UTC)]
-    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    cache, namespaces = Cache(), Namespaces(client)
     namespaces.note("default", False)
     current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
     cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"currentRun": current}})
@@ -314,7 +313,7 @@ def test_a_changed_report_is_read_once_in_the_statuss_interval_and_at_once_when_
 
 def test_of_a_run_that_is_over_the_report_is_kept_until_no_resource_has_it_as_its_current_one() -> None:
     client: Any = _Empty()
-    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    cache, namespaces = Cache(), Namespaces(client)
     namespaces.note("default", False)
     gatherer = gatherer_of(cache, client, namespaces)
     current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
@@ -338,7 +337,7 @@ def test_what_is_read_anew_after_a_conflict_affects_the_resources_that_no_watch_
     twin["metadata"] |= {"name": "twin", "uid": "s2"}
     newer = {**orders, "metadata": {**orders["metadata"], "resourceVersion": "2", "generation": 2}}
     client: Any = _Late(RESOURCES["MessageStream"].path("default", "orders"), newer if is_there else {})
-    cache = Cache("SparkApplication")
+    cache = Cache()
     for document in (orders, twin):
         cache.put({**document, "kind": "MessageStream"})
     gatherer = gatherer_of(cache, client, Namespaces(client))
@@ -359,7 +358,7 @@ def test_the_driver_of_an_ended_run_is_gone_once_the_api_server_says_so_though_n
     run = _over("orders-ingest-1")
     driver = {**run[-1], "status": {"phase": "Running"}}
     client: Any = _Late(PODS.path("default", "orders-ingest-1-driver"), driver if is_there else {})
-    cache, namespaces = Cache("SparkApplication"), Namespaces(client)
+    cache, namespaces = Cache(), Namespaces(client)
     namespaces.note("default", False)
     current = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": EARLY, "launchedAt": EARLY}
     cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"currentRun": current}})

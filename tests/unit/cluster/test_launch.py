@@ -11,7 +11,6 @@ import pytest
 
 from messagestore_operator.cluster.cache import Cache
 from messagestore_operator.cluster.drivers import Drivers
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.launch import Launcher, LaunchRefusedError
 from messagestore_operator.decide.snapshot import AppState, ObservedRun
 from messagestore_operator.kube.client import AlreadyExistsError, ApiError, ForbiddenError
@@ -60,11 +59,10 @@ class _Client:
 
 
 def _launcher(client: Any, clock: Callable[[], float] = time.monotonic) -> tuple[Launcher, Cache]:
-    backend = KubeflowBackend(client)
-    cache = Cache(backend.kind.name)
+    cache = Cache()
     status = {"currentRun": {"name": WANTED.run.run.name}}
     cache.put({**WANTED.owner.to_dict(), "kind": "MessageStream", "status": status})
-    return Launcher(client, backend, cache, Drivers(client, backend, cache, WANTED.driver, clock)), cache
+    return Launcher(client, cache, Drivers(client, cache, WANTED.driver, clock)), cache
 
 
 WANTED = replace(launch(), driver=DriverSettings(cluster_role="drivers"))
@@ -176,8 +174,8 @@ def test_a_run_whose_right_to_report_was_not_written_gets_it_from_the_next_opera
     async def launched_and_found_by_another() -> int:
         launcher, cache = _launcher(client)
         await launcher.launch(WANTED)
-        drivers = Drivers(client, launcher._backend, cache, WANTED.driver)
-        Launcher(client, launcher._backend, cache, drivers).finish(ObservedRun(WANTED.run.run, AppState.PENDING))
+        drivers = Drivers(client, cache, WANTED.driver)
+        Launcher(client, cache, drivers).finish(ObservedRun(WANTED.run.run, AppState.PENDING))
         await drivers.write("default")
         return sum(1 for path in client.patched if "roles/" in path)
 
@@ -187,11 +185,10 @@ def test_a_run_whose_right_to_report_was_not_written_gets_it_from_the_next_opera
 def test_an_account_that_is_there_gets_the_annotations_of_the_settings() -> None:
     client: Any = _Client()
     account = "/api/v1/namespaces/default/serviceaccounts/message-store-driver"
-    backend = KubeflowBackend(client)
 
     async def prepare(role: str) -> None:
         settings = DriverSettings(cluster_role="drivers", annotations={"example.org/role": role})
-        await Drivers(client, backend, Cache(backend.kind.name), settings).prepare("default")
+        await Drivers(client, Cache(), settings).prepare("default")
 
     asyncio.run(prepare("old"))
     assert client.patched == []
@@ -202,12 +199,11 @@ def test_an_account_that_is_there_gets_the_annotations_of_the_settings() -> None
 
 def test_an_account_loses_the_identity_of_all_namespaces_once_its_own_settings_give_it_none() -> None:
     client: Any = _Client()
-    backend = KubeflowBackend(client)
 
     async def prepare(**own: dict[str, str]) -> None:
         common = {"example.org/role": "all"}
         settings = DriverSettings(cluster_role="drivers", annotations=common, namespace_annotations=own)
-        await Drivers(client, backend, Cache(backend.kind.name), settings).prepare("default")
+        await Drivers(client, Cache(), settings).prepare("default")
 
     asyncio.run(prepare())
     asyncio.run(prepare(default={"example.org/owner": "us"}))

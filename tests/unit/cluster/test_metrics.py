@@ -31,7 +31,7 @@ def figures(monkeypatch: pytest.MonkeyPatch, status: dict[str, Any]) -> dict[str
             "status": status,
         }
     )
-    metrics, cache = Metrics(), Cache("SparkApplication")
+    metrics, cache = Metrics(), Cache()
     monkeypatch.setattr(cache, "resource_keys", lambda: [stream.identity])
     monkeypatch.setattr(cache, "peek", lambda key: stream)
     metrics.watch_cache(cache)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from messagestore_operator.cluster.cluster import Cluster
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.metrics import Metrics, Telemetry
 from messagestore_operator.cluster.reconcile import Reconciler
 from messagestore_operator.decide.actions import Decision
@@ -62,7 +61,7 @@ def _work_for_half_a_second(gatherer: Any) -> None:
 
     async def half_a_second() -> None:
         queue: WorkQueue[ResourceKey] = WorkQueue(0.01)
-        cluster = Cluster.of(unused, KubeflowBackend(unused), "op", RunBounds())
+        cluster = Cluster.of(unused, "op", RunBounds())
         run = {"name": "orders-ingest-1", "kind": "ingest", "number": 1, "requestedAt": "2026-03-01T06:00:00Z"}
         cluster.cache.put({**stream().to_dict(), "kind": "MessageStream", "status": {"currentRun": run}})
         cluster.admission.wait(RunSlot("default/orders-ingest-1", ORDERS, frozenset(), datetime.now(UTC)))

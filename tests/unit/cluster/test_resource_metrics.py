@@ -265,7 +265,7 @@ def cached(name: str, version: int, status: dict[str, Any], cache: Cache) -> Non
 
 
 def test_a_resource_is_drawn_once_for_each_version_and_grows_older_all_the_same() -> None:
-    cache = Cache("SparkApplication")
+    cache = Cache()
     lines, drawn = ResourcePage(cache), []
     peek = cache.peek
     cache.peek = lambda key: drawn.append(key[2]) or peek(key)

@@ -18,7 +18,7 @@ RUN = "default/orders-ingest-1"
 
 def cache_with(launched: bool | None, version: str = "1") -> Cache:
     """A cache with one stream and its current run, or none."""
-    cache = Cache("SparkApplication")
+    cache = Cache()
     put(cache, launched, version)
     return cache
 

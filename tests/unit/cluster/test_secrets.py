@@ -8,7 +8,6 @@ import pytest
 
 from messagestore_operator.cluster.cluster import Cluster
 from messagestore_operator.cluster.gather import Gatherer
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.labels import run_annotations, run_labels, run_ref
 from messagestore_operator.cluster.predicates import Predicates
 from messagestore_operator.cluster.surroundings import Secrets
@@ -108,7 +107,7 @@ def test_an_api_server_that_forbids_everything_just_after_its_start_is_asked_aga
 
 def test_a_stream_whose_run_goes_on_has_its_secrets_and_is_not_asked_about_them() -> None:
     client: Any = Server(**{"lake-credentials": "storage"})
-    cluster = Cluster.of(client, KubeflowBackend(client), "op", RunBounds())
+    cluster = Cluster.of(client, "op", RunBounds())
     cluster.namespaces.note("default", False)
     gatherer = Gatherer(cluster, Predicates(PredicateProcess(), list), Defaults())
     found = []
@@ -152,7 +151,7 @@ def test_the_run_of_a_continuous_stream_carries_the_version_of_its_secrets() -> 
     found = []
     continuous: dict[str, Any] = {"continuous": {"batchInterval": "PT10S"}}
     for trigger, defaults in ((continuous, Defaults()), ({"manual": {}}, Defaults()), (continuous, open_to_all)):
-        cluster = Cluster.of(client, KubeflowBackend(client), "op", RunBounds())
+        cluster = Cluster.of(client, "op", RunBounds())
         cluster.namespaces.note("default", False)
         document = stream().to_dict()
         document["spec"]["trigger"] = trigger

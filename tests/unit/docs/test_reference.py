@@ -111,7 +111,7 @@ def test_the_page_of_metrics_lists_each_metric() -> None:
     metrics = Metrics()
     metrics.watch_health(lambda: False)
     metrics.watch_queue(lambda: 0, lambda: 0)
-    metrics.watch_cache(Cache("SparkApplication"))
+    metrics.watch_cache(Cache())
     own = [(f"{one.name}{'_total' * (one.type == 'counter')}", one.type, *rest) for one, *rest in _metrics(metrics)]
     of_resources = [(one.full_name, one.type, one.labels, one.words) for one in FIGURES]
     rows = [

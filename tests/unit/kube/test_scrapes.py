@@ -119,7 +119,7 @@ async def test_only_metrics_are_served_and_each_answer_ends_its_connection() -> 
 
 
 def test_runs_are_counted_by_known_kinds_alone() -> None:
-    cache, metrics = Cache("SparkApplication"), Metrics()
+    cache, metrics = Cache(), Metrics()
     for number, kind in enumerate(["ingest", "ingest", "erase", "", None, *(f"free text {n}" for n in range(50))]):
         held = {"holderIdentity": f"shop/orders-{number}"}
         cache.put({"kind": "Lease", "metadata": {"name": f"table-{number}"}, "spec": held})

@@ -7,21 +7,19 @@ from typing import Any
 import pytest
 
 from messagestore_operator.cluster.cluster import Cluster
-from messagestore_operator.cluster.kubeflow import KubeflowBackend
 from messagestore_operator.cluster.lease import holder_of, lease_name
 from messagestore_operator.cluster.metrics import Metrics
 from messagestore_operator.cluster.resources import RESOURCES
 from messagestore_operator.decide.run_queue import RunBounds
 from messagestore_operator.decide.snapshot import TableKey
 from messagestore_operator.kube import sync
-from messagestore_operator.kube.client import ApiError, ForbiddenError, KubeClient, NotFoundError
+from messagestore_operator.kube.client import ApiError, ForbiddenError, NotFoundError
 from messagestore_operator.kube.health import Health
-from messagestore_operator.kube.objects import LEASES
+from messagestore_operator.kube.objects import LEASES, SPARK_APPLICATIONS
 from messagestore_operator.kube.sync import KindMissingError, Listing, Sync
 from support.launches import stream
 
 STREAMS = RESOURCES["MessageStream"]
-APPLICATIONS = KubeflowBackend(KubeClient(None)).kind
 
 
 class _Server:
@@ -32,7 +30,7 @@ class _Server:
         self.leases: list[dict[str, Any]] = []
         self.refusals: list[ApiError] = []
         self.knows_applications = True
-        self.tells_of = [STREAMS, APPLICATIONS]
+        self.tells_of = [STREAMS, SPARK_APPLICATIONS]
         self.meanwhile: Callable[[], None] | None = None
         self.readings = 0
 
@@ -41,7 +39,7 @@ class _Server:
         self.readings += path == LEASES.path("op")
         if path == STREAMS.path(None) and self.refusals:
             raise self.refusals.pop(0)
-        if path == APPLICATIONS.path(None) and not self.knows_applications:
+        if path == SPARK_APPLICATIONS.path(None) and not self.knows_applications:
             raise NotFoundError("GET", path, 404, "NotFound", "the server could not find the requested resource")
         for one in {STREAMS.path(None): self.objects, LEASES.path("op"): self.leases}.get(path, ()):
             yield one
@@ -60,11 +58,15 @@ class _Kept:
 
     def __init__(self) -> None:
         self.server: Any = _Server()
-        cluster, self.metrics = Cluster.of(self.server, KubeflowBackend(self.server), "op", RunBounds()), Metrics()
+        cluster, self.metrics = Cluster.of(self.server, "op", RunBounds()), Metrics()
         self.cache = cluster.cache
         self.touched: set[tuple[str, str, str]] = set()
         self.health = Health(60, 60)
-        listings = [Listing(LEASES, ["op"], watched=False), Listing(STREAMS), Listing(APPLICATIONS, optional=True)]
+        listings = [
+            Listing(LEASES, ["op"], watched=False),
+            Listing(STREAMS),
+            Listing(SPARK_APPLICATIONS, optional=True),
+        ]
         missed = self.metrics.missed.inc
         self.sync = Sync(self.server, self.cache, listings, self.touched.update, self.health, missed)
 
@@ -197,7 +199,7 @@ def test_the_first_read_waits_until_the_api_server_lists_all_watched_kinds(kept:
             await asyncio.sleep(0.05)
             assert not reading.done()
             assert "does not list" in kept.health.unready()[0]
-            kept.server.tells_of = [STREAMS, APPLICATIONS]
+            kept.server.tells_of = [STREAMS, SPARK_APPLICATIONS]
             await reading
 
     asyncio.run(read())
@@ -227,12 +229,12 @@ def test_applications_that_are_not_installed_are_waited_for_and_nothing_else_is(
         kept.server.tells_of = [STREAMS]
         await asyncio.sleep(0.05)
         assert not comes.done()
-        kept.server.tells_of = [STREAMS, APPLICATIONS]
+        kept.server.tells_of = [STREAMS, SPARK_APPLICATIONS]
         await comes
 
     asyncio.run(install())
     assert kept.cache.missing_kind is None
-    assert kept.sync.kinds == [STREAMS, APPLICATIONS]
+    assert kept.sync.kinds == [STREAMS, SPARK_APPLICATIONS]
     assert len(kept.touched) == 2
 
 
