@@ -14,8 +14,7 @@ from pathlib import Path
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStream, Resource, RetentionPolicy
 from messagestore_operator.manifests.load import Secret
-from messagestore_operator.translate.http import endpoints_of, http_needs
-from messagestore_operator.translate.kafka import USERNAME, Needs, accesses_of
+from messagestore_operator.translate.kafka import USERNAME, connections
 from messagestore_operator.translate.secrets import SecretVariable, scrub_keys, seal_keys
 from messagestore_operator.translate.storage import CertificateMount
 
@@ -59,7 +58,7 @@ def keys(resources: Sequence[Resource], secrets: Sequence[Secret]) -> dict[str, 
 
 
 def value(resource: Resource, wanted: SecretVariable, secrets: Sequence[Secret]) -> str:
-    """The value of a variable; None if the Secret is missing."""
+    """The value of a variable; empty if the Secret is missing."""
     secret = secret_of(resource, wanted.secret, secrets)
     return secret.data.get(wanted.key, b"").decode() if secret else ""
 
@@ -94,17 +93,9 @@ def _keys(resource: Resource) -> Iterator[tuple[tuple[str, ...], SecretVariable]
         yield from ((("spec", "scrub", "keySecretRef"), key) for key in scrub_keys(resource))
 
 
-def _needs(resource: Resource) -> Iterator[tuple[tuple[str | int, ...], Needs]]:
-    """What a resource needs for each Kafka cluster and HTTP endpoint, by the field that is above their references."""
-    for path, access in accesses_of(resource):
-        yield (*path, "security"), access.needs
-    for path, http in endpoints_of(resource):
-        yield path, http_needs(resource.metadata.namespace, http).named
-
-
 def connection_problems(resource: Resource, secrets: Sequence[Secret]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """The fields whose Secret has no value, and why."""
-    for security, needs in _needs(resource):
+    for security, needs in connections(resource):
         for under, need in needs:
             field = (*security, *under.split("."))
             secret = secret_of(resource, need.secret, secrets)
@@ -131,7 +122,7 @@ def credentials(resources: Sequence[Resource], secrets: Sequence[Secret]) -> dic
     return {
         variable.variable: text
         for resource in resources
-        for _, needs in _needs(resource)
+        for _, needs in connections(resource)
         for _, variable in needs
         if isinstance(variable, SecretVariable)
         if (text := value(resource, variable, secrets)) or not variable.optional
@@ -144,7 +135,7 @@ def certificate_files(resources: Sequence[Resource], secrets: Sequence[Secret]) 
     with tempfile.TemporaryDirectory(prefix="messagestore-ca-") as folder:
         files: dict[str, str] = {}
         for resource in resources:
-            for _, needs in _needs(resource):
+            for _, needs in connections(resource):
                 for mount in (need for _, need in needs if isinstance(need, CertificateMount)):
                     file = Path(folder) / f"{len(files)}.pem"
                     secret = secret_of(resource, mount.secret, secrets)

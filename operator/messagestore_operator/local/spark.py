@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING
 from messagestore_core.store.objects import is_local, local_path
 from messagestore_operator.api import MessageStream, Resource
 from messagestore_operator.translate.folders import folders
-from messagestore_operator.translate.kafka import source_accesses
+from messagestore_operator.translate.kafka import accesses_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,7 +115,7 @@ def holds_little(resources: Iterable[Resource]) -> bool:
 
     uris = set[str]()
     for resource in resources:
-        if isinstance(resource, MessageStream) and source_accesses(resource):
+        if isinstance(resource, MessageStream) and accesses_of(resource):
             return False
         uris |= {folder.uri for folder in folders(resource)}
     if not all(map(is_local, uris)):

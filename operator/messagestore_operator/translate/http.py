@@ -1,7 +1,6 @@
 """How a run connects to an HTTP endpoint: a part of its document, and the Secrets of its pods."""
 
 import re
-from dataclasses import dataclass
 
 from messagestore_core.addresses import Reach
 from messagestore_core.contract import destinations as contract
@@ -10,21 +9,7 @@ from messagestore_operator.api.destinations import Destination, HttpDestination
 from messagestore_operator.api.replayjob import Path
 from messagestore_operator.translate.common import as_document
 from messagestore_operator.translate.secrets import SecretVariable, Use, digest
-from messagestore_operator.translate.storage import CA_FOLDER, CertificateMount, job_uri
-
-
-@dataclass(frozen=True)
-class HttpNeeds:
-    """The Secrets for one endpoint, which are in the resource's namespace."""
-
-    header: SecretVariable | None = None
-    authority: CertificateMount | None = None
-
-    @property
-    def named(self) -> tuple[tuple[str, SecretVariable | CertificateMount], ...]:
-        """Each with the field that names it."""
-        both = (("headerSecretRef", self.header), ("caSecretRef", self.authority))
-        return tuple((field, need) for field, need in both if need is not None)
+from messagestore_operator.translate.storage import Needs, authority_of, job_uri
 
 
 def endpoints_of(resource: Resource) -> list[tuple[Path, HttpDestination]]:
@@ -33,34 +18,34 @@ def endpoints_of(resource: Resource) -> list[tuple[Path, HttpDestination]]:
     return [((*path, "http"), to.http) for path, to in places if to.http is not None]
 
 
-def http_needs(namespace: str, http: HttpDestination) -> HttpNeeds:
+def http_needs(namespace: str, http: HttpDestination) -> Needs:
     """What a replay needs for an endpoint."""
-    header, authority = http.header_secret_ref, http.ca_secret_ref
-    variable = mount = None
-    if header is not None:
-        name = f"MESSAGESTORE_HTTP_{digest(namespace, header.name, header.key).upper()}"
-        variable = SecretVariable(name, header.name, header.key, Use.HTTP)
-    if authority is not None:
-        folder = f"{CA_FOLDER}/http-{digest(namespace, authority.name, authority.key)}"
-        mount = CertificateMount(authority.name, authority.key, folder, Use.HTTP)
-    return HttpNeeds(variable, mount)
+    header, authority = _header(namespace, http), authority_of(namespace, http.ca_secret_ref, Use.HTTP)
+    needs = (("headerSecretRef", header), ("caSecretRef", authority))
+    return tuple((field, need) for field, need in needs if need is not None)
+
+
+def _header(namespace: str, http: HttpDestination) -> SecretVariable | None:
+    if (ref := http.header_secret_ref) is None:
+        return None
+    name = f"MESSAGESTORE_HTTP_{digest(namespace, ref.name, ref.key).upper()}"
+    return SecretVariable(name, ref.name, ref.key, Use.HTTP)
 
 
 def http_destination(namespace: str, to: Destination, addresses: Reach) -> contract.HttpDestination:
     """The endpoint in the run document; ``addresses`` are those that its name may stand for."""
     http = to.http
     assert http is not None
-    needs, folder, header = http_needs(namespace, http), http.delivery.dead_letter, http.header_secret_ref
+    folder, ref, header = http.delivery.dead_letter, http.header_secret_ref, _header(namespace, http)
+    authority = authority_of(namespace, http.ca_secret_ref, Use.HTTP)
     return contract.HttpDestination(
         url=http.url,
         envelope="CloudEventsBinary" if to.envelope == "CloudEventsBinary" else "CloudEvents",
         in_flight=http.max_in_flight,
         delivery=as_document(contract.HttpRetries, http.delivery, backoff_max=http.delivery.max_backoff.timedelta),
         dead_letter=contract.Folder(uri=job_uri(folder.files.uri.rstrip("/"))) if folder else None,
-        ca_file=needs.authority.path if needs.authority else None,
-        header=contract.HttpHeader(name=header.header, environment=needs.header.variable)
-        if header and needs.header
-        else None,
+        ca_file=authority.path if authority else None,
+        header=contract.HttpHeader(name=ref.header, environment=header.variable) if ref and header else None,
         addresses=addresses,
     )
 

@@ -4,6 +4,7 @@ As with object storage, the document names environment variables and files, neve
 put together here.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from messagestore_core.contract import records as record_contract
@@ -16,31 +17,18 @@ from messagestore_operator.translate import storage
 from messagestore_operator.translate.common import as_document
 from messagestore_operator.translate.http import endpoints_of, http_needs
 from messagestore_operator.translate.secrets import SecretVariable, Use, digest
-from messagestore_operator.translate.storage import CA_FOLDER, CertificateMount, StorageAccess
+from messagestore_operator.translate.storage import CA_FOLDER, CertificateMount, Needs, StorageAccess, authority_of
 
 USERNAME, PASSWORD = "username", "password"
 CLIENT_ID, CLIENT_SECRET = "clientId", "clientSecret"
 
-Needs = tuple[tuple[str, SecretVariable | CertificateMount], ...]
-
 
 @dataclass(frozen=True)
 class KafkaAccess:
-    """The variables and files for one cluster; Secrets are in the resource's namespace."""
+    """A cluster in the run document, and what it needs; Secrets are in the resource's namespace."""
 
     cluster: record_contract.KafkaCluster
     needs: Needs = ()
-    """Each with the field below ``security`` that names its Secret."""
-
-    @property
-    def variables(self) -> tuple[SecretVariable, ...]:
-        """What pods get as environment variables."""
-        return tuple(need for _, need in self.needs if isinstance(need, SecretVariable))
-
-    @property
-    def certificates(self) -> tuple[CertificateMount, ...]:
-        """What pods get as files: certificates, and a client's private key."""
-        return tuple(need for _, need in self.needs if isinstance(need, CertificateMount))
 
 
 def kafka_access(namespace: str, bootstrap_servers: str, security: KafkaSecurity | None) -> KafkaAccess:
@@ -85,10 +73,8 @@ def _credentials(namespace: str, security: KafkaSecurity) -> tuple[record_contra
 
 
 def _authority(namespace: str, field: str, ref: CaSecretRef | None) -> tuple[str | None, Needs]:
-    if ref is None:
-        return None, ()
-    mount = CertificateMount(ref.name, ref.key, f"{CA_FOLDER}/kafka-{digest(namespace, ref.name, ref.key)}", Use.KAFKA)
-    return mount.path, ((field, mount),)
+    mount = authority_of(namespace, ref, Use.KAFKA)
+    return (mount.path, ((field, mount),)) if mount is not None else (None, ())
 
 
 def _client_certificate(
@@ -119,9 +105,12 @@ def accesses_of(resource: Resource) -> list[tuple[Path, KafkaAccess]]:
     return [(path, kafka_access(namespace, kafka.bootstrap_servers, kafka.security)) for path, kafka in named if kafka]
 
 
-def source_accesses(stream: MessageStream) -> tuple[KafkaAccess, ...]:
-    """The access that an ingest of the stream needs for messages and status updates from Kafka."""
-    return tuple(access for _, access in accesses_of(stream))
+def connections(resource: Resource) -> Iterator[tuple[Path, Needs]]:
+    """What a resource needs for each Kafka cluster and HTTP endpoint, by the field that is above their references."""
+    for path, access in accesses_of(resource):
+        yield (*path, "security"), access.needs
+    for path, http in endpoints_of(resource):
+        yield path, http_needs(resource.metadata.namespace, http)
 
 
 def kafka_source(namespace: str, kafka: KafkaSource) -> record_contract.KafkaSource:
@@ -132,26 +121,19 @@ def kafka_source(namespace: str, kafka: KafkaSource) -> record_contract.KafkaSou
 
 def ingest_access(stream: MessageStream) -> StorageAccess:
     """The access that an ingest of the stream needs."""
-    return _with(storage.ingest_access(stream), *source_accesses(stream))
+    return _connected(storage.ingest_access(stream), stream)
 
 
 def replay_access(job: ReplayJob, stream: MessageStream, target: MessageStream | None) -> StorageAccess:
     """The access that a replay needs; ``target`` is the destination's stream, if it is one."""
-    access = _with(storage.replay_access(job, stream, target), *(kafka for _, kafka in accesses_of(job)))
-    endpoints = [http_needs(job.metadata.namespace, http) for _, http in endpoints_of(job)]
-    return replace(
-        access,
-        variables=(*access.variables, *dict.fromkeys(one.header for one in endpoints if one.header)),
-        certificates=(*access.certificates, *dict.fromkeys(one.authority for one in endpoints if one.authority)),
-    )
+    return _connected(storage.replay_access(job, stream, target), job)
 
 
-def _with(access: StorageAccess, *clusters: KafkaAccess) -> StorageAccess:
-    """Each variable and certificate once, as two sources may name the same Secret."""
-    variables = [variable for cluster in clusters for variable in cluster.variables]
-    certificates = [mount for cluster in clusters for mount in cluster.certificates]
+def _connected(access: StorageAccess, resource: Resource) -> StorageAccess:
+    """With each variable and certificate of the resource's connections once, as two may name the same Secret."""
+    needs = dict.fromkeys(need for _, some in connections(resource) for _, need in some)
     return replace(
         access,
-        variables=(*access.variables, *dict.fromkeys(variables)),
-        certificates=(*access.certificates, *dict.fromkeys(certificates)),
+        variables=(*access.variables, *(need for need in needs if isinstance(need, SecretVariable))),
+        certificates=(*access.certificates, *(need for need in needs if isinstance(need, CertificateMount))),
     )

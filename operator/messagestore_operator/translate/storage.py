@@ -7,7 +7,7 @@ The document names environment variables and files, never values. The creator of
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from messagestore_core.contract import stores as store_contract
@@ -15,7 +15,7 @@ from messagestore_operator.api import MessageStream, ReplayJob, Resource, Retent
 from messagestore_operator.api.common import CaSecretRef, Storage
 from messagestore_operator.translate.folders import Field, folders
 from messagestore_operator.translate.refusal import NotSupportedError, RefusedField
-from messagestore_operator.translate.secrets import SecretVariable, Use, seal_keys
+from messagestore_operator.translate.secrets import SecretVariable, Use, digest, seal_keys
 
 CA_FOLDER = "/etc/messagestore/ca"
 _VARIABLE = "MESSAGESTORE_STORAGE_{number}_{part}"
@@ -40,6 +40,10 @@ class CertificateMount:
     def path(self) -> str:
         """The file."""
         return f"{self.folder}/{self.key}"
+
+
+Needs: TypeAlias = tuple[tuple[str, SecretVariable | CertificateMount], ...]
+"""What a connection needs of Secrets, each with the field below the connection's that names the Secret."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,13 @@ def bucket_of(uri: str) -> str | None:
 def job_uri(uri: str) -> str:
     """A folder's URI for jobs, with Hadoop's scheme for S3."""
     return uri.replace("s3://", "s3a://", 1) if uri.startswith("s3://") else uri
+
+
+def authority_of(namespace: str, ref: CaSecretRef | None, use: Use) -> CertificateMount | None:
+    """The certificate of the authority that verifies a server, which is not an object store."""
+    if ref is None:
+        return None
+    return CertificateMount(ref.name, ref.key, f"{CA_FOLDER}/{use}-{digest(namespace, ref.name, ref.key)}", use)
 
 
 def _said(location: StorageLocation) -> str:
