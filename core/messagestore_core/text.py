@@ -40,3 +40,9 @@ def printable(text: str, keep: str = "", escape: Callable[[str], str] = _escaped
 def one_line(text: str, longest: int) -> str:
     """Return the text on one line, cut to ``longest`` characters."""
     return clipped(" ".join(text.split()), longest)
+
+
+def camel(name: str) -> str:
+    """Return a field's name in JSON and YAML: ``message_id`` is ``messageId``."""
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))

@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from messagestore_core.logs import LogFormat
+from messagestore_core.text import camel
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.scalars import Cron, Duration, Name, Quantity, TimeZone
 from messagestore_operator.api.spark import DriverResources, ExecutorResources
@@ -336,7 +337,7 @@ def _of_file(file: Path | None) -> dict[str, Any]:
 
 def _put(settings: dict[str, Any], variable: str, text: str) -> None:
     """Set the field that a variable names."""
-    *groups, field = [_camel(part) for part in variable.removeprefix(PREFIX).lower().split("__")]
+    *groups, field = [camel(part) for part in variable.removeprefix(PREFIX).lower().split("__")]
     for group in groups:
         # A group without any fields is null in YAML.
         settings[group] = settings.get(group) or {}
@@ -347,11 +348,6 @@ def _put(settings: dict[str, Any], variable: str, text: str) -> None:
         settings[field] = YAML(typ="safe", pure=True).load(text)
     except YAMLError as error:
         raise SettingsProblemError(f"{variable}: {error}") from None
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)
 
 
 def seconds(duration: Duration) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from messagestore_core.text import camel
 from messagestore_operator.cli.output import (
     BAD_INPUT,
     Column,
@@ -76,16 +77,14 @@ def headline(one: Tried) -> str:
 
 def document_of_row(row: Row) -> Row:
     """A message or dead letter by the names of its fields in JSON; bytes as text, or as base64 under another name."""
-    from pydantic.alias_generators import to_camel
-
     from messagestore.documents import text_of
 
     document: Row = {}
     for name, value in row.items():
         if isinstance(value, bytes):
-            document |= text_of(to_camel(name), value)
+            document |= text_of(camel(name), value)
         else:
-            document[to_camel(name)] = shown_time(value) if isinstance(value, datetime) else value
+            document[camel(name)] = shown_time(value) if isinstance(value, datetime) else value
     return document
 
 

@@ -9,26 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from messagestore_operator.cli.messages import print_messages
+from messagestore_operator.cli.messages import FOUND, WIDE_FOUND, print_messages
 from messagestore_operator.cli.options import CorrelationId, ErrorText, From, OldestFirst, Since, Statuses, Types
 from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption, print_rows
 from messagestore_operator.cli.store import At, Store, Version, Where, opened
 
 if TYPE_CHECKING:
     from messagestore.message import Message
-
-_COLUMNS = {
-    "GLOBAL": "global_position",
-    "TIME": "time",
-    "ID": "message_id",
-    "STREAM": "stream_name",
-    "TYPE": "type",
-    "STATUS": "status",
-    "RETRIES": "retries",
-    "NEXT RETRY": "next_retry_at",
-    "ERROR": "error",
-}
-_WIDE = {"CORRELATION": "correlation_id", "CAUSATION": "causation_id", "UPDATED": "updated_at", "SIZE": "payload_size"}
 
 
 def messages(
@@ -123,5 +110,5 @@ def _print(messages: Iterable[Message], form: Output) -> None:
     if form in (Output.JSON, Output.YAML):
         print_messages(messages, form)
         return
-    shown = _COLUMNS | (_WIDE if form is Output.WIDE else {})
+    shown = FOUND | (WIDE_FOUND if form is Output.WIDE else {})
     print_rows(shown, list(map(attrgetter(*shown.values()), messages)), "no messages")

@@ -8,19 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from messagestore_operator.cli.messages import CHANGES, WIDE_CHANGES
 from messagestore_operator.cli.options import MessageId, seconds
 from messagestore_operator.cli.output import Column, Output, OutputOption, document_of, print_rows, print_table, printed
 from messagestore_operator.cli.store import Store, opened
 
-_COLUMNS = {
-    "AT": "at",
-    "ATTEMPT": "attempt",
-    "FROM": "from_status",
-    "TO": "to_status",
-    "NEXT RETRY": "next_retry_at",
-    "ERROR": "error",
-}
-_WIDE = {"POSITION": "global_position", "RUN": "run"}
 _EXIT_CODES = {"Stored": 0, "SetAside": 3, "Erased": 4, "Purged": 5, "NotSeen": 6}
 """The exit code of each outcome; that of the first one counts."""
 
@@ -40,7 +32,7 @@ def history(
         rows = reader.history(message_id)
         became = () if rows else reader.outcome(message_id)
     if not printed(output, list(map(document_of, rows)), "history"):
-        shown = _COLUMNS | (_WIDE if output is Output.WIDE else {})
+        shown = CHANGES | (WIDE_CHANGES if output is Output.WIDE else {})
         print_rows(shown, list(map(attrgetter(*shown.values()), rows)), "no changes")
     if became:
         raise typer.Exit(_EXIT_CODES[type(became[0]).__name__])

@@ -31,6 +31,33 @@ _COLUMNS = (
     Column("STATUS", 10),
 )
 _WIDE = (Column("ID", 36), Column("CORRELATION", 12), Column("SIZE"))
+FOUND = {
+    "GLOBAL": "global_position",
+    "TIME": "time",
+    "ID": "message_id",
+    "STREAM": "stream_name",
+    "TYPE": "type",
+    "STATUS": "status",
+    "RETRIES": "retries",
+    "NEXT RETRY": "next_retry_at",
+    "ERROR": "error",
+}
+WIDE_FOUND = {
+    "CORRELATION": "correlation_id",
+    "CAUSATION": "causation_id",
+    "UPDATED": "updated_at",
+    "SIZE": "payload_size",
+}
+CHANGES = {
+    "AT": "at",
+    "ATTEMPT": "attempt",
+    "FROM": "from_status",
+    "TO": "to_status",
+    "NEXT RETRY": "next_retry_at",
+    "ERROR": "error",
+}
+WIDE_CHANGES = {"POSITION": "global_position", "RUN": "run"}
+"""The columns of found messages and of a message's changes, each with the field that it shows."""
 _PAYLOAD = (Column("PAYLOAD"),)
 _DEAD_LETTERS = (Column("FAILED"), Column("REASON"), Column("SOURCE"), Column("DETAIL"))
 _WIDE_DEAD_LETTERS = (Column("RAW"), Column("REDRIVEN"), Column("ID"), Column("STREAM"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from messagestore_core.text import clipped, printable
+from messagestore_core.text import camel, clipped, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,9 +76,7 @@ def printed(output: Output, value: dict[str, Any] | list[dict[str, Any]], name: 
 
 def document_of(record: DataclassInstance) -> dict[str, Any]:
     """A record's fields by their names in JSON, with times as text."""
-    from pydantic.alias_generators import to_camel
-
-    values = ((to_camel(name), value) for name, value in asdict(record).items())
+    values = ((camel(name), value) for name, value in asdict(record).items())
     return {name: shown_time(value) if isinstance(value, datetime) else value for name, value in values}
 
 

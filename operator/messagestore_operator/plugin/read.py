@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_core.text import printable
-from messagestore_operator.cli.messages import print_array
+from messagestore_core.text import camel, printable
+from messagestore_operator.cli.messages import CHANGES, FOUND, WIDE_CHANGES, WIDE_FOUND, print_array
 from messagestore_operator.cli.options import (
     CorrelationId,
     ErrorText,
@@ -36,28 +36,7 @@ from messagestore_operator.plugin.options import UserError, reaching
 from messagestore_operator.plugin.reading import Line, Page, PodOptions, answer_of, by_pod
 
 Payload = Annotated[bool, typer.Option("--payload", help="Show payloads and results, too.")]
-_CELLS = {
-    "GLOBAL": "globalPosition",
-    "TIME": "time",
-    "ID": "messageId",
-    "STREAM": "streamName",
-    "TYPE": "type",
-    "STATUS": "status",
-    "RETRIES": "retries",
-    "NEXT RETRY": "nextRetryAt",
-    "ERROR": "error",
-}
-_WIDE = {"CORRELATION": "correlationId", "CAUSATION": "causationId", "UPDATED": "updatedAt", "SIZE": "payloadSize"}
 _PAYLOAD = {"PAYLOAD": "payload"}
-_CHANGES = {
-    "AT": "at",
-    "ATTEMPT": "attempt",
-    "FROM": "fromStatus",
-    "TO": "toStatus",
-    "NEXT RETRY": "nextRetryAt",
-    "ERROR": "error",
-}
-_WIDE_CHANGES = {"POSITION": "globalPosition", "RUN": "run"}
 _MISSING = {
     "SetAside": "a record of it was set aside as a dead letter: {reason}",
     "Erased": "it was erased at {erasedAt}",
@@ -113,7 +92,7 @@ def messages(
         elif output is Output.YAML:
             print_yaml({"messages": list(map(json.loads, page))})
         else:
-            shown = {**_CELLS, **(_WIDE if output is Output.WIDE else {}), **(_PAYLOAD if payload else {})}
+            shown = FOUND | (WIDE_FOUND if output is Output.WIDE else {}) | (_PAYLOAD if payload else {})
             rows = [_cells(json.loads(text), shown) for text in page]
             print_rows(shown, rows, "no messages")
     page.tell_next()
@@ -157,7 +136,7 @@ def history(
     with answer_of(kubectl, pod, stream, question) as lines:
         rows = list(map(json.loads, _of_message(lines, stream, message_id)))
     if not printed(output, rows, "history"):
-        shown = {**_CHANGES, **(_WIDE_CHANGES if output is Output.WIDE else {})}
+        shown = CHANGES | (WIDE_CHANGES if output is Output.WIDE else {})
         print_rows(shown, [_cells(row, shown) for row in rows], "no changes")
 
 
@@ -205,7 +184,7 @@ def _of_message(lines: Iterator[Line], stream: str, message_id: str) -> list[str
 
 
 def _cells(document: dict[str, Any], shown: dict[str, str]) -> tuple[object, ...]:
-    return tuple(_cell(document.get(name)) for name in shown.values())
+    return tuple(_cell(document.get(camel(column))) for column in shown.values())
 
 
 def _cell(value: Any) -> object:
