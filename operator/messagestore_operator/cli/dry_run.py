@@ -10,14 +10,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from messagestore_core.text import camel
 from messagestore_operator.cli.output import (
     BAD_INPUT,
     Column,
     Output,
     echo,
+    failure,
     plain_json,
     print_table,
     printed,
@@ -100,8 +99,7 @@ def lines_to(file: Path | None) -> Iterator[Callable[[Row], None] | None]:
     try:
         lines = file.open("x", encoding="utf-8")
     except OSError as error:
-        echo(f"error: {file}: {error.strerror}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
+        raise failure(f"{file}: {error.strerror}", BAD_INPUT) from None
     with lines:
         yield lambda row: print(plain_json(json.dumps(document_of_row(row), ensure_ascii=False)), file=lines)
 

@@ -11,7 +11,7 @@ import typer
 
 from messagestore_operator.cli.messages import FOUND, WIDE_FOUND, print_messages
 from messagestore_operator.cli.options import CorrelationId, ErrorText, From, OldestFirst, Since, Statuses, Types
-from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption, print_rows
+from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption, failure, print_rows
 from messagestore_operator.cli.store import At, Store, Version, Where, opened
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ def messages(
     """
     others = (status, type_, error, correlation_id, causation_id, since, where, position)
     if caused_by is not None and any(other is not None for other in others):
-        typer.echo("error: --caused-by gives a whole chain; leave other conditions out", err=True)
-        raise typer.Exit(BAD_INPUT)
+        raise failure("--caused-by gives a whole chain; leave other conditions out", BAD_INPUT)
     with opened(store, version, at) as reader:
         if caused_by is not None:
             chain = reader.caused_by(caused_by, payloads=payloads)

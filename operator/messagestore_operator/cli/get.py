@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messagestore_operator.cli.messages import print_messages
-from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption
+from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption, failure
 from messagestore_operator.cli.store import At, Name, Store, Version, Where, opened
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def get(
     of_category = (correlation, member, size)
     has_group = any(one is not None for one in of_category)
     if problem := _problem(name, last, type_, message_id, has_group, has_condition=where is not None):
-        typer.echo(f"error: {problem}", err=True)
-        raise typer.Exit(BAD_INPUT)
+        raise failure(problem, BAD_INPUT)
     with opened(store, version, at) as reader:
         if message_id is not None:
             messages = _only(reader.get_message(message_id))

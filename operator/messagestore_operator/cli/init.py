@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from messagestore_operator.cli.output import BAD_INPUT, FAILED, echo, writing
+from messagestore_operator.cli.output import BAD_INPUT, FAILED, echo, failure, writing
 from messagestore_operator.cli.store import reporting
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ def init(folder: Folder, output: Target = None, name: Name = None) -> None:
     if output is not None:
         with writing(output):
             if output.exists():
-                echo(f"error: {output} exists: name another file, or remove it", err=True)
-                raise typer.Exit(BAD_INPUT)
+                raise failure(f"{output} exists: name another file, or remove it", BAD_INPUT)
     with reporting():
         text = _proposed(folder, name)
     if output is None:

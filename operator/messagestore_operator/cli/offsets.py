@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from messagestore_operator.cli.output import BAD_INPUT, FAILED, Column, echo, print_table
+from messagestore_operator.cli.output import BAD_INPUT, FAILED, Column, echo, failure, print_table
 from messagestore_operator.cli.store import Store, reporting
 
 if TYPE_CHECKING:
@@ -55,15 +55,13 @@ def offsets(
     Exits 1 if nothing is known of the group, or if the offsets can't be committed.
     """
     if apply and client is None:
-        typer.echo("error: --apply needs --client", err=True)
-        raise typer.Exit(BAD_INPUT)
+        raise failure("--apply needs --client", BAD_INPUT)
     with reporting():
         from messagestore.restored import moved_offsets
 
         moved = moved_offsets(store, group, job)
         if not moved:
-            echo(f"error: no topic that was put back has noted offsets of group {group}", err=True)
-            raise typer.Exit(FAILED)
+            raise failure(f"no topic that was put back has noted offsets of group {group}", FAILED)
         _print(moved, csv=csv)
         if client is not None and apply:
             from messagestore.kafka_groups import commit, settings_of

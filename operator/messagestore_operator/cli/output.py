@@ -45,14 +45,19 @@ def echo(line: str, *, err: bool = False) -> None:
     typer.echo(printable(line), err=err)
 
 
+def failure(words: str, code: int) -> typer.Exit:
+    """The end of a command that can't be carried out, which has told why."""
+    echo(f"error: {words}", err=True)
+    return typer.Exit(code)
+
+
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
     """Report that a file can't be written, and exit."""
     try:
         yield
     except OSError as error:
-        echo(f"error: {file} can't be written: {error.strerror}", err=True)
-        raise typer.Exit(FAILED) from None
+        raise failure(f"{file} can't be written: {error.strerror}", FAILED) from None
 
 
 def json_text(value: dict[str, Any] | list[dict[str, Any]]) -> str:

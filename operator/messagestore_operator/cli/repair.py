@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from messagestore_operator.cli.output import BAD_INPUT, FAILED, echo
+from messagestore_operator.cli.output import BAD_INPUT, FAILED, echo, failure
 from messagestore_operator.cli.store import Store, reporting
 
 if TYPE_CHECKING:
@@ -54,12 +54,11 @@ def repair(
         if any(step.does is None for step in steps):
             raise typer.Exit(FAILED)
         if accept and epoch is not None and not suspended:
-            typer.echo(
-                "error: an operator writes this store. Suspend the stream, its policies and replays, wait until no run "
-                "is in progress, then add --suspended",
-                err=True,
+            raise failure(
+                "an operator writes this store. Suspend the stream, its policies and replays, wait until no run is in "
+                "progress, then add --suspended",
+                BAD_INPUT,
             )
-            raise typer.Exit(BAD_INPUT)
         if not accept:
             typer.echo("nothing was written; --accept does this")
             raise typer.Exit(FAILED)

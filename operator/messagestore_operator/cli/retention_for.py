@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import FAILED, echo, print_yaml
+from messagestore_operator.cli.output import FAILED, echo, failure, print_yaml
 from messagestore_operator.cli.store import Store, opened
 from messagestore_operator.names import API_VERSION, named_after
 
@@ -43,8 +43,7 @@ def retention_for(
         absent = [one for one in message_ids if reader.get_message(one) is None]
         owner = reader.owner
     if owner is None:
-        echo(f"error: {store} has no marker that names its MessageStream", err=True)
-        raise typer.Exit(FAILED)
+        raise failure(f"{store} has no marker that names its MessageStream", FAILED)
     for one in absent:
         echo(f"error: {one}: there is no such message", err=True)
     if absent:

@@ -14,6 +14,7 @@ from messagestore_operator.cli.output import (
     Output,
     OutputOption,
     document_of,
+    failure,
     print_table,
     printed,
     shown_time,
@@ -57,13 +58,11 @@ def stats(
     Reads a few columns of all messages.
     """
     if between is None and since is not None:
-        typer.echo("error: --since needs --between", err=True)
-        raise typer.Exit(BAD_INPUT)
+        raise failure("--since needs --between", BAD_INPUT)
     if between is not None:
         first, comma, then = between.partition(",")
         if by is not None or not (first and comma and then):
-            typer.echo("error: --between needs two types with a comma between, and no --by", err=True)
-            raise typer.Exit(BAD_INPUT)
+            raise failure("--between needs two types with a comma between, and no --by", BAD_INPUT)
         with opened(store, version, at) as reader:
             _print_elapsed(reader.elapsed(first, then, since), output)
         return

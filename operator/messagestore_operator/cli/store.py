@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messagestore_operator.cli.options import moment
-from messagestore_operator.cli.output import BAD_INPUT, FAILED, echo
+from messagestore_operator.cli.output import BAD_INPUT, FAILED, echo, failure
 
 if TYPE_CHECKING:
     from messagestore.errors import BrokenMessageError
@@ -57,8 +57,7 @@ _EXTRAS = {"confluent_kafka": "library,kafka", "jinja2": "library,page", "matplo
 
 def _missing(error: ImportError) -> typer.Exit:
     extra = _EXTRAS.get(str(error.name).partition(".")[0], "library")
-    typer.echo(f"error: {error.name} is missing; in a clone of the project: pip install '.[{extra}]'", err=True)
-    return typer.Exit(FAILED)
+    return failure(f"{error.name} is missing; in a clone of the project: pip install '.[{extra}]'", FAILED)
 
 
 @contextmanager
@@ -73,11 +72,9 @@ def reporting() -> Iterator[None]:
     except ImportError as error:
         raise _missing(error) from None
     except ArgumentError as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(BAD_INPUT) from None
+        raise failure(str(error), BAD_INPUT) from None
     except MessageStoreError as error:
-        echo(f"error: {error}", err=True)
-        raise typer.Exit(FAILED) from None
+        raise failure(str(error), FAILED) from None
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from messagestore_operator.cli.output import BAD_INPUT, FAILED, Output, OutputOption, echo, printed
+from messagestore_operator.cli.output import BAD_INPUT, FAILED, Output, OutputOption, echo, failure, printed
 from messagestore_operator.cli.store import Store, reporting
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def verify(
     """
     for name in seal_keys or ():
         if not os.environ.get(name):
-            echo(f"error: --seal-key names {name}, and there is no such environment variable", err=True)
-            raise typer.Exit(BAD_INPUT)
+            raise failure(f"--seal-key names {name}, and there is no such environment variable", BAD_INPUT)
     keys = [os.environ[name] for name in seal_keys or ()]
     made: list[Check] = []
     with reporting():
