@@ -19,3 +19,6 @@ LARGEST_NUMBER = 10**18 - 1
 FIRST_MOMENT = datetime.min.replace(tzinfo=UTC)
 LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 """The last time that a message may have or expire at: the end of the year 9999."""
+
+MOST_IDS, MOST_RULES = 1_000, 64
+"""Not of a record: message ids that one rule of a RetentionPolicy can name, and such rules."""

@@ -8,6 +8,8 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from messagestore_core.bounds import MOST_IDS
+
 
 class ContractModel(BaseModel):
     """A part of a run document or run report: camelCase JSON, no unknown fields, immutable."""
@@ -47,7 +49,9 @@ Statuses = Annotated[tuple[MessageStatus, ...], Field(max_length=5, description=
 CorrelationIds = Annotated[
     tuple[Identifier, ...], Field(max_length=1000, description="Correlation identifiers, any of them.")
 ]
-MessageIds = Annotated[tuple[Identifier, ...], Field(max_length=1000, description="Message identifiers, any of them.")]
+MessageIds = Annotated[
+    tuple[Identifier, ...], Field(max_length=MOST_IDS, description="Message identifiers, any of them.")
+]
 Headers = Annotated[dict[str, Value], Field(max_length=32, description="Headers with their values, all of them.")]
 Where = Annotated[
     str, Field(strict=True, max_length=4096, description="A predicate over the canonical columns. If empty, none.")

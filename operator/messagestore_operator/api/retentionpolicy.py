@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from messagestore_core.bounds import MOST_RULES
 from messagestore_core.contract import purge
 from messagestore_core.contract.base import MAX_COUNT, Flag, Integer, Statuses, Value
 from messagestore_operator.api import policy_rules
@@ -139,7 +140,7 @@ class RetentionPolicySpec(Model):
         default="NotRequired",
         description="If Required, a purge waits until annotation messagestore.dev/approved-preview names its preview.",
     )
-    rules: Annotated[tuple[PolicyRule, ...], Field(max_length=64), UniqueNames()] = Field(
+    rules: Annotated[tuple[PolicyRule, ...], Field(max_length=MOST_RULES), UniqueNames()] = Field(
         default=(), description="The policy removes messages that any rule selects and no hold covers."
     )
     action: Literal["Delete", "Scrub"] = Field(

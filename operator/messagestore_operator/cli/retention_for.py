@@ -6,17 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
+from messagestore_core.bounds import MOST_IDS, MOST_RULES
 from messagestore_operator.cli.output import FAILED, echo, failure, print_yaml
 from messagestore_operator.cli.store import Store, opened
 from messagestore_operator.names import API_VERSION, named_after
 
-_OF_A_RULE, _MOST_RULES = 1000, 64
 _MOST_BYTES = 900_000
 """Of ids: a run has them in a ConfigMap, which holds 1 MiB."""
 
 
 def _of_one_policy(message_ids: list[str]) -> list[str]:
-    most = _OF_A_RULE * _MOST_RULES
+    most = MOST_IDS * MOST_RULES
     if len(message_ids) > most or sum(len(one.encode(errors="replace")) + 3 for one in message_ids) > _MOST_BYTES:
         raise typer.BadParameter(f"one policy has at most {most} ids, and {_MOST_BYTES} bytes: make several policies")
     return message_ids
@@ -56,11 +56,11 @@ def removal(namespace: str, stream: str, message_ids: Sequence[str], *, erase: b
     digest = hashlib.sha256("\n".join(sorted(message_ids)).encode()).hexdigest()[:8]
     rules = [
         {
-            "name": f"chosen-{start // _OF_A_RULE + 1}" if start else "chosen",
-            "match": {"messageIds": list(message_ids[start : start + _OF_A_RULE])},
+            "name": f"chosen-{start // MOST_IDS + 1}" if start else "chosen",
+            "match": {"messageIds": list(message_ids[start : start + MOST_IDS])},
             **({"erase": True} if erase else {}),
         }
-        for start in range(0, len(message_ids), _OF_A_RULE)
+        for start in range(0, len(message_ids), MOST_IDS)
     ]
     return {
         "apiVersion": API_VERSION,
