@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +97,7 @@ def details(document: Document, resources: list[Document], table_leases: list[Do
         **summary(document),
         "why": [{"reason": reason, **about} for reason in dict.fromkeys(why) if (about := _meaning(reason))],
         "runs": [document_of(one) for one in runs(document)],
-        "tables": None if table_leases is None else [asdict(one) for one in claims(document, streams, table_leases)],
+        "tables": None if table_leases is None else claims(document, streams, table_leases),
         "usedBy": [summary(one) for one in used_by] if document["kind"] == STREAM else [],
     }
 
@@ -205,21 +205,6 @@ def _add_runs(root: Tree, title: str, listed: list[Run], now: datetime) -> None:
             branch.add(Text(run_words(one, now)))
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A table that a run holds, or waits for.
-
-    Attributes:
-        holder: the namespace and the name of the run that has it.
-        waits: whether it is another run's.
-    """
-
-    table: str
-    lease: str
-    holder: str
-    waits: bool
-
-
 def _table_leases(kubectl: Kubectl, namespace: str) -> list[Document] | None:
     """The Leases of all tables; None if the caller may not read them in the operator's namespace."""
     in_namespace = Kubectl(namespace, options=kubectl.options)
@@ -231,8 +216,8 @@ def _table_leases(kubectl: Kubectl, namespace: str) -> list[Document] | None:
         raise
 
 
-def claims(document: Document, streams: Iterable[Document], leases: Iterable[Document]) -> list[Claim]:
-    """The tables that a resource's current runs hold or wait for.
+def claims(document: Document, streams: Iterable[Document], leases: Iterable[Document]) -> list[dict[str, Any]]:
+    """The tables that a resource's current runs hold or wait for, each with the run that has it.
 
     Args:
         streams: those that its runs may write.
@@ -248,7 +233,7 @@ def claims(document: Document, streams: Iterable[Document], leases: Iterable[Doc
         uri = table.rpartition(" ")[2]
         if not holder or not (holder in current or (waiting and (namespace, uri) in tables)):
             continue
-        claimed.append(Claim(uri, name_of(lease), holder, waits=holder not in current))
+        claimed.append({"table": uri, "lease": name_of(lease), "holder": holder, "waits": holder not in current})
     return claimed
 
 
