@@ -34,8 +34,8 @@ TOPIC_FROM = ValidationRule(
     holds=lambda named: (named.header is not None) != named.reply_to,
 )
 KAFKA_TO = (
-    at_least_one(topic="topic", topic_from="topicFrom"),
-    at_most_one(topic="topic", topic_from="topicFrom"),
+    at_least_one("topic", "topicFrom"),
+    at_most_one("topic", "topicFrom"),
 )
 DESTINATION = (
     exactly_one("files", "kafka", "http", "stream"),
@@ -111,8 +111,8 @@ HTTP = ValidationRule(
     holds=lambda http: http.header_secret_ref is None or http.url.startswith("https:"),
 )
 START = (
-    at_least_one(at="at", global_position="globalPosition", inserted_at="insertedAt"),
-    at_most_one(at="at", global_position="globalPosition", inserted_at="insertedAt"),
+    at_least_one("at", "globalPosition", "insertedAt"),
+    at_most_one("at", "globalPosition", "insertedAt"),
 )
 _ONLY_ATTRIBUTES = (
     "!self.select.dueForRetry && (!has(self.mark) || self.mark.headers.all(name, name.matches('^[a-z0-9]+$')))"

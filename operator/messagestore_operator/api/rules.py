@@ -6,9 +6,11 @@ several kinds have; each kind has its own in ``stream_rules``, ``policy_rules`` 
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic.alias_generators import to_snake
 
 from messagestore_operator.api.spark_conf import ALLOWED_CONF, FORMS, Form
 
@@ -35,29 +37,27 @@ class ValidationRule(TransitionRule):
 
 
 def exactly_one(*fields: str) -> ValidationRule:
-    """One of the fields must be given, and only one. Their names are the same in Python and in manifests."""
+    """One of the fields, by their names in manifests, must be given, and only one."""
+    return _number("give exactly one of", fields, "filter(given, given).size() == 1", lambda number: number == 1)
+
+
+def at_least_one(*fields: str) -> ValidationRule:
+    """One of the fields must be given, or more."""
+    return _number("give at least one of", fields, "exists(given, given)", lambda number: number >= 1)
+
+
+def at_most_one(*fields: str) -> ValidationRule:
+    """No two of the fields may be given."""
+    return _number("give only one of", fields, "filter(given, given).size() <= 1", lambda number: number <= 1)
+
+
+def _number(words: str, fields: Sequence[str], cel: str, holds: Callable[[int], bool]) -> ValidationRule:
+    *others, last = fields
+    names = [to_snake(field) for field in fields]
     return ValidationRule(
-        message=f"give exactly one of {_listed(fields)}",
-        cel=f"[{_presence(fields)}].filter(given, given).size() == 1",
-        holds=lambda value: count_given(value, fields) == 1,
-    )
-
-
-def at_least_one(**fields: str) -> ValidationRule:
-    """One of the fields must be given, or more; Python's name = the manifest's name."""
-    return ValidationRule(
-        message=f"give at least one of {_listed(fields.values())}",
-        cel=f"[{_presence(fields.values())}].exists(given, given)",
-        holds=lambda value: count_given(value, fields) >= 1,
-    )
-
-
-def at_most_one(**fields: str) -> ValidationRule:
-    """No two of the fields may be given; Python's name = the manifest's name."""
-    return ValidationRule(
-        message=f"give only one of {_listed(fields.values())}",
-        cel=f"[{_presence(fields.values())}].filter(given, given).size() <= 1",
-        holds=lambda value: count_given(value, fields) <= 1,
+        message=f"{words} {', '.join(others)} and {last}",
+        cel=f"[{', '.join(f'has(self.{field})' for field in fields)}].{cel}",
+        holds=lambda value: holds(count_given(value, names)),
     )
 
 
@@ -79,18 +79,9 @@ def _same(field: str, *, optional: bool) -> str:
     return same
 
 
-def _presence(fields: Any) -> str:
-    return ", ".join(f"has(self.{field})" for field in fields)
-
-
-def count_given(value: Any, fields: Any) -> int:
-    """How many of the fields are given."""
+def count_given(value: Any, fields: Iterable[str]) -> int:
+    """How many of the fields, by their names in Python, are given."""
     return sum(getattr(value, field) is not None for field in fields)
-
-
-def _listed(fields: Any) -> str:
-    *others, last = fields
-    return f"{', '.join(others)} and {last}"
 
 
 NAME_OF_RESOURCE = ValidationRule(

@@ -7,7 +7,7 @@ from messagestore_operator.api.rules import ValidationRule, at_least_one, at_mos
 
 SOURCE = exactly_one("files", "kafka")
 FILES_SOURCE = (
-    at_most_one(max_files_per_batch="maxFilesPerBatch", max_bytes_per_batch="maxBytesPerBatch"),
+    at_most_one("maxFilesPerBatch", "maxBytesPerBatch"),
     ValidationRule(
         message="afterIngest Archive needs archiveUri, and nothing else has one: give both, or neither",
         cel="(self.afterIngest == 'Archive') == has(self.archiveUri)",
@@ -35,7 +35,7 @@ KEPT_GROUPS = ValidationRule(
     holds=lambda kafka: len(kafka.keep_group_offsets) == 0 or kafka.keep_record,
 )
 STREAM_TRIGGER = exactly_one("interval", "schedule", "continuous", "manual")
-DEDUPLICATION = at_least_one(window="window", remember_purged="rememberPurged")
+DEDUPLICATION = at_least_one("window", "rememberPurged")
 LIFECYCLE = (
     ValidationRule(
         message="status updates are JSON objects: their source can't have format Text",
