@@ -10,10 +10,10 @@ from typing import Any
 import kopf
 from kopf._core.reactor.inventory import ResourceMemories, ResourceMemory
 
-from messagestore_operator.api.resource import GROUP
 from messagestore_operator.kube.connection import login
 from messagestore_operator.kube.objects import SELECTOR, Kind
 from messagestore_operator.kube.sync import Seen
+from messagestore_operator.names import GROUP
 
 _PAGE = 10
 """Objects per page of a list of kopf, which reads pages whole, however large their objects are."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from messagestore_operator.api.crd import NAMES, custom_resource_definition
-from messagestore_operator.api.resource import GROUP
+from messagestore_operator.api.crd import custom_resource_definition
+from messagestore_operator.names import GROUP, NAMES
 from support import sparkoperator
 from support.apiserver import ApiServer
 from support.waiting import wait_until

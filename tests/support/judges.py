@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from messagestore_operator.api import parse_resource
-from messagestore_operator.api.crd import NAMES, custom_resource_definition
-from messagestore_operator.api.resource import API_VERSION
+from messagestore_operator.api.crd import custom_resource_definition
+from messagestore_operator.names import API_VERSION, NAMES
 from support.apiserver import Answer, ApiServer
 
 Document = dict[str, Any]

@@ -20,10 +20,9 @@ from messagestore_operator.api import (
     RetentionPolicyStatus,
     parse_resource,
 )
-from messagestore_operator.api.resource import API_VERSION
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.status import CurrentRun, FinishedRun
-from messagestore_operator.names import APPROVED_PREVIEW
+from messagestore_operator.names import API_VERSION, APPROVED_PREVIEW
 from messagestore_operator.status import policy as policy_view
 from messagestore_operator.status import redelivery as redelivery_view
 from messagestore_operator.status import replay as replay_view

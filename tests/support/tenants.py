@@ -8,8 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from messagestore_operator.api.crd import NAMES
-from messagestore_operator.api.resource import API_VERSION
+from messagestore_operator.names import API_VERSION, NAMES
 from support.apiserver import Answer, ApiServer
 from support.fakespark import FakeSpark, fake_spark
 from support.installed import ACCOUNT, Installed, installed_chart

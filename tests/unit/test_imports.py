@@ -11,8 +11,9 @@ import pytest
 from messagestore_core.contract.ingest import IngestTask
 from messagestore_core.contract.records import FilesSource
 from messagestore_core.contract.run_document import Resource, RunDocument
-from messagestore_operator.api import API_VERSION, MessageStream
+from messagestore_operator.api import MessageStream
 from messagestore_operator.api.kinds import parse_resource
+from messagestore_operator.names import API_VERSION
 from messagestore_operator.translate.ingest import ingest_document
 from support.ended import end_run
 from support.stores import make_store, message

@@ -5,15 +5,12 @@ from messagestore_operator.api.messagestream import MessageStream
 from messagestore_operator.api.messagestream_status import MessageStreamStatus
 from messagestore_operator.api.replayjob import ReplayJob
 from messagestore_operator.api.replayjob_status import ReplayJobStatus
-from messagestore_operator.api.resource import API_VERSION, GROUP, VERSION, Metadata, Resource
+from messagestore_operator.api.resource import Metadata, Resource
 from messagestore_operator.api.retentionpolicy import RetentionPolicy
 from messagestore_operator.api.retentionpolicy_status import RetentionPolicyStatus
 
 __all__ = [
-    "API_VERSION",
-    "GROUP",
     "KINDS",
-    "VERSION",
     "MessageStream",
     "MessageStreamStatus",
     "Metadata",

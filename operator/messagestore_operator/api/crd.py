@@ -14,8 +14,7 @@ from ruamel.yaml import YAML
 from messagestore_operator.api.columns import COLUMNS
 from messagestore_operator.api.kinds import KINDS
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.resource import GROUP, VERSION
-from messagestore_operator.names import NAMES as NAMES
+from messagestore_operator.names import GROUP, NAMES, VERSION
 
 CATEGORY = "messagestore"
 _DROPPED = ("title", "$defs", "examples")

@@ -8,9 +8,7 @@ from messagestore_core.contract.base import Integer
 from messagestore_operator.api import rules
 from messagestore_operator.api.model import Model
 from messagestore_operator.api.scalars import Name
-from messagestore_operator.names import API_VERSION as API_VERSION
-from messagestore_operator.names import GROUP as GROUP
-from messagestore_operator.names import VERSION as VERSION
+from messagestore_operator.names import API_VERSION
 
 StringMap = Annotated[dict[str, str], Field(strict=True)]
 

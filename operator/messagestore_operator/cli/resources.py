@@ -6,10 +6,11 @@ from itertools import groupby
 from typing import Any
 
 from messagestore_core.text import printable
-from messagestore_operator.api import GROUP, KINDS, Resource
+from messagestore_operator.api import KINDS, Resource
 from messagestore_operator.api.columns import cells, header
 from messagestore_operator.cli.output import Output, json_text
 from messagestore_operator.cli.yaml_text import yaml_text
+from messagestore_operator.names import GROUP
 
 _GAP = "   "
 

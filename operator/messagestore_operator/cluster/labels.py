@@ -2,7 +2,7 @@
 
 from typing import Any, get_args
 
-from messagestore_operator.api.resource import GROUP, Resource
+from messagestore_operator.api.resource import Resource
 from messagestore_operator.api.status import BaseStatus
 from messagestore_operator.decide.snapshot import RunKind, RunRef
 from messagestore_operator.decide.tables import current_runs
@@ -16,7 +16,7 @@ from messagestore_operator.kube.objects import (
     metadata,
     namespace_of,
 )
-from messagestore_operator.names import RUN
+from messagestore_operator.names import GROUP, RUN
 from messagestore_operator.translate.names import numbered_run_name
 
 RUN_KIND = f"{GROUP}/kind"

@@ -11,11 +11,11 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from messagestore_core.text import clipped
-from messagestore_operator.api.crd import NAMES
 from messagestore_operator.api.kinds import parse_stored
-from messagestore_operator.api.resource import GROUP, VERSION, Resource
+from messagestore_operator.api.resource import Resource
 from messagestore_operator.kube.objects import ApiObject, Kind, metadata
 from messagestore_operator.manifests.problem import message_of, path_text
+from messagestore_operator.names import GROUP, NAMES, VERSION
 
 RESOURCES = {kind: Kind(GROUP, VERSION, kind, names.plural) for kind, names in NAMES.items()}
 """The project's three kinds, by name."""

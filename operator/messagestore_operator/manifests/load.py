@@ -14,18 +14,10 @@ from typing import Any, TypeAlias
 
 from pydantic import ValidationError
 
-from messagestore_operator.api import (
-    API_VERSION,
-    GROUP,
-    KINDS,
-    MessageStream,
-    ReplayJob,
-    Resource,
-    RetentionPolicy,
-    parse_resource,
-)
+from messagestore_operator.api import KINDS, MessageStream, ReplayJob, Resource, RetentionPolicy, parse_resource
 from messagestore_operator.manifests.problem import Path, Problem, message_of
 from messagestore_operator.manifests.yaml_tree import YamlDocument, read_documents
+from messagestore_operator.names import API_VERSION, GROUP
 from messagestore_operator.tenancy.adoption import is_released
 from messagestore_operator.tenancy.predicates import predicate_problems
 from messagestore_operator.translate.folders import overlaps

@@ -11,8 +11,8 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from messagestore_core.contract.stores import StorageEntry
 from messagestore_core.store.objects import is_local, local_path
-from messagestore_operator.api import API_VERSION
 from messagestore_operator.manifests.yaml_tree import other_reading
+from messagestore_operator.names import API_VERSION
 from messagestore_operator.propose.mapping import Mapped
 from messagestore_operator.propose.paths import step
 from messagestore_operator.propose.shapes import Shape

@@ -5,8 +5,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.resource import GROUP
 from messagestore_operator.api.spark_conf import ALLOWED_CONF
+from messagestore_operator.names import GROUP
 from messagestore_operator.tenancy.adoption import Adoption
 from messagestore_operator.tenancy.sizes import SizeBounds
 from messagestore_operator.tenancy.storage import StorageBounds

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from messagestore_operator.api.resource import API_VERSION
+from messagestore_operator.names import API_VERSION
 from support.apiserver import Answer
 from support.installed import ACCOUNT
 from support.operators import eventually
