@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator, Mapping
 
-from messagestore.consuming.source import Gone, Placed, SlotsOf, Source
+from messagestore.consuming.source import Gone, Placed, Source
 from messagestore.errors import StorageError
 
 PAUSED_AFTER = 1000
@@ -19,7 +19,6 @@ class Feed:
 
     def __init__(self, source: Source, slots: int) -> None:
         self._source, self._slots = source, slots
-        self._slots_of = SlotsOf(slots)
         self.start = 0
         self._passed: dict[int, int] = {}
         self._first_held: dict[int, int] = {}
@@ -109,9 +108,8 @@ class Feed:
                 return False
             self._has_read = False
             self._covered, self._to = frozenset(wanted), min(wanted.values())
-            every_slot = len(wanted) == self._slots
             self._source.refuse_ahead({slot: at for slot, at in wanted.items() if at > self.start})
-            self._parts = self._source.behind(wanted, every_slot, self._slots_of)
+            self._parts = self._source.behind(wanted, self._slots)
         try:
             part = next(self._parts, None)
         except StorageError:

@@ -1,8 +1,9 @@
 """What consumers read of a store: messages behind cursors of slots, its head, its tombstones, if there is more."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -27,32 +28,13 @@ from messagestore_core.store.schemas import HEADS, TOMBSTONES
 
 Start: TypeAlias = Literal["Beginning", "Now"] | int
 _REMEMBERED = 200_000
+"""Of so many streams the slots are remembered."""
 
 
+@lru_cache(_REMEMBERED)
 def slot_of(stream_name: str, slots: int) -> int:
     """The slot of a stream: by the hash of its cardinal id, or of its name if it has no id."""
     return abs(hash_64(cardinal_id(stream_name) or stream_name) or 0) % slots
-
-
-class SlotsOf:
-    """The slots of streams; it remembers those of some."""
-
-    def __init__(self, slots: int) -> None:
-        self._slots = slots
-        self._known: dict[str, int] = {}
-
-    def __call__(self, names: Iterable[str]) -> list[int]:
-        """The slot of each stream."""
-        known = self._known
-        if len(known) > _REMEMBERED:
-            known.clear()
-        numbers = []
-        for name in names:
-            slot = known.get(name)
-            if slot is None:
-                slot = known[name] = slot_of(name, self._slots)
-            numbers.append(slot)
-        return numbers
 
 
 class Placed(NamedTuple):
@@ -158,16 +140,16 @@ class Source:
                 "messagestore consumers reset"
             )
 
-    def behind(self, cursors: Mapping[int, int], every_slot: bool, slots_of: SlotsOf) -> Iterator[list[Placed]]:
+    def behind(self, cursors: Mapping[int, int], slots: int) -> Iterator[list[Placed]]:
         """All messages behind the cursors of slots that the newest version has, in order of arrival, some at a time."""
         self._snapshot = self._versions.snapshot()
         first, last = min(cursors.values()), max(cursors.values())
         read = replace(self._read, start=first + 1)
-        if not every_slot or first != last:
-            read = replace(read, chosen=_chosen(cursors, slots_of))
+        if len(cursors) < slots or first != last:
+            read = replace(read, chosen=_chosen(cursors, slots))
         for rows in self._rows.parts(read):
             if rows.num_rows:
-                yield list(map(Placed, slots_of(rows["stream_name"].to_pylist()), messages_of(rows)))
+                yield list(map(Placed, _slots_of(rows, slots), messages_of(rows)))
 
     @property
     def last_position(self) -> int:
@@ -226,13 +208,16 @@ class Source:
         return True
 
 
-def _chosen(cursors: Mapping[int, int], slots_of: SlotsOf) -> Chosen:
+def _slots_of(rows: pa.Table, slots: int) -> list[int]:
+    return [slot_of(name, slots) for name in rows["stream_name"].to_pylist()]
+
+
+def _chosen(cursors: Mapping[int, int], slots: int) -> Chosen:
     """The rows behind the cursors of their slots."""
 
     def keeps(rows: pa.Table) -> pa.Array:
-        slots = slots_of(rows["stream_name"].to_pylist())
-        positions = rows["global_position"].to_pylist()
-        behind = [slot in cursors and position > cursors[slot] for slot, position in zip(slots, positions, strict=True)]
+        places = zip(_slots_of(rows, slots), rows["global_position"].to_pylist(), strict=True)
+        behind = [slot in cursors and position > cursors[slot] for slot, position in places]
         return pa.array(behind, pa.bool_())
 
     return Chosen(("stream_name", "global_position"), keeps)
