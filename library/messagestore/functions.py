@@ -128,7 +128,7 @@ class Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters, _Audit]
         self, position: int = FIRST_GLOBAL_POSITION, batch_size: int | None = BATCH_SIZE, where: str | None = None
     ) -> _Messages:
         """All messages from a global position on, in order of arrival; with ``where`` only those that meet it."""
-        return self._messages(self._rows.parts(reads.all_messages(position, batch_size, where)))
+        return self._messages(self._rows.parts(reads.arrived_since(None, position - 1, batch_size, where)))
 
     def find(
         self,
@@ -161,9 +161,8 @@ class Functions(ABC, Generic[_Messages, _Newest, _Message, _DeadLetters, _Audit]
         Raises:
             ArgumentError: there is no such status, or the condition is refused.
         """
-        causes = () if causation_id is None else (causation_id,)
-        wanted = reads.Wanted(statuses, types, correlation_id, causes, since, where)
-        read = reads.matching(wanted, position, batch_size, newest_first=newest_first, payloads=payloads)
+        wanted = (statuses, types, correlation_id, causation_id, since, where, position, batch_size)
+        read = reads.matching(*wanted, newest_first=newest_first, payloads=payloads)
         return self._messages(self._rows.parts(read))
 
     def caused_by(self, message_id: str, *, payloads: bool = False) -> _Messages:

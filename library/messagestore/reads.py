@@ -87,11 +87,9 @@ class Read:
         return replace(self, start=last + 1, limit=limit)
 
     @property
-    def filters(self) -> tuple[Chosen, ...]:
+    def filters(self) -> tuple[Condition | Chosen, ...]:
         """What SQL can't express."""
-        own = self.condition
-        of_condition = () if own is None else (Chosen(own.columns, own.keeps, own.is_large),)
-        return (*of_condition, *(() if self.chosen is None else (self.chosen,)))
+        return tuple(one for one in (self.condition, self.chosen) if one is not None)
 
     @property
     def files(self) -> dict[str, str | None]:
@@ -143,52 +141,41 @@ def of_name(name: str | None) -> Read:
     return Read({} if name is None else {"category" if is_category(name) else "stream_name": name})
 
 
-def all_messages(position: int, batch_size: int | None, where: str | None = None) -> Read:
-    """Every message from a global position on."""
-    return Read(start=position, limit=batch_limit(batch_size), condition=checked(where))
-
-
 def arrived_since(name: str | None, last: int, batch_size: int | None, where: str | None = None) -> Read:
     """The messages of a stream, a category or all, after a global position."""
     return replace(of_name(name), start=last + 1, limit=batch_limit(batch_size), condition=checked(where))
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What ``messagestore.reader.Reader.find`` looks for; its arguments."""
-
-    statuses: Sequence[str] = ()
-    types: Sequence[str] = ()
-    correlation_id: str | None = None
-    causation_ids: Sequence[str] = ()
-    since: datetime | None = None
-    where: str | tuple[str, ...] | None = None
-
-
-def matching(wanted: Wanted, position: int | None, batch_size: int | None, newest_first: bool, payloads: bool) -> Read:
-    """The messages that are looked for, from a global position on, forwards or backwards."""
+def matching(
+    statuses: Sequence[str] = (),
+    types: Sequence[str] = (),
+    correlation_id: str | None = None,
+    causation_id: str | None = None,
+    since: datetime | None = None,
+    where: str | tuple[str, ...] | None = None,
+    position: int | None = None,
+    batch_size: int | None = None,
+    *,
+    newest_first: bool,
+    payloads: bool,
+) -> Read:
+    """The messages that ``messagestore.reader.Reader.find`` looks for, by its arguments."""
+    equal = {"correlation_id": correlation_id, "causation_id": causation_id}
     parts = [
-        *([_statuses(wanted.statuses)] if wanted.statuses else []),
-        *([sql.one_of("type", wanted.types)] if wanted.types else []),
-        *([sql.one_of("causation_id", wanted.causation_ids)] if wanted.causation_ids else []),
-        *([sql.since("time", time_in_utc("since", wanted.since))] if wanted.since else []),
+        *([_statuses(statuses)] if statuses else []),
+        *([sql.one_of("type", types)] if types else []),
+        *([sql.since("time", time_in_utc("since", since))] if since else []),
     ]
-    start = FIRST_GLOBAL_POSITION if newest_first or position is None else position
     return Read(
-        {} if wanted.correlation_id is None else {"correlation_id": wanted.correlation_id},
+        {column: value for column, value in equal.items() if value is not None},
         tuple(parts),
-        start=start,
+        start=FIRST_GLOBAL_POSITION if newest_first or position is None else position,
         end=position if newest_first else None,
         newest_first=newest_first,
         limit=batch_limit(batch_size),
-        condition=checked(wanted.where),
+        condition=checked(where),
         payloads=payloads,
     )
-
-
-def message_with_id(message_id: str, position: int = FIRST_GLOBAL_POSITION) -> Read:
-    """The messages with an id; there are several where deduplication looks back for some time only."""
-    return Read({"message_id": message_id}, start=position)
 
 
 def correlated(correlation_id: str, statuses: Sequence[str], position: int, batch_size: int | None) -> Read:

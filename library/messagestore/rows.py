@@ -6,8 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from messagestore import reads
-from messagestore.arguments import UNLIMITED
+from messagestore import sql
 from messagestore.integrity import OnBroken, sealed_rows, sound_rows
 from messagestore.location import Location
 from messagestore.reads import Read
@@ -87,7 +86,7 @@ class Rows:
         snapshot, known, causes = self.versions.snapshot(), {message_id}, [message_id]
         while causes:
             some, causes = causes[:_CAUSES], causes[_CAUSES:]
-            read = reads.matching(reads.Wanted(causation_ids=some), None, UNLIMITED, False, payloads)
+            read = Read(where=(sql.one_of("causation_id", some),), payloads=payloads)
             for rows in self._checked(snapshot.pages(read), payloads=payloads):
                 rows = rows.filter(pc.not_equal(rows["message_id"], message_id))
                 new = [one for one in dict.fromkeys(rows["message_id"].to_pylist()) if one not in known]

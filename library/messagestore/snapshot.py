@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder
 
 from messagestore import sql
+from messagestore.conditions import Condition
 from messagestore.location import refusals
 from messagestore.ordering import in_order
 from messagestore.read_ranges import UNKNOWN, ReadRange, pieces, read_ranges, together
@@ -182,7 +183,7 @@ class Snapshot:
             return next(batches, None)
 
 
-def _kept(rows: pa.Table, filters: Iterable[Chosen]) -> pa.Table:
+def _kept(rows: pa.Table, filters: Iterable[Condition | Chosen]) -> pa.Table:
     for one in filters:
         rows = rows.filter(one.keeps(rows))
     return rows

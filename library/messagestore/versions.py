@@ -15,7 +15,7 @@ from messagestore.arguments import time_in_utc
 from messagestore.errors import StoreUnreadableError, VersionNotFoundError
 from messagestore.id_index import looked_up
 from messagestore.location import Location, refusals
-from messagestore.reads import FIRST_GLOBAL_POSITION, message_with_id, of_stream
+from messagestore.reads import FIRST_GLOBAL_POSITION, Read, of_stream
 from messagestore.snapshot import Snapshot
 from messagestore_core.clock import rfc3339
 from messagestore_core.contract.ingest import IngestCounts
@@ -110,7 +110,7 @@ class Versions:
             columns: absent: all.
             first: whether the one that came first is enough, so that what is newer than the index is not read.
         """
-        snapshot, read = self.snapshot(), message_with_id(message_id, position)
+        snapshot, read = self.snapshot(), Read({"message_id": message_id}, start=position)
         hint = looked_up(self._location.objects(INDEX), self.table_id, message_id)
         if hint is not None:
             inserted = sql.inserted(hint.inserted_at, None if first else hint.newest)

@@ -24,13 +24,13 @@ def test_a_time_is_a_datetime(given: object) -> None:
     with pytest.raises(ArgumentError, match=r"^since is .*; give a datetime with a time zone$"):
         time_in_utc("since", given)
     with pytest.raises(ArgumentError, match=r"^since is .*; give a datetime with a time zone$"):
-        reads.matching(reads.Wanted(since=given), None, 10, newest_first=True, payloads=False)
+        reads.matching(since=given, newest_first=True, payloads=False)
 
 
 def test_a_condition_may_be_as_long_as_any_beside_another() -> None:
     where = f"type = '{'a' * 4087}'"
-    wanted = reads.Wanted(where=narrowed(where, "contains(error, 'x')"))
-    condition = reads.matching(wanted, None, 10, newest_first=True, payloads=False).condition
+    wanted = narrowed(where, "contains(error, 'x')")
+    condition = reads.matching(where=wanted, newest_first=True, payloads=False).condition
     assert condition is not None
     assert condition.columns == ("error", "type")
     rows = pa.table({"type": ["a" * 4087, "a" * 4087, "b"], "error": ["ax", "a", "x"]})
@@ -44,7 +44,7 @@ def test_a_category_is_no_stream() -> None:
 
 def test_one_text_is_no_list_of_texts() -> None:
     with pytest.raises(ArgumentError, match=r"^type: give a list of texts, \['Placed'\], instead of one$"):
-        reads.matching(reads.Wanted(types="Placed"), None, 10, newest_first=True, payloads=False)
+        reads.matching(types="Placed", newest_first=True, payloads=False)
 
 
 def test_a_stream_is_no_category() -> None:
@@ -88,7 +88,7 @@ def test_only_comparisons_that_mean_the_same_to_the_engine_are_pushed_down(condi
 
 
 def test_a_condition_chooses_files_by_texts_that_all_its_messages_have() -> None:
-    read = reads.all_messages(1, 1000, "category = 'a' AND type = 'b' AND (status = 'c' OR retries = 1)")
+    read = reads.arrived_since(None, 0, 1000, "category = 'a' AND type = 'b' AND (status = 'c' OR retries = 1)")
     assert read.files == {"category": "a"}
 
 
