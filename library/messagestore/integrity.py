@@ -37,12 +37,7 @@ def sound_rows(location: Location, rows: pa.Table, on_broken: OnBroken | None) -
             yield filled
             continue
         rest = zip(filled.select(_CHECKED).to_pylist(), sound.to_pylist(), strict=True)
-        errors = [None if is_sound else _problem(location, row) for row, is_sound in rest]
-        for error in filter(None, errors):
-            if on_broken is None:
-                raise error
-            on_broken(error)
-        yield filled.filter(pa.array([error is None for error in errors])) if any(errors) else filled
+        yield _kept(filled, [None if is_sound else _problem(location, row) for row, is_sound in rest], on_broken)
 
 
 def sealed_rows(rows: pa.Table, keys: Sequence[str], on_broken: OnBroken | None) -> pa.Table:
@@ -55,15 +50,22 @@ def sealed_rows(rows: pa.Table, keys: Sequence[str], on_broken: OnBroken | None)
         BrokenMessageError: there is such a message; without ``on_broken``.
     """
     sealed = rows.select([*COLUMNS, "hmac"]).to_pylist()
-    sound = [is_sealed(keys, row) for row in sealed]
-    for row, is_sound in zip(sealed, sound, strict=True):
-        if not is_sound:
-            wrong = "it has no seal" if row["hmac"] is None else "its seal matches no key"
-            error = BrokenMessageError(row["message_id"], row["stream_name"], row["global_position"], wrong)
-            if on_broken is None:
-                raise error
-            on_broken(error)
-    return rows.filter(pa.array(sound, pa.bool_()))
+    none, other = "it has no seal", "its seal matches no key"
+    errors = [None if is_sealed(keys, row) else _broken(row, none if row["hmac"] is None else other) for row in sealed]
+    return _kept(rows, errors, on_broken)
+
+
+def _broken(row: Mapping[str, Any], words: str) -> BrokenMessageError:
+    return BrokenMessageError(row["message_id"], row["stream_name"], row["global_position"], words)
+
+
+def _kept(rows: pa.Table, errors: Sequence[BrokenMessageError | None], on_broken: OnBroken | None) -> pa.Table:
+    """The rows that have no error; each error is raised, or told."""
+    for error in filter(None, errors):
+        if on_broken is None:
+            raise error
+        on_broken(error)
+    return rows.filter(pa.array([error is None for error in errors], pa.bool_())) if any(errors) else rows
 
 
 def _have_their_payloads(rows: pa.Table) -> pa.Array:
@@ -82,9 +84,7 @@ _CHECKED = ["message_id", "stream_name", "global_position", "payload", "payload_
 
 def _problem(location: Location, row: Mapping[str, Any]) -> BrokenMessageError | None:
     words = _inside(row) if row["payload_uri"] is None else _under_claim_check(location, row)
-    if words is None:
-        return None
-    return BrokenMessageError(row["message_id"], row["stream_name"], row["global_position"], words)
+    return None if words is None else _broken(row, words)
 
 
 def _inside(row: Mapping[str, Any]) -> str | None:
