@@ -68,7 +68,8 @@ class KafkaSink:
             transactions, self._open = self._open, None
             try:
                 until = time.monotonic() + self._timeout
-                transactions = transactions or self._connected()
+                if transactions is None:
+                    transactions = _client()(client_settings(self._cluster, os.environ), self._id, self._timeout)
                 transactions.send(self._topic, records, until)
             except RefusalError as refusal:
                 if transactions is not None:
@@ -84,10 +85,6 @@ class KafkaSink:
             if self._open is not None:
                 self._open.close()
                 self._open = None
-
-    def _connected(self) -> Transactions:
-        settings = client_settings(self._cluster, os.environ)
-        return _client()(settings, self._id, self._timeout)
 
     def _give_up(self, transactions: Transactions, refusal: RefusalError) -> None:
         """Keep a client that another sink has fenced, so that later writes fail too; close any other."""

@@ -57,11 +57,6 @@ class Location:
         """Stop trusting the entries' certificate authorities."""
         self._held.close()
 
-    @property
-    def is_local(self) -> bool:
-        """Whether it is on this machine."""
-        return is_local(self.uri)
-
     def objects(self, *names: str) -> Objects:
         """The objects below it, or below a folder in it."""
         with refusals(self.uri):

@@ -60,11 +60,9 @@ def message_record(
     Raises:
         RecordError: the store would make a dead letter of it.
     """
-    if not message_id:
-        raise RecordError("messageId is empty")
-    _check_stream_name(stream_name)
-    plain = {"messageId": message_id, "streamName": stream_name, **fields}
-    head = {name: _plain(name, value) for name, value in plain.items() if value is not None}
+    if not stream_name or stream_name.startswith("-"):
+        raise RecordError(f"streamName {stream_name!r} has no category")
+    head = _head({"messageId": message_id, "streamName": stream_name, **fields})
     _check_sequence(fields)
     _check_expiry(fields)
     members = [payload_member(payload, fields.get("contentType")), json_member("metadata", metadata)]
@@ -84,14 +82,18 @@ def update_record(
     Raises:
         RecordError: the store would make a dead letter of it.
     """
-    if not message_id:
-        raise RecordError("messageId is empty")
-    plain = {"messageId": message_id, "status": status, "time": at, "attempt": attempt}
-    head = {name: _plain(name, value) for name, value in plain.items() if value is not None}
+    head = _head({"messageId": message_id, "status": status, "time": at, "attempt": attempt})
     if error is not None:
         # A name of a file that is in no encoding has halves of surrogate pairs, and an error tells it.
         head["error"] = error.encode(errors="backslashreplace").decode()[:LONGEST_ERROR]
     return _record(message_id, dumped(head, "the update"), [json_member("result", result)])
+
+
+def _head(fields: Mapping[str, Any]) -> dict[str, JSON]:
+    """The members of a record that are no documents of their own."""
+    if not fields["messageId"]:
+        raise RecordError("messageId is empty")
+    return {name: _plain(name, value) for name, value in fields.items() if value is not None}
 
 
 def _record(key: str, head: bytes, members: list[bytes]) -> Record:
@@ -117,11 +119,6 @@ def time_to_live(seconds: float) -> timedelta:
 def joined(head: bytes, members: list[bytes]) -> bytes:
     """Add members to an object's text; empty ones are left out."""
     return b",".join([head[:-1], *(member for member in members if member)]) + b"}"
-
-
-def _check_stream_name(name: str) -> None:
-    if not name or name.startswith("-"):
-        raise RecordError(f"streamName {name!r} has no category")
 
 
 def _check_sequence(fields: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from messagestore.errors import MessageStoreError
 from messagestore.location import Location, refusals
 from messagestore.records import Record
 from messagestore_core.contract.stores import StorageEntry
-from messagestore_core.store.objects import local_path
+from messagestore_core.store.objects import is_local, local_path
 
 
 class Sink(Protocol):
@@ -38,16 +39,17 @@ class FilesSink:
 
     def __init__(self, uri: str, storage: Sequence[StorageEntry] | None = None) -> None:
         self._location = Location(uri, storage)
-        self._names = _Names()
+        self._own, self._last = uuid.uuid4().hex[:12], 0
+        self._lock = threading.Lock()
 
     def write(self, records: Sequence[Record]) -> None:
         """Write a batch as one file; nothing without records."""
         if not records:
             return
         content = b"".join(record.line + b"\n" for record in records)
-        name = self._names.next()
+        name = self._next_name()
         with refusals(self._location.uri, "written"):
-            if self._location.is_local:
+            if is_local(self._location.uri):
                 _write_file(Path(local_path(self._location.uri)), name, content)
             else:
                 self._location.objects().write(name, content)
@@ -56,16 +58,8 @@ class FilesSink:
         """Release the sink's resources."""
         self._location.close()
 
-
-class _Names:
-    """Unique file names, each larger than the one before even if the clock goes back."""
-
-    def __init__(self) -> None:
-        self._own = uuid.uuid4().hex[:12]
-        self._last = 0
-        self._lock = threading.Lock()
-
-    def next(self) -> str:
+    def _next_name(self) -> str:
+        """A unique name, larger than the one before even if the clock goes back."""
         with self._lock:
             self._last = max(self._last + 1, time.time_ns() // 1000)
             return f"{self._last:017}-{self._own}.jsonl"
@@ -90,8 +84,8 @@ def _write_file(folder: Path, name: str, content: bytes) -> None:
         os.close(directory)
 
 
-def sink_of(to: "Sink | str", storage: Sequence[StorageEntry] | None) -> Sink:
-    """Return a sink as it is, or make one of a landing folder's URI.
+def sink_of(to: Sink | str, storage: Sequence[StorageEntry] | None, made: ExitStack) -> Sink:
+    """Return a sink as it is, or make one of a landing folder's URI, which ``made`` closes.
 
     Raises:
         MessageStoreError: the URI is neither local nor on object storage.
@@ -100,4 +94,4 @@ def sink_of(to: "Sink | str", storage: Sequence[StorageEntry] | None) -> Sink:
         return to
     if not to:
         raise MessageStoreError("the landing folder has no URI")
-    return FilesSink(to, storage)
+    return made.enter_context(closing(FilesSink(to, storage)))

@@ -130,13 +130,11 @@ class Writer:
         batch_bytes: int = BATCH_BYTES,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        with ExitStack() as held:
-            self._messages = _Batch(sink_of(messages, storage))
-            # A sink that was given stays the caller's until there is a writer.
-            if isinstance(messages, str):
-                held.callback(self._messages.sink.close)
-            self._updates = None if lifecycle is None else _Batch(sink_of(lifecycle, storage))
-            held.pop_all()
+        # A sink that was given stays the caller's until there is a writer.
+        with ExitStack() as made:
+            self._messages = _Batch(sink_of(messages, storage, made))
+            self._updates = None if lifecycle is None else _Batch(sink_of(lifecycle, storage, made))
+            made.pop_all()
         self._batch_records, self._batch_bytes = batch_records, batch_bytes
         self._clock = clock
         self._lock = threading.Lock()

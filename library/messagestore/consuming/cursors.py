@@ -88,7 +88,7 @@ class ObjectCursors:
 
     def names(self) -> list[str]:
         """The names of all documents."""
-        with self._reaching():
+        with refusals(self._location.uri):
             return [name for name in self._objects.names() if not name.endswith("/")]
 
     def read(self, names: Sequence[str]) -> dict[str, Kept]:
@@ -98,7 +98,7 @@ class ObjectCursors:
             answer = self._objects.marked(name, STATE_BYTES)
             return None if answer is None else Kept(*answer)
 
-        with self._reaching():
+        with refusals(self._location.uri):
             answers = self._together(read_one, names)
         return {name: kept for name, kept in zip(names, answers, strict=True) if kept is not None}
 
@@ -107,7 +107,7 @@ class ObjectCursors:
 
         def swap_one(change: Change) -> str | StorageError | None:
             try:
-                with self._reaching("written"):
+                with refusals(self._location.uri, "written"):
                     return self._objects.swap(*change)
             except StorageError as error:
                 return error
@@ -118,22 +118,17 @@ class ObjectCursors:
 
     def put(self, name: str, content: bytes) -> None:
         """Write a document that nobody else writes."""
-        with self._reaching("written"):
+        with refusals(self._location.uri, "written"):
             self._objects.write(name, content)
 
     def delete(self, name: str) -> None:
         """Delete a document if it is there."""
-        with self._reaching("written"):
+        with refusals(self._location.uri, "written"):
             self._objects.delete(name)
 
     def close(self) -> None:
         """Release what it holds."""
         self._location.close()
-
-    @contextmanager
-    def _reaching(self, done: str = "read") -> Iterator[None]:
-        with refusals(self._location.uri, done):
-            yield
 
     def _together(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
         """The work on all items; several at a time where each is a request."""
@@ -148,7 +143,7 @@ class ObjectCursors:
         if self._folder is None:
             yield
             return
-        with self._reaching("written"):
+        with refusals(self._location.uri, "written"):
             descriptor = _locked_folder(Path(self._folder))
         try:
             yield
