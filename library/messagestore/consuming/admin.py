@@ -49,7 +49,7 @@ def consumptions(
         head, own = source.head(), source.store_id
         each = [
             _consumption(name, cursors_in(source.location.uri, name, state, storage), own, head)
-            for name in _names(source.location, state, storage)
+            for name in _names(uri, state, storage)
         ]
     return [one for one in each if one is not None]
 
@@ -99,15 +99,9 @@ def _state(
     return closing(State(cursors_in(source.location.uri, name, state, storage), name, source.store_id))
 
 
-def _names(location: Location, state: str | None, storage: Sequence[StorageEntry] | None) -> list[str]:
-    if state is not None:
-        with closing(Location(state, storage)) as other:
-            return _folders(other)
-    return _folders(location, CONSUMERS)
-
-
-def _folders(location: Location, *below: str) -> list[str]:
-    with refusals(location.uri):
+def _names(uri: str, state: str | None, storage: Sequence[StorageEntry] | None) -> list[str]:
+    folder, below = (uri, (CONSUMERS,)) if state is None else (state, ())
+    with closing(Location(folder, storage)) as location, refusals(location.uri):
         return [name.rstrip("/") for name in location.objects(*below).names() if name.endswith("/")]
 
 

@@ -103,12 +103,9 @@ class Leases:
     def _moved(
         self, numbers: Collection[int], cursors: Mapping[int, int], owner: str | None, until: datetime | None
     ) -> dict[int, KeptSlot]:
-        changes = {}
-        for number in numbers:
-            slot, mark = self.held[number]
-            moved = {"owner": owner, "until": until, "global_position": cursors.get(number, slot.global_position)}
-            changes[number] = KeptSlot(slot.model_copy(update=moved), mark)
-        return changes
+        kept = {number: self.held[number] for number in numbers}
+        moved = {number: cursors.get(number, one.slot.global_position) for number, one in kept.items()}
+        return {n: one.changed(owner=owner, until=until, global_position=moved[n]) for n, one in kept.items()}
 
     def _give_back(self, numbers: Collection[int], cursors: Mapping[int, int]) -> None:
         self._write(self._moved(numbers, cursors, None, None))
@@ -119,16 +116,8 @@ class Leases:
         now = self._clock()
         others = self._state.slots(self.group, [one for one in range(self.group.slots) if one not in self.held])
         free = [(number, kept) for number, kept in others.items() if is_free(kept.slot, self.owner, now)][:count]
-        taken = {
-            number: KeptSlot(
-                kept.slot.model_copy(
-                    update={"owner": self.owner, "until": now + self._lease, "epoch": kept.slot.epoch + 1}
-                ),
-                kept.mark,
-            )
-            for number, kept in free
-        }
-        self._write(taken)
+        lease = {"owner": self.owner, "until": now + self._lease}
+        self._write({number: kept.changed(**lease, epoch=kept.slot.epoch + 1) for number, kept in free})
 
     def _write(self, changes: Mapping[int, KeptSlot]) -> None:
         """Write slots; those that others have are lost."""

@@ -21,6 +21,10 @@ class KeptSlot(NamedTuple):
     slot: Slot
     mark: str | None
 
+    def changed(self, **fields: object) -> "KeptSlot":
+        """The same with other fields of the slot, to be written in its place."""
+        return KeptSlot(self.slot.model_copy(update=fields), self.mark)
+
 
 class State:
     """Reads and writes the documents of the consumers of one name, for the store with an id."""
@@ -67,22 +71,18 @@ class State:
             Each slot that was written, with its new mark, or why it could not be; without those that others have
             written meanwhile. Where an answer was lost, what is there decides.
         """
-        documents = {slot_name(number): new.slot for number, new in changes.items()}
-        numbers = {slot_name(number): number for number in changes}
-        requested = [self.change(number, new) for number, new in sorted(changes.items())]
-        answers = self._cursors.swap(requested)
-        unsure = [change for change in requested if not isinstance(answers.get(change.name), str)]
-        kept = self._cursors.read([change.name for change in unsure]) if unsure else {}
-        done: dict[int, KeptSlot | StorageError] = {
-            numbers[name]: KeptSlot(documents[name], answer)
-            for name, answer in answers.items()
-            if isinstance(answer, str)
-        }
-        for change in unsure:
-            number, current, answer = numbers[change.name], kept.get(change.name), answers.get(change.name)
-            if current is not None and current.content == change.content:
-                done[number] = KeptSlot(documents[change.name], current.mark)
-            elif isinstance(answer, StorageError) and (current.mark if current else None) == change.mark:
+        requested = {number: self.change(number, new) for number, new in sorted(changes.items())}
+        answers = self._cursors.swap([*requested.values()])
+        unsure = [one.name for one in requested.values() if not isinstance(answers.get(one.name), str)]
+        kept = self._cursors.read(unsure) if unsure else {}
+        done: dict[int, KeptSlot | StorageError] = {}
+        for number, change in requested.items():
+            slot, answer, current = changes[number].slot, answers.get(change.name), kept.get(change.name)
+            if isinstance(answer, str):
+                done[number] = KeptSlot(slot, answer)
+            elif current is not None and current.content == change.content:
+                done[number] = KeptSlot(slot, current.mark)
+            elif answer is not None and (current.mark if current else None) == change.mark:
                 done[number] = answer
         return done
 
