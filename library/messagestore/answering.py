@@ -108,7 +108,8 @@ def answer(question: Question) -> Iterator[Line]:
             "figures": _figures,
         }
         for line in ask[question.ask](reader, question):
-            yield from _broken_lines(broken)
+            while broken:
+                yield "broken", {"message": str(broken.pop(0))}
             yield line
 
 
@@ -189,18 +190,10 @@ def _shown(message: Message, question: Question) -> Any:
     return native_record(shown) if question.native else message_document(shown)
 
 
-def _broken_lines(broken: list[BrokenMessageError]) -> Iterator[Line]:
-    while broken:
-        yield "broken", {"message": str(broken.pop(0))}
-
-
 def _document(row: Any) -> dict[str, Any]:
     """The fields of a dataclass, with times as text."""
-    return {to_camel(name): _plain(value) for name, value in asdict(row).items()}
-
-
-def _plain(value: Any) -> Any:
-    return rfc3339(value) if isinstance(value, datetime) else value
+    fields = asdict(row).items()
+    return {to_camel(name): rfc3339(value) if isinstance(value, datetime) else value for name, value in fields}
 
 
 def _write(word: str, value: Any) -> None:

@@ -127,8 +127,7 @@ class Versions:
             return None
         last = self.snapshot().highest("position", of_stream(stream_name).conditions)
         head = self._head(stream_name)
-        known = [position for position in (last, head) if position is not None]
-        return max(known) if known else None
+        return max((position for position in (last, head) if position is not None), default=None)
 
     def committed_at(self) -> datetime | None:
         """When the version that a call reads was committed; None where the log does not say it, or no longer."""
