@@ -56,10 +56,9 @@ def status() -> None:
         raise SystemExit(1)
 
 
-def _build_and_load(daemon: docker.Docker, *builds: Callable[[images.Builder], str]) -> list[str]:
+def _build_and_load(daemon: docker.Docker, *builds: Callable[[docker.Docker], str]) -> list[str]:
     """Build images, and load them into the node if there is one; returns their names, in order."""
-    builder = images.Builder(daemon)
-    built = [build(builder) for build in builds]
+    built = [build(daemon) for build in builds]
     if kind.exists(daemon):
         kind.load(daemon, built)
     if daemon.own:

@@ -9,11 +9,10 @@ python3 -m hack.images    build them with the machine's Docker, from the Dockerf
 import hashlib
 import os
 import platform
-import re
 import shutil
 import sys
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from hack import debian, programs
@@ -36,47 +35,42 @@ _SPARK_PACKAGES = ("ca-certificates", "openjdk-17-jre-headless", "python3", "tin
 _PYTHON_PACKAGES = ("ca-certificates", "python3", "tzdata")
 
 
-@dataclass(frozen=True)
-class Builder:
-    """Builds images with a Docker daemon; base images come from a registry or are built here."""
-
-    docker: Docker
-
-    def base(self, name: str, packages: tuple[str, ...]) -> Mapping[str, str]:
-        """Build arguments that name the base image: none if a registry has the Dockerfile's own."""
-        if not self.docker.own:
-            return {}
-        root = debian.root_file_system(name, packages)
-        image = f"{PREFIX}/debian-{root.name.replace('-', ':', 1)}"
-        if not self.docker.has_image(image):
-            with step(f"base image {image}"):
-                self.docker.pipe(["tar", "-C", root, "--numeric-owner", "-c", "."], "import", "-", image)
-        return {"BASE": image}
-
-    def build(self, image: str, dockerfile: Path, context: Path, arguments: Mapping[str, str]) -> str:
-        """Build ``image`` and return its name; the daemon itself skips unchanged steps."""
-        options = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
-        with step(f"image {image}"):
-            self.docker.run("build", "--quiet", "--tag", image, "--file", dockerfile, *options, context)
-        return image
+def _base(docker: Docker, name: str, packages: tuple[str, ...]) -> Mapping[str, str]:
+    """Build arguments that name the base image: none if a registry has the Dockerfile's own."""
+    if not docker.own:
+        return {}
+    root = debian.root_file_system(name, packages)
+    image = f"{PREFIX}/debian-{root.name.replace('-', ':', 1)}"
+    if not docker.has_image(image):
+        with step(f"base image {image}"):
+            docker.pipe(["tar", "-C", root, "--numeric-owner", "-c", "."], "import", "-", image)
+    return {"BASE": image}
 
 
-def spark_dependencies(builder: Builder) -> str:
+def _build(docker: Docker, image: str, dockerfile: Path, context: Path, arguments: Mapping[str, str]) -> str:
+    """Build ``image`` and return its name; the daemon itself skips unchanged steps."""
+    options = [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
+    with step(f"image {image}"):
+        docker.run("build", "--quiet", "--tag", image, "--file", dockerfile, *options, context)
+    return image
+
+
+def spark_dependencies(docker: Docker) -> str:
     """The base image of the jobs' image and the Spark operator's; built once for each state of its sources."""
     digest = _digest([SPARK / name for name in ("requirements.lock", "dependencies.Dockerfile", "unused.txt")])
     image = f"{PREFIX}/spark-dependencies:{digest}"
     context = _jobs_packages().parent
-    if builder.docker.has_image(image):
+    if docker.has_image(image):
         return image
-    arguments = builder.base("spark", _SPARK_PACKAGES)
-    builder.build(image, SPARK / "dependencies.Dockerfile", context, arguments)
-    builder.docker.drop_others(image)
+    arguments = _base(docker, "spark", _SPARK_PACKAGES)
+    _build(docker, image, SPARK / "dependencies.Dockerfile", context, arguments)
+    docker.drop_others(image)
     return image
 
 
-def spark(builder: Builder) -> str:
+def spark(docker: Docker) -> str:
     """The jobs' image."""
-    dependencies = spark_dependencies(builder)
+    dependencies = spark_dependencies(docker)
     context = cache_folder() / "images" / "spark"
     context.mkdir(parents=True, exist_ok=True)
     # The script itself checks whether the jars match the sources.
@@ -86,9 +80,10 @@ def spark(builder: Builder) -> str:
         shutil.copy(SPARK / name, context / name)
     shutil.copy(_PARTS, context / _PARTS.name)
     for package in (LIBRARY / "messagestore", CORE / "messagestore_core", SPARK / "messagestore_jobs"):
-        _copy_package(package, context / package.name)
+        shutil.rmtree(context / package.name, ignore_errors=True)
+        shutil.copytree(package, context / package.name, ignore=shutil.ignore_patterns("__pycache__"))
     image = f"{PREFIX}/spark:{project_version()}"
-    return builder.build(image, SPARK / "Dockerfile", context, {"DEPENDENCIES": dependencies})
+    return _build(docker, image, SPARK / "Dockerfile", context, {"DEPENDENCIES": dependencies})
 
 
 def _jobs_packages() -> Path:
@@ -98,7 +93,7 @@ def _jobs_packages() -> Path:
     return folder
 
 
-def operator(builder: Builder) -> str:
+def operator(docker: Docker) -> str:
     """The operator's image."""
     context = cache_folder() / "images" / "operator"
     _install_packages(OPERATOR / "requirements.lock", context / "site")
@@ -106,33 +101,30 @@ def operator(builder: Builder) -> str:
     for file in (OPERATOR / "sbom.json", _PARTS):
         shutil.copy(file, context / file.name)
     image = f"{PREFIX}/operator:{project_version()}"
-    arguments = builder.base("python", _PYTHON_PACKAGES)
-    return builder.build(image, OPERATOR / "Dockerfile", context, arguments)
+    arguments = _base(docker, "python", _PYTHON_PACKAGES)
+    return _build(docker, image, OPERATOR / "Dockerfile", context, arguments)
 
 
-def spark_operator(builder: Builder) -> str:
+def spark_operator(docker: Docker) -> str:
     """The image of Kubeflow's Spark operator, with the Spark of the jobs' image."""
     image = f"{PREFIX}/spark-operator:{programs.SPARK_OPERATOR_VERSION}"
-    return _of_program(builder, image, "spark-operator", {"DEPENDENCIES": spark_dependencies(builder)})
+    return _of_program(docker, image, "spark-operator", {"DEPENDENCIES": spark_dependencies(docker)})
 
 
-def versitygw(builder: Builder) -> str:
+def versitygw(docker: Docker) -> str:
     """The image of the S3 server that the tests use."""
-    return _of_program(builder, f"{PREFIX}/versitygw:{programs.VERSITYGW_VERSION}", "versitygw", {})
+    return _of_program(docker, f"{PREFIX}/versitygw:{programs.VERSITYGW_VERSION}", "versitygw", {})
 
 
-def _of_program(builder: Builder, image: str, name: str, arguments: Mapping[str, str]) -> str:
+def _of_program(docker: Docker, image: str, name: str, arguments: Mapping[str, str]) -> str:
     context = fresh(cache_folder() / "images" / name)
     shutil.copy(programs.program(name), context / name)
-    return builder.build(image, REPOSITORY / "hack/dockerfiles" / f"{name}.Dockerfile", context, arguments)
+    return _build(docker, image, REPOSITORY / "hack/dockerfiles" / f"{name}.Dockerfile", context, arguments)
 
 
 def project_version() -> str:
     """The project's version, which is the tag of its images."""
-    match = re.search(r'^version = "(.+)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE)
-    if match is None:
-        raise SystemExit("pyproject.toml names no version")
-    return match[1]
+    return str(tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"])
 
 
 def _install_packages(requirements: Path, folder: Path, unused: Path | None = None) -> None:
@@ -180,11 +172,6 @@ def _remove(site: Path, unused: Path) -> None:
                 path.unlink()
 
 
-def _copy_package(source: Path, target: Path) -> None:
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-
-
 def _digest(files: list[Path]) -> str:
     together = hashlib.sha256()
     for file in files:
@@ -202,9 +189,8 @@ def _uv() -> str:
 
 def main() -> None:
     """Run the command line."""
-    builder = Builder(Docker(own=False, environment={}))
     for build in (spark, operator):
-        sys.stdout.write(f"{build(builder)}\n")
+        sys.stdout.write(f"{build(Docker(own=False, environment={}))}\n")
 
 
 if __name__ == "__main__":

@@ -80,15 +80,9 @@ def _established() -> bool:
 
 def helm_install(release: str, chart: Path, namespace: str, *options: str | Path) -> None:
     """Install or upgrade a chart and wait until its objects are ready."""
-    command: list[str | Path] = [
-        programs.program("helm"),
-        "--kubeconfig",
-        kubeconfig(),
-        "upgrade",
-        "--install",
-        release,
-    ]
-    run([*command, chart, "--namespace", namespace, "--create-namespace", *options, "--wait", "--timeout", "3m"])
+    helm: list[str | Path] = [programs.program("helm"), "--kubeconfig", kubeconfig(), "upgrade", "--install"]
+    place = (release, chart, "--namespace", namespace, "--create-namespace")
+    run([*helm, *place, *options, "--wait", "--timeout", "3m"])
 
 
 def _namespace(name: str) -> None:

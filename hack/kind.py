@@ -60,7 +60,7 @@ def create(docker: Docker) -> None:
     if not exists(docker):
         image = node_image.build(docker) if docker.own else public_node_image()
         with step("kind cluster"):
-            _delete(docker)  # a rest of an interrupted creation, or from before the machine was restarted
+            delete(docker)  # a rest of an interrupted creation, or from before the machine was restarted
             config = json.dumps(_config(image, own=docker.own))
             command: list[str | Path] = [programs.program("kind"), "create", "cluster", "--name", NAME]
             command += ["--kubeconfig", kubeconfig(), "--config", "-", "--wait", "120s"]
@@ -111,13 +111,9 @@ def _content(docker: Docker) -> Collection[str]:
 
 def delete(docker: Docker) -> None:
     """Delete the cluster."""
-    _delete(docker)
-    kubeconfig().unlink(missing_ok=True)
-
-
-def _delete(docker: Docker) -> None:
     command: list[str | Path] = [programs.program("kind"), "delete", "cluster", "--name", NAME]
     run([*command, "--kubeconfig", kubeconfig()], environment=docker.environment)
+    kubeconfig().unlink(missing_ok=True)
 
 
 def _config(image: str, *, own: bool) -> dict[str, object]:

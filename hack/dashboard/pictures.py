@@ -165,10 +165,7 @@ def _plot(axes: Axes, panel: Panel, series: list[Series], source: Source) -> Non
 def _bars(axes: Axes, panel: Panel, series: list[Series]) -> None:
     for y, one in enumerate(series):
         axes.barh(y, one.values[-1], height=0.8, color=f"C{y}", alpha=0.35)
-        words = f" {one.name}   {_shown(one.values[-1], panel.unit)}"
-        axes.text(0, y, words, va="center", fontsize=6.5)
-    axes.set_ylim(max(len(series), 3) - 0.5, -0.5)
-    axes.axis("off")
+    _texts(axes, [f" {one.name}   {_shown(one.values[-1], panel.unit)}" for one in series], size=6.5)
 
 
 def _texts(axes: Axes, lines: list[str], size: float) -> None:
