@@ -100,10 +100,10 @@ def _proposed(folder: str, name: str | None) -> str:
 
 def _check_folder(location: Location) -> None:
     """Refuse a path of this machine that is no folder; object storage has none."""
-    from messagestore_core.store.objects import local_path
+    from messagestore_core.store.objects import is_local, local_path
 
     path = Path(local_path(location.uri))
-    if location.is_local and not path.is_dir():
+    if is_local(location.uri) and not path.is_dir():
         raise _failed(
             f"{path} is a file: name the folder that has it" if path.exists() else f"there is no folder {path}"
         )
