@@ -96,8 +96,7 @@ def _of_runs(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook) -> list[
     if current is not None and last is not None and failed(last) and not outlook.progressing:
         return of_run(current, _DOES, last)
     if status.round is not None or last is not None:
-        sent = _redelivered(job, status.replayed_total or 0, status.round or 0)
-        return [*well(Reason.REPLAYED, sent), *(degraded_by(job, status) or degraded(status.progress))]
+        return [*well(Reason.REPLAYED, _sent(job, status)), *(degraded_by(job, status) or degraded(status.progress))]
     if current is not None:
         return of_run(current, _DOES)
     return well(Reason.WAITING, "no run has started yet")
@@ -123,9 +122,12 @@ def _phase(job: ReplayJob, status: ReplayJobStatus, outlook: Outlook) -> ReplayP
     return "Idle" if current is None and outlook.trouble is None else "Pending"
 
 
-def _redelivered(job: ReplayJob, messages: int, rounds: int) -> str:
+def _sent(job: ReplayJob, status: ReplayJobStatus) -> str:
     """What a replay with a trigger has sent so far."""
+    sent, rounds = count(status.replayed_total or 0, "message"), status.round or 0
     where = short_destination(job.spec)
-    if job.spec.start is not None:
-        return f"{count(messages, 'message')} sent to {where} in {count(rounds, 'round')} so far"
-    return f"{count(messages, 'message')} sent again to {where}; {count(rounds, 'selection')} so far"
+    if job.spec.start is None:
+        return f"{sent} sent again to {where}; {count(rounds, 'selection')} so far"
+    refused = sum(one.cursor.set_aside for one in status.destinations if one.cursor)
+    aside = f", {refused} refused and set aside" if refused else ""
+    return f"{sent} sent to {where} in {count(rounds, 'round')} so far{aside}"

@@ -178,3 +178,4 @@ def test_an_endpoint_that_refuses_all_stalls_the_job_until_it_takes_some(world: 
     status = world.status(key)
     assert (status.phase, world.ready(key)[:2]) == ("Idle", ("True", "Replayed"))
     assert (status.progress.set_aside, status.destinations[0].cursor.set_aside) == (2, 2)
+    assert world.ready(key)[2].endswith(" in 1 round so far, 2 refused and set aside")
