@@ -62,7 +62,7 @@ public final class FileListing {
     files.forEach(file -> numbers.putLong(file.getModificationTime()));
     for (LocatedFileStatus file : files) {
       numbers.putInt(uris.size());
-      uris.writeBytes(whole(file.getPath().toString()).getBytes(StandardCharsets.UTF_8));
+      uris.writeBytes(file.getPath().toString().getBytes(StandardCharsets.UTF_8));
     }
     out.write(numbers.putInt(uris.size()).array());
     uris.writeTo(out);
@@ -145,10 +145,5 @@ public final class FileListing {
       }
     }
     return false;
-  }
-
-  /** Adds the empty host of a local URI, which people write and Hadoop leaves out. */
-  private static String whole(String path) {
-    return path.startsWith("file:/") && !path.startsWith("file://") ? "file://" + path.substring(5) : path;
   }
 }

@@ -5,14 +5,10 @@ import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.attribute.PosixFilePermissions;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.LocalFileSystem;
-import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
-import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.fs.permission.FsPermission;
-import org.apache.hadoop.util.functional.RemoteIterators;
 
 /**
  * Local files without checksum files. Hadoop's raw file system has none either, but is no LocalFileSystem, which S3A
@@ -28,31 +24,6 @@ public final class PlainLocalFileSystem extends LocalFileSystem {
     super.initialize(name, conf);
     setWriteChecksum(false);
     setVerifyChecksum(false);
-  }
-
-  /** Lists files without permissions: Hadoop would start a process for each file to find them. */
-  @Override
-  public RemoteIterator<LocatedFileStatus> listLocatedStatus(Path folder) throws IOException {
-    return RemoteIterators.mappingRemoteIterator(listStatusIterator(folder), PlainLocalFileSystem::located);
-  }
-
-  private static LocatedFileStatus located(FileStatus file) {
-    return new LocatedFileStatus(
-        file.getLen(),
-        file.isDirectory(),
-        file.getReplication(),
-        file.getBlockSize(),
-        file.getModificationTime(),
-        file.getAccessTime(),
-        null,
-        null,
-        null,
-        null,
-        file.getPath(),
-        false,
-        false,
-        false,
-        null);
   }
 
   /** Sets permissions by itself: Hadoop would start a process for each folder and file that it makes. */
