@@ -165,7 +165,8 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
         fill(record.value(), record.key(), headers(record), null, null);
         row.update(11, keep ? kept(record) : null);
       } else {
-        byte[] start = record.value() == null ? null : start(record.value());
+        byte[] value = record.value();
+        byte[] start = value == null ? null : Arrays.copyOf(value, Math.min(value.length, Framing.KEPT));
         fill(start, null, null, UTF8String.fromString(fault), size(record));
         row.update(11, null);
       }
@@ -188,10 +189,6 @@ public final class KafkaRecordSource extends PlannedSource<KafkaRecordSource.Kaf
       }
       long size = size(record);
       return size < limit ? null : Framing.tooLarge("the record, with its key and headers,", size, limit);
-    }
-
-    private static byte[] start(byte[] value) {
-      return value.length <= Framing.KEPT ? value : Arrays.copyOf(value, Framing.KEPT);
     }
 
     private static long size(ConsumerRecord<byte[], byte[]> record) {

@@ -184,16 +184,10 @@ abstract class PlannedSource<R extends Serializable> implements TableProvider {
     }
 
     @Override
-    public PartitionReaderFactory createReaderFactory() {
-      return new Readers<>(opener(plan));
-    }
-  }
-
-  private record Readers<R extends Serializable>(Opener<R> opener) implements PartitionReaderFactory {
-    @Override
     @SuppressWarnings("unchecked")
-    public PartitionReader<InternalRow> createReader(InputPartition partition) {
-      return opener.open((Part<R>) partition);
+    public PartitionReaderFactory createReaderFactory() {
+      Opener<R> opener = opener(plan);
+      return part -> opener.open((Part<R>) part);
     }
   }
 }
