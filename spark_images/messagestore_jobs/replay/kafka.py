@@ -56,6 +56,8 @@ class KafkaDelivery(OutwardDelivery):
         self._spark, self._to = run.spark, destination
         self._progress = run.progress
         self._named = NamedTopics(run.store, task.subscription, cursor) if destination.topic_from else None
+        self._before = 0
+        """How many records were sent before those of this replay, as its group counts them."""
         self._sender: JavaObject | None = None
         self._places: str | None = None
         """Where the records are, once the sender is closed."""
@@ -142,7 +144,7 @@ class KafkaDelivery(OutwardDelivery):
         if not self.objects.exists(part.staged):
             return None
         with self._telling():
-            return part.staged, max(0, self._open().sent() - first)
+            return part.staged, max(0, self._open().sent() - self._before - first)
 
     def close(self) -> None:
         """Close the connections to the cluster."""
@@ -175,7 +177,7 @@ class KafkaDelivery(OutwardDelivery):
     def _send(self, name: str, first: int, messages: int, unchanged: Callable[[], bool]) -> bool:
         """Tombstones are looked at last, when a transaction only has to be committed."""
         with self._telling():
-            sender = self._open()
+            sender, first = self._open(), self._before + first
             left = messages - max(0, sender.sent() - first)
             if left <= 0:
                 return True

@@ -211,14 +211,6 @@ class KafkaSequences(KafkaDelivery):
             return Reached(sent=self._opened().sent())
 
     @override
-    def undelivered(self, part: Part, first: int) -> tuple[str, int] | None:
-        return super().undelivered(part, self._before + first)
-
-    @override
-    def _send(self, name: str, first: int, messages: int, unchanged: Callable[[], bool]) -> bool:
-        return super()._send(name, self._before + first, messages, unchanged)
-
-    @override
     def _open(self) -> JavaObject:
         if self._sender is None and (frozen := self.state.begun()) is not None:
             self._check_same(frozen)
