@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable, WriterProperties
+from deltalake import CommitProperties, DeltaTable, WriterProperties
 from py4j.protocol import Py4JJavaError
 from pyarrow import fs
 from pyspark.errors import PySparkException
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from messagestore_core.clock import rfc3339, shifted
 from messagestore_core.contract.run_document import MaintainTask
 from messagestore_core.contract.run_report import MaintainOutcome
-from messagestore_core.store.delta_log import DAY, CommitNote, end_of, files_of, of_day, table_state
+from messagestore_core.store.delta_log import DAY, end_of, files_of, of_day, table_state
 from messagestore_core.store.layout import CLAIM_CHECK_NAME, CLAIM_CHECKS, INDEX, PARTIAL, PURGES, REPLAYS
 from messagestore_core.store.objects import Objects
 from messagestore_core.store.purges import find_plans
@@ -177,7 +177,7 @@ def _compact(context: MaintenanceRun, name: str, partition: list[tuple[str, str,
             partition_filters=partition,
             target_size=context.task.target_file_bytes,
             writer_properties=_WRITER,
-            commit_properties=context.store.commit_properties(_note(context, name)),
+            commit_properties=_properties(context, name),
         )
     return bool(done["numFilesAdded"])
 
@@ -295,9 +295,7 @@ def _set_retention(context: MaintenanceRun, name: str) -> None:
     if wanted.items() <= table.metadata().configuration.items():
         return
     with context.store.step(f"retention-{name}"):
-        table.alter.set_table_properties(
-            wanted, commit_properties=context.store.commit_properties(_note(context, name))
-        )
+        table.alter.set_table_properties(wanted, commit_properties=_properties(context, name))
 
 
 def _check_point(context: MaintenanceRun, name: str, *, clean_log: bool) -> None:
@@ -321,13 +319,13 @@ def _vacuum(context: MaintenanceRun, name: str) -> int:
             dry_run=False,
             enforce_retention_duration=False,
             full=True,
-            commit_properties=context.store.commit_properties(_note(context, name)),
+            commit_properties=_properties(context, name),
         )
     return len(removed)
 
 
-def _note(context: MaintenanceRun, name: str) -> CommitNote | None:
-    return context.note() if name == "messages" else None
+def _properties(context: MaintenanceRun, name: str) -> CommitProperties:
+    return context.store.commit_properties(context.note() if name == "messages" else None)
 
 
 def _interval(length: timedelta) -> str:

@@ -122,7 +122,8 @@ def ingest_batch(
     stopwatch.lap("decide")
     if context.task.claim_check_bytes is not None:
         _write_claim_checks(context, stored)
-    dead_letters = _dead_letters(context, due.batch, decided, assigned, unfit)
+    tried = (due.batch.at, _id(context.task, due.batch))
+    dead_letters = read_dead_letters(unfit.along, decided, unfit.left, unfit.portion, assigned, tried)
     dealt = _set_aside(context, due, dead_letters, any_unfit=len(unfit.rows) > 0)
     note_cut(due.batch, dealt.cut)
     stopwatch.lap("set_aside")
@@ -161,7 +162,10 @@ def _read(context: BatchContext, due: Due) -> _Read:
     task, batch = context.task, due.batch
     records, parts = read_planned(context.spark, task, batch)
     validated = with_projections(records, context.columns.validated)
-    narrow = _in_order(validated.where("row >= 0").select(*context.columns.narrow).toArrow(), task)
+    narrow = validated.where("row >= 0").select(*context.columns.narrow).toArrow()
+    if task.source.kind == "records":
+        # Others are read in order.
+        narrow = narrow.sort_by([("part", "ascending"), ("row", "ascending")])
     arrived = _arrived(narrow)
     sizes = np.bincount(narrow["part"].to_numpy(), minlength=parts)
     if due.read_before and task.source.kind != "records" and _spec_may_differ(arrived):
@@ -189,13 +193,6 @@ def _decided(context: BatchContext, read: _Read, assigned: Assignment, unfit: _U
     return with_projections(read.validated, context.columns.decided)
 
 
-def _dead_letters(
-    context: BatchContext, batch: Planned, decided: DataFrame, assigned: Assignment, unfit: _Unfit
-) -> Iterator[pa.Table]:
-    tried = (batch.at, _id(context.task, batch))
-    return read_dead_letters(unfit.along, decided, unfit.left, unfit.portion, assigned, tried)
-
-
 def _commit(context: BatchContext, batch: Planned, stored: DataFrame, note: CommitNote, *, alone: bool) -> None:
     task, rows = context.task, stored.select(*context.columns.rows)
     batch_of = (task.source_id, batch.number)
@@ -206,11 +203,6 @@ def _commit(context: BatchContext, batch: Planned, stored: DataFrame, note: Comm
             append_messages(context.spark, context.store, rows, note, batch_of, task.compression, alone=alone)
     if committed_batch(context.store, task.source_id) != batch.number:
         raise RunFailedError("CommitLost", f"batch {batch.number} is not in the table after its commit; try again")
-
-
-def _in_order(narrow: pa.Table, task: IngestTask) -> pa.Table:
-    """Sort redriven dead letters; other sources are read in order."""
-    return narrow if task.source.kind != "records" else narrow.sort_by([("part", "ascending"), ("row", "ascending")])
 
 
 def _arrived(narrow: pa.Table) -> Arrived:

@@ -27,7 +27,7 @@ from messagestore_core.store.delta_log import CommitNote, committed_batch, empty
 from messagestore_core.store.errors import RunFailedError
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.history import write_history
-from messagestore_core.store.schemas import MESSAGES, UTC
+from messagestore_core.store.schemas import MESSAGES
 from messagestore_core.store.tombstones import Erased, open_erased
 from messagestore_jobs.index.keys import Flags
 from messagestore_jobs.lifecycle.history import history_rows
@@ -38,18 +38,8 @@ from messagestore_jobs.rows.messages import MERGE, Bounds, committing, merging, 
 from messagestore_jobs.session import settings
 from messagestore_jobs.source.records import portion_bytes, portions
 
-CHANGES = pa.schema(
-    [
-        pa.field("global_position", pa.int64()),
-        pa.field("status", pa.string()),
-        pa.field("retries", pa.int32()),
-        pa.field("next_retry_at", UTC),
-        pa.field("updated_at", UTC),
-        pa.field("has_outcome", pa.bool_()),
-        pa.field("result", pa.binary()),
-        pa.field("error", pa.string()),
-    ]
-)
+_CHANGED = ("global_position", "status", "retries", "next_retry_at", "updated_at", "result", "error")
+CHANGES = pa.schema([*map(MESSAGES.field, _CHANGED), pa.field("has_outcome", pa.bool_())])
 """Changes of messages' lifecycle columns; ``result`` and ``error`` change only with has_outcome."""
 _ONCE = ("spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion")
 _BROADCAST_ROWS = 2_000_000

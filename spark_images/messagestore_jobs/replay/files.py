@@ -116,8 +116,11 @@ class FilesDelivery(Delivery):
         return self._written or self._read_manifest(self._manifest_name)
 
     def _read_manifest(self, name: str) -> dict[str, Any]:
-        content = self.objects.read(name, LARGEST_DOCUMENT)
-        return _json_object(content) if content is not None else {}
+        try:
+            content = json.loads(self.objects.read(name, LARGEST_DOCUMENT) or b"{}")
+        except (ValueError, RecursionError):
+            return {}
+        return content if isinstance(content, dict) else {}
 
     @override
     def part_name(self, number: int) -> str:
@@ -178,11 +181,3 @@ def _sent(task: ReplayTask) -> dict[str, Any]:
     """What a task sends, for people."""
     what = {"origin", "select", "order", "mark_headers"}
     return task.model_dump(mode="json", by_alias=True, include=what, exclude_defaults=True)
-
-
-def _json_object(content: bytes) -> dict[str, Any]:
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

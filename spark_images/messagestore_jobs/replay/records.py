@@ -62,7 +62,8 @@ def as_records(
     rows = translated(
         rows.select("*", is_sound(source.store.uri, source.task.integrity).alias("_sound")), source.task.translators
     )
-    if marks := _marks(source):
+    own_marks = {ATTEMPT: "{attempt}"} if source.task.select.due_for_retry else {}
+    if marks := {**source.task.mark_headers, **own_marks}:
         rows = rows.withColumn("attempt", F.col("retries") + 1)
         rows = rows.withColumn("headers", marked_headers(marks, values))
     if source.task.select.due_for_retry:
@@ -174,11 +175,6 @@ def is_sound(uri: str, integrity: Integrity | None) -> Column:
         return whole
     # With seals a payload must have a digest, as the seal covers the payload by it.
     return whole & (payload.isNull() | digest.isNotNull()) & is_sealed(integrity)
-
-
-def _marks(source: Source) -> dict[str, str]:
-    own = {ATTEMPT: "{attempt}"} if source.task.select.due_for_retry else {}
-    return {**source.task.mark_headers, **own}
 
 
 def values_of(job_id: str, run: str, began: datetime) -> dict[str, str]:
