@@ -270,7 +270,9 @@ class KubeClient:
             await self._hold_back(min(pause, _LONGEST_PAUSE))
         if status >= 300:
             raise _refusal(method, path, status, text)
-        return _parse(text)
+        if not (answer := _parse(text)):
+            raise ApiError(method, path, 0, "Unreachable", f"the answer is no JSON object: {text[:500]}")
+        return answer
 
     async def _hold_back(self, seconds: float) -> None:
         """Pause all requests for as long as the API server asks: it would refuse the others, too."""

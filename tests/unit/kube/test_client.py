@@ -75,6 +75,14 @@ def test_a_request_is_made_again_after_the_time_that_the_server_asks_for(status:
     assert (len(asked), paused) == (2, [7])
 
 
+@pytest.mark.parametrize("text", ["<html>Be right back</html>", "", "[]", "{}"])
+def test_an_answer_that_is_not_the_api_servers_is_an_error_of_the_request(text: str) -> None:
+    """A proxy's page for people, for example; a list of it would be one without objects, or end the operator."""
+    for ask in (_names, lambda client: client.get(PATH)):
+        with pytest.raises(ApiError, match="no JSON object"):
+            _answers(web.Response(text=text), do=ask)
+
+
 def test_a_server_that_asks_for_too_long_a_time_is_not_obeyed_for_ever() -> None:
     with pytest.raises(ApiError, match="429"):
         _answers(*[_overloaded(**{"Retry-After": "86400"}) for _ in range(5)], do=lambda client: client.get(PATH))
