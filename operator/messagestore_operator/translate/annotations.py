@@ -7,7 +7,7 @@ from messagestore_core.clock import in_utc
 from messagestore_core.contract.replay import Reset, StartPoint
 from messagestore_core.contract.stores import FormerOwner
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
-from messagestore_operator.names import ADOPT_TABLE, APPROVED_BY, RESET_TO, RUN_REQUESTED, approved_previews
+from messagestore_operator.names import ADOPT_TABLE, RESET_TO, RUN_REQUESTED, approved_previews
 
 _LONGEST = 1024
 """Of a value that the status repeats; nested as deep as this allows, JSON is still read."""
@@ -79,8 +79,3 @@ def _reset(text: str) -> Reset:
 def approvals(policy: RetentionPolicy) -> tuple[str, ...]:
     """The ids of the previews that were approved."""
     return approved_previews(policy.metadata.annotations)
-
-
-def approved_by(policy: RetentionPolicy) -> str | None:
-    """Who approved them; the chart's admission policy lets only the user's own name in."""
-    return policy.metadata.annotations.get(APPROVED_BY) or None

@@ -5,8 +5,8 @@ from datetime import datetime
 from messagestore_core.contract import purge as contract
 from messagestore_core.contract.run_document import RunDocument
 from messagestore_operator.api import MessageStream, RetentionPolicy
-from messagestore_operator.names import APPROVED_PREVIEW
-from messagestore_operator.translate.annotations import adopts_from, approvals, approved_by
+from messagestore_operator.names import APPROVED_BY, APPROVED_PREVIEW
+from messagestore_operator.translate.annotations import adopts_from, approvals
 from messagestore_operator.translate.common import (
     as_document,
     holds_of,
@@ -27,7 +27,8 @@ def purge_document(policy: RetentionPolicy, stream: MessageStream, run: str, at:
         spec,
         approval_required=spec.approval == "Required",
         approved_preview=_approved(policy, stream.metadata.name),
-        approved_by=approved_by(policy) or written_by(policy, APPROVED_PREVIEW),
+        # The chart's admission policy lets only the user's own name in.
+        approved_by=policy.metadata.annotations.get(APPROVED_BY) or written_by(policy, APPROVED_PREVIEW),
         holds=holds_of(stream),
         scrub=_scrub(policy),
         integrity=integrity_of(stream) if spec.action == "Scrub" else None,
