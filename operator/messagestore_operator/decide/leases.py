@@ -37,9 +37,10 @@ def grant(
         return Busy(_holder(lease))
     ahead = min((other for other in lease.queue if _turn(other) < _turn(request)), key=_turn, default=None)
     if ahead is not None and lease.resource_version is not None:
-        turn = max(lease.since or ahead.since, ahead.since) + defaults.turn_after
-        if now < turn:
-            return Busy(f"{ahead.kind} run {_run(ahead.holder)} of {ahead.resource}, which comes first", turn)
+        free = max(lease.since or ahead.since, ahead.since)
+        if _is_just_now(free, now, defaults):
+            words = f"{ahead.kind} run {_run(ahead.holder)} of {ahead.resource}, which comes first"
+            return Busy(words, free + defaults.turn_after)
     epoch = next_epoch(max(lease.epoch, after), now)
     return Granted(epoch, AcquireLease(lease.table, request.holder, epoch, lease.resource_version))
 
@@ -73,7 +74,7 @@ def is_abandoned(lease: TableLease, now: datetime, defaults: Defaults) -> bool:
     """
     if not lease.holder or lease.holder_request is not None:
         return False
-    if lease.since is not None and now - lease.since < defaults.turn_after:
+    if lease.since is not None and _is_just_now(lease.since, now, defaults):
         return False
     return lease.holder_run is None or lease.holder_run.over
 
@@ -100,6 +101,11 @@ def first_epoch(now: datetime) -> int:
 def next_epoch(before: int, now: datetime) -> int:
     """Higher than before, and at least the seconds since 2020, so that epochs rise even if a Lease was lost."""
     return max(before + 1, first_epoch(now))
+
+
+def _is_just_now(moment: datetime, now: datetime, defaults: Defaults) -> bool:
+    """Whether a moment is about now; before a clock was set back, it may have told one far ahead."""
+    return abs(now - moment) < defaults.turn_after
 
 
 def _holder(lease: TableLease) -> str:

@@ -54,8 +54,11 @@ def oldest_replay(snapshot: StreamSnapshot) -> datetime | None:
 
 
 def _failed_lately(snapshot: StreamSnapshot, last: MaintenanceStatus) -> bool:
-    """Whether maintenance failed, or was stopped, less than an hour ago; then ingest comes first."""
+    """Whether maintenance failed, or was stopped, less than an hour ago; then ingest comes first.
+
+    Before the clock was set back it may have told a moment far ahead.
+    """
     run = last.last_run
     if run is None or not broke_off(run) or run.finished_at is None:
         return False
-    return snapshot.now - run.finished_at.datetime < _AFTER_FAILURE
+    return abs(snapshot.now - run.finished_at.datetime) < _AFTER_FAILURE

@@ -175,6 +175,9 @@ def holder(state: AppState, phase: str | None) -> ObservedRun:
         ({"holder_run": None, "holder_request": lease_request("a")}, False),
         ({"holder_run": None, "since": NOW - timedelta(seconds=1)}, False),
         ({"holder_run": None, "since": NOW - Defaults().turn_after}, True),
+        # Clocks differ a little; one that was set back doesn't keep the table until then.
+        ({"holder_run": None, "since": NOW + timedelta(seconds=1)}, False),
+        ({"holder_run": None, "since": NOW + timedelta(days=1)}, True),
     ],
 )
 def test_a_table_is_taken_only_from_a_holder_that_writes_no_more(given: dict[str, Any], gone: bool) -> None:
@@ -212,6 +215,12 @@ def test_the_first_in_the_queue_comes_first_and_does_not_block_it_for_ever() -> 
     busy = Busy("ingest run a of MessageStream default/a, which comes first", turn)
     assert grant(free, third, turn - timedelta(seconds=1), Defaults()) == busy
     assert isinstance(grant(free, third, turn, Defaults()), Granted)
+
+
+def test_a_clock_that_was_set_back_lets_nobody_wait_for_the_first_in_the_queue_until_then() -> None:
+    ahead, waiting = lease_request("a", 1), lease_request("b", 2)
+    free = lease(since=NOW + timedelta(days=400), queue=(ahead, waiting))
+    assert isinstance(grant(free, waiting, NOW, Defaults()), Granted)
 
 
 def test_an_epoch_only_grows() -> None:

@@ -971,6 +971,22 @@ def test_a_failing_maintenance_keeps_no_message_waiting(world: World) -> None:
     assert world.only_run().create.run.kind == "ingest"
 
 
+def test_a_failed_maintenance_is_made_again_though_the_clock_was_set_back(world: World) -> None:
+    stream = orders(world)
+    run_once(world)
+    world.tables["s3a://lake/orders"].version = 300
+    world.wait(minutes=5)
+    run_once(world)
+    run_once(world, error=DENIED)
+    maintenance = world.status(stream).maintenance
+    ahead = maintenance.last_run.model_copy(update={"finished_at": clock_time(world.now + timedelta(days=400))})
+    maintained = maintenance.model_copy(update={"last_run": ahead})
+    status = world.status(stream).model_copy(update={"maintenance": maintained})
+    world.resources[stream] = world.resources[stream].model_copy(update={"status": status})
+    world.reconcile_after(minutes=5)
+    assert world.only_run().create.run.kind == "maintain"
+
+
 def continuous_with(world: World, version: int) -> tuple[Key, App]:
     """A continuous run that has written this many versions."""
     stream = orders(world, CONTINUOUS)
