@@ -20,8 +20,6 @@ from messagestore_operator.cli.output import (
     plain_json,
     print_table,
     printed,
-    shown_bytes,
-    shown_source,
     shown_time,
 )
 
@@ -123,12 +121,4 @@ def _print_rows(rows: Sequence[Row]) -> None:
     """Print rows below each other, with the columns that any of them has."""
     names = [name for name in _COLUMNS if any(name in row for row in rows)]
     columns = [Column(_COLUMNS[name]) for name in names]
-    print_table(columns, [[_cell(row.get(name)) for name in names] for row in rows])
-
-
-def _cell(value: Any) -> object:
-    if isinstance(value, bytes):
-        return shown_bytes(value)
-    if isinstance(value, dict):
-        return shown_source(value)
-    return ", ".join(value) if isinstance(value, list) else value
+    print_table(columns, [[row.get(name) for name in names] for row in rows])

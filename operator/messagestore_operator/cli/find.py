@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from messagestore_operator.cli.messages import FOUND, WIDE_FOUND, print_messages
 from messagestore_operator.cli.options import CorrelationId, ErrorText, From, OldestFirst, Since, Statuses, Types
-from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption, failure, print_rows
+from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption, failure, print_fields
 from messagestore_operator.cli.store import At, Store, Version, Where, opened
 
 if TYPE_CHECKING:
@@ -110,4 +109,4 @@ def _print(messages: Iterable[Message], form: Output) -> None:
         print_messages(messages, form)
         return
     shown = FOUND | (WIDE_FOUND if form is Output.WIDE else {})
-    print_rows(shown, list(map(attrgetter(*shown.values()), messages)), "no messages")
+    print_fields(shown, messages, "no messages")

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from operator import attrgetter
 from typing import Annotated, Any
 
 import typer
 
 from messagestore_operator.cli.messages import CHANGES, WIDE_CHANGES
 from messagestore_operator.cli.options import MessageId, seconds
-from messagestore_operator.cli.output import Column, Output, OutputOption, document_of, print_rows, print_table, printed
+from messagestore_operator.cli.output import (
+    Column,
+    Output,
+    OutputOption,
+    document_of,
+    print_fields,
+    print_table,
+    printed,
+)
 from messagestore_operator.cli.store import Store, opened
 
 _EXIT_CODES = {"Stored": 0, "SetAside": 3, "Erased": 4, "Purged": 5, "NotSeen": 6}
@@ -33,7 +40,7 @@ def history(
         became = () if rows else reader.outcome(message_id)
     if not printed(output, list(map(document_of, rows)), "history"):
         shown = CHANGES | (WIDE_CHANGES if output is Output.WIDE else {})
-        print_rows(shown, list(map(attrgetter(*shown.values()), rows)), "no changes")
+        print_fields(shown, rows, "no changes")
     if became:
         raise typer.Exit(_EXIT_CODES[type(became[0]).__name__])
 

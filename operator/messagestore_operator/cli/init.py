@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from messagestore_operator.cli.output import BAD_INPUT, FAILED, echo, failure, writing
+from messagestore_operator.cli.output import BAD_INPUT, echo, failure, writing
 from messagestore_operator.cli.store import reporting
 
 if TYPE_CHECKING:
@@ -75,13 +75,13 @@ def _proposed(folder: str, name: str | None) -> str:
         _check_folder(location)
         files = sample_files(location)
     if not files:
-        raise _failed(f"{folder} has no files; names that begin with . or _ don't count")
+        raise failure(f"{folder} has no files; names that begin with . or _ don't count")
     name = name or stream_name(location.uri)
     shape = find_shape(files)
     if not shape.records:
-        raise _failed(f"{len(files)} files of {folder} have no record in their first bytes")
+        raise failure(f"{len(files)} files of {folder} have no record in their first bytes")
     if shape.format == "Text" and (binary := [file.name for file in files if b"\0" in file.head]):
-        raise _failed(
+        raise failure(
             f"{binary[0]} of {folder} is no text in UTF-8, as Avro, Parquet, zip and UTF-16 are not: a stream "
             "reads JSON and lines of text"
         )
@@ -93,7 +93,7 @@ def _proposed(folder: str, name: str | None) -> str:
     )
     text = manifest(location.uri, name, shape, mapped, entries[0] if entries else None, head)
     if problems := load_text("", text).problems:
-        raise _failed("; ".join(f"{problem.path} {problem.message}" for problem in problems))
+        raise failure("; ".join(f"{problem.path} {problem.message}" for problem in problems))
     _show(shape, mapped)
     return text
 
@@ -104,7 +104,7 @@ def _check_folder(location: Location) -> None:
 
     path = Path(local_path(location.uri))
     if is_local(location.uri) and not path.is_dir():
-        raise _failed(
+        raise failure(
             f"{path} is a file: name the folder that has it" if path.exists() else f"there is no folder {path}"
         )
 
@@ -116,17 +116,12 @@ def _compressed(files: Sequence[SampledFile]) -> str:
     return f" ({said}, read unpacked)" if said else ""
 
 
-def _failed(what: str) -> typer.Exit:
-    echo(f"error: {what}", err=True)
-    return typer.Exit(FAILED)
-
-
 def _show(shape: Shape, mapped: Mapped) -> None:
-    from messagestore_operator.cli.output import Column, print_table, shown_bytes
+    from messagestore_operator.cli.output import Column, print_table
     from messagestore_operator.propose.preview import previews, set_aside
 
     columns = [Column(header) for header in ("ID", "STREAM", "TYPE", "TIME", "PAYLOAD")]
     samples = list(previews(shape, mapped))
-    print_table(columns, [(*message[:-1], shown_bytes(message.payload)) for message in samples[:_SHOWN]], err=True)
+    print_table(columns, samples[:_SHOWN], err=True)
     for line in set_aside(shape, mapped, samples):
         echo(line, err=True)

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import typer
 
-from messagestore_operator.cli.output import (
-    Column,
-    Output,
-    plain_json,
-    print_table,
-    print_yaml,
-    shown_bytes,
-    shown_source,
-)
+from messagestore_operator.cli.output import Column, Output, plain_json, print_fields, print_table, print_yaml
 
 if TYPE_CHECKING:
     from messagestore.dead_letters import DeadLetter
     from messagestore.message import Message
 
-_COLUMNS = (
-    Column("GLOBAL", 8),
-    Column("TIME", 20),
-    Column("STREAM", 16),
-    Column("POSITION"),
-    Column("TYPE", 12),
-    Column("STATUS", 10),
-)
-_WIDE = (Column("ID", 36), Column("CORRELATION", 12), Column("SIZE"))
+_COLUMNS = {
+    Column("GLOBAL", 8): "global_position",
+    Column("TIME", 20): "time",
+    Column("STREAM", 16): "stream_name",
+    Column("POSITION"): "position",
+    Column("TYPE", 12): "type",
+    Column("STATUS", 10): "status",
+}
+_WIDE = {Column("ID", 36): "message_id", Column("CORRELATION", 12): "correlation_id", Column("SIZE"): "payload_size"}
+_PAYLOAD = {Column("PAYLOAD"): "payload"}
 FOUND = {
     "GLOBAL": "global_position",
     "TIME": "time",
@@ -58,9 +52,8 @@ CHANGES = {
 }
 WIDE_CHANGES = {"POSITION": "global_position", "RUN": "run"}
 """The columns of found messages and of a message's changes, each with the field that it shows."""
-_PAYLOAD = (Column("PAYLOAD"),)
-_DEAD_LETTERS = (Column("FAILED"), Column("REASON"), Column("SOURCE"), Column("DETAIL"))
-_WIDE_DEAD_LETTERS = (Column("RAW"), Column("REDRIVEN"), Column("ID"), Column("STREAM"))
+_DEAD_LETTERS = {"FAILED": "failed_at", "REASON": "reason", "SOURCE": "source", "DETAIL": "detail"}
+_WIDE_DEAD_LETTERS = {"RAW": "raw", "REDRIVEN": "redriven_at", "ID": "message_id", "STREAM": "stream_name"}
 
 
 def print_messages(messages: Iterable[Message], form: Output) -> None:
@@ -95,11 +88,10 @@ def print_more(messages: Iterable[Message], form: Output) -> None:
 
 def print_rows(messages: Iterable[Message], form: Output, *, header: bool) -> None:
     """Print messages as rows of a table."""
-    wide = form is Output.WIDE
-    columns = (*_COLUMNS, *(_WIDE if wide else ()), *_PAYLOAD)
-    rows = [_cells(message, wide=wide) for message in messages]
+    shown = _COLUMNS | (_WIDE if form is Output.WIDE else {}) | _PAYLOAD
+    rows = list(map(attrgetter(*shown.values()), messages))
     if rows or header:
-        print_table(columns, rows, header=header)
+        print_table(shown, rows, header=header)
 
 
 def print_dead_letters(dead_letters: Iterable[DeadLetter], form: Output) -> None:
@@ -112,29 +104,8 @@ def print_dead_letters(dead_letters: Iterable[DeadLetter], form: Output) -> None
     elif form is Output.YAML:
         print_yaml({"deadLetters": list(documents)})
     else:
-        wide = form is Output.WIDE
-        rows = [_dead_letter_cells(dead_letter, wide=wide) for dead_letter in dead_letters]
-        if not rows:
-            typer.echo("no dead letters", err=True)
-            return
-        print_table((*_DEAD_LETTERS, *(_WIDE_DEAD_LETTERS if wide else ())), rows)
-
-
-def _cells(message: Message, *, wide: bool) -> tuple[object, ...]:
-    m = message
-    narrow = (m.global_position, m.time, m.stream_name, m.position, m.type, m.status)
-    more = (m.message_id, m.correlation_id, m.payload_size) if wide else ()
-    return (*narrow, *more, shown_bytes(m.payload))
-
-
-def _dead_letter_cells(dead_letter: DeadLetter, *, wide: bool) -> tuple[object, ...]:
-    narrow = (dead_letter.failed_at, dead_letter.reason, shown_source(dead_letter.source), dead_letter.detail)
-    more = (
-        (shown_bytes(dead_letter.raw), dead_letter.redriven_at, dead_letter.message_id, dead_letter.stream_name)
-        if wide
-        else ()
-    )
-    return (*narrow, *more)
+        shown = _DEAD_LETTERS | (_WIDE_DEAD_LETTERS if form is Output.WIDE else {})
+        print_fields(shown, dead_letters, "no dead letters")
 
 
 def _records(messages: Iterable[Message]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from messagestore_operator.cli.output import BAD_INPUT, FAILED, Column, echo, failure, print_table
+from messagestore_operator.cli.output import BAD_INPUT, Column, echo, failure, print_table
 from messagestore_operator.cli.store import Store, reporting
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def offsets(
 
         moved = moved_offsets(store, group, job)
         if not moved:
-            raise failure(f"no topic that was put back has noted offsets of group {group}", FAILED)
+            raise failure(f"no topic that was put back has noted offsets of group {group}")
         _print(moved, csv=csv)
         if client is not None and apply:
             from messagestore.kafka_groups import commit, settings_of

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,7 +46,7 @@ def echo(line: str, *, err: bool = False) -> None:
     typer.echo(printable(line), err=err)
 
 
-def failure(words: str, code: int) -> typer.Exit:
+def failure(words: str, code: int = FAILED) -> typer.Exit:
     """The end of a command that can't be carried out, which has told why."""
     echo(f"error: {words}", err=True)
     return typer.Exit(code)
@@ -57,7 +58,7 @@ def writing(file: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise failure(f"{file} can't be written: {error.strerror}", FAILED) from None
+        raise failure(f"{file} can't be written: {error.strerror}") from None
 
 
 def json_text(value: dict[str, Any] | list[dict[str, Any]]) -> str:
@@ -102,7 +103,7 @@ class Column:
 
 
 def print_table(
-    columns: Sequence[Column], rows: Iterable[Sequence[object]], *, header: bool = True, err: bool = False
+    columns: Iterable[Column], rows: Iterable[Sequence[object]], *, header: bool = True, err: bool = False
 ) -> None:
     """Print rows, to stderr with ``err``; on a terminal long cells are cut to fit."""
     # Imported late: most commands that could print a table don't.
@@ -142,26 +143,26 @@ def print_rows(headers: Iterable[str], rows: Sequence[Sequence[object]], nothing
         typer.echo(nothing, err=True)
 
 
+def print_fields(fields: Mapping[str, str], records: Iterable[object], nothing: str) -> None:
+    """Print a row for each record, with the field that each column names."""
+    print_rows(fields, list(map(attrgetter(*fields.values()), records)), nothing)
+
+
 def shown(value: object) -> str:
-    """A cell's text."""
+    """A cell's text: of bytes the beginning, of a record's source its place, of a list its texts."""
     if value is None:
         return ""
-    return shown_time(value) if isinstance(value, datetime) else printable(str(value))
+    if isinstance(value, datetime):
+        return shown_time(value)
+    if isinstance(value, bytes):
+        value = clipped(value[: 4 * LONGEST_CELL].decode(errors="replace"), LONGEST_CELL)
+    elif isinstance(value, Mapping):
+        value = f"{value['uri']}#{value['offset']}"
+    elif isinstance(value, list):
+        value = ", ".join(value)
+    return printable(str(value))
 
 
 def shown_time(moment: datetime) -> str:
     """A time in UTC, to the second."""
     return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='seconds')}Z"
-
-
-def shown_source(source: Mapping[str, Any]) -> str:
-    """Where a record was read."""
-    return f"{source['uri']}#{source['offset']}"
-
-
-def shown_bytes(content: bytes | None) -> str:
-    """The beginning of some bytes as text."""
-    if content is None:
-        return ""
-    text = content[: 4 * LONGEST_CELL].decode(errors="replace")
-    return clipped(text, LONGEST_CELL)

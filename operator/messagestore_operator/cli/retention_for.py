@@ -43,7 +43,7 @@ def retention_for(
         absent = [one for one in message_ids if reader.get_message(one) is None]
         owner = reader.owner
     if owner is None:
-        raise failure(f"{store} has no marker that names its MessageStream", FAILED)
+        raise failure(f"{store} has no marker that names its MessageStream")
     for one in absent:
         echo(f"error: {one}: there is no such message", err=True)
     if absent:

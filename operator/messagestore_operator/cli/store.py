@@ -57,7 +57,7 @@ _EXTRAS = {"confluent_kafka": "library,kafka", "jinja2": "library,page", "matplo
 
 def _missing(error: ImportError) -> typer.Exit:
     extra = _EXTRAS.get(str(error.name).partition(".")[0], "library")
-    return failure(f"{error.name} is missing; in a clone of the project: pip install '.[{extra}]'", FAILED)
+    return failure(f"{error.name} is missing; in a clone of the project: pip install '.[{extra}]'")
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def reporting() -> Iterator[None]:
     except ArgumentError as error:
         raise failure(str(error), BAD_INPUT) from None
     except MessageStoreError as error:
-        raise failure(str(error), FAILED) from None
+        raise failure(str(error)) from None
 
 
 @contextmanager

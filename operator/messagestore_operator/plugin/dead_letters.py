@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption, print_rows, printed, shown_source
+from messagestore_operator.cli.output import BAD_INPUT, Output, OutputOption, print_rows, printed
 from messagestore_operator.kube.objects import at, name_of, namespace_of
 from messagestore_operator.plugin.find import STREAM, MaybeStream, all_of, find, plural_of
 from messagestore_operator.plugin.kubectl import Document, Kubectl
@@ -74,8 +74,7 @@ def _print_each(
 
 def _cell(dead_letter: Document, names: tuple[str, ...]) -> object:
     """The first of these fields that a dead letter has."""
-    value = next((dead_letter[name] for name in names if name in dead_letter), None)
-    return shown_source(value) if isinstance(value, dict) else value
+    return next((dead_letter[name] for name in names if name in dead_letter), None)
 
 
 def counted(document: Document) -> list[dict[str, Any]]:
