@@ -54,30 +54,30 @@ def of_debian(program: str, package: str) -> Path:
 
 def package_folder(package: str, version: str, sha512: str) -> Path:
     """The folder of an npm package's files; a missing one is downloaded, and refused unless it has this SHA-512."""
-    name = package.rpartition("/")[2]
-    folder = cache_folder() / f"{name}-{version}"
-    with lock(cache_folder() / f"{name}.lock", f"download of {name}"):
-        if not folder.exists():
-            debian.need({"npm": "npm"})
-            with step(f"{name} {version}"), whole(folder) as unfinished:
-                _download_package(unfinished, f"{package}@{version}", sha512)
-    return folder / "package"
 
+    def download(folder: Path) -> None:
+        debian.need({"npm": "npm"})
+        archive = folder / run(["npm", "pack", "--silent", f"{package}@{version}"], folder=folder).split()[-1]
+        if hashlib.sha512(archive.read_bytes()).hexdigest() != sha512:
+            raise SystemExit(f"{package}@{version} is not the expected package: its SHA-512 differs")
+        run(["tar", "-xzf", archive], folder=folder)
 
-def _download_package(folder: Path, package: str, sha512: str) -> None:
-    archive = folder / run(["npm", "pack", "--silent", package], folder=folder).split()[-1]
-    if hashlib.sha512(archive.read_bytes()).hexdigest() != sha512:
-        raise SystemExit(f"{package} is not the expected package: its SHA-512 differs")
-    run(["tar", "-xzf", archive], folder=folder)
+    return _once(f"{package.rpartition('/')[2]}-{version}", download) / "package"
 
 
 def jars_folder(name: str, version: str) -> Path:
-    """The folder of the jars that the pom.xml in hack/``name`` names; missing ones are downloaded."""
-    folder = cache_folder() / f"{name}-{version}"
-    with lock(cache_folder() / f"{name}.lock", f"download of {folder.name}"):
+    """The folder of the jars that the pom.xml in hack/``name`` names; missing ones are downloaded by Maven."""
+    command = [REPOSITORY / "spark_images/jars/fetch.sh", REPOSITORY / "hack" / name / "pom.xml"]
+    return _once(f"{name}-{version}", lambda folder: run([*command, folder]))
+
+
+def _once(name: str, download: Callable[[Path], object]) -> Path:
+    """A folder of the cache, which is filled if it is missing."""
+    folder = cache_folder() / name
+    with lock(cache_folder() / f"{name}.lock", f"download of {name}"):
         if not folder.exists():
-            with step(f"{folder.name} by Maven"), whole(folder) as unfinished:
-                run([REPOSITORY / "spark_images/jars/fetch.sh", REPOSITORY / "hack" / name / "pom.xml", unfinished])
+            with step(f"download of {name}"), whole(folder) as unfinished:
+                download(unfinished)
     return folder
 
 
