@@ -64,22 +64,10 @@ def time_in_utc(name: str, moment: datetime) -> datetime:
         raise ArgumentError(f"{name}: {error}") from None
 
 
-def check_stream_name(stream_name: str | None) -> None:
-    """Raise ArgumentError for a name that is no stream's: a category, or none."""
-    if is_category(stream_name):
-        raise ArgumentError(f"Must be a stream name: {_shown(stream_name)}")
-
-
 def check_category(category: str | None) -> None:
     """Raise ArgumentError for the name of a stream."""
     if not is_category(category):
         raise ArgumentError(f"Must be a category: {category}")
-
-
-def check_correlation(correlation: str | None) -> None:
-    """Raise ArgumentError for a correlation that is the name of a stream."""
-    if not is_category(correlation):
-        raise ArgumentError(f"Correlation must be a category (Correlation: {correlation})")
 
 
 def consumer_group(member: int | None, size: int | None) -> ConsumerGroup | None:

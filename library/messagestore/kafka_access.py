@@ -71,7 +71,10 @@ def _login(cluster: KafkaCluster, environment: Mapping[str, str]) -> dict[str, s
     assert names is not None
     secret = _value(names.password, environment)
     if oauth is None:
-        return {"sasl.username": _user(cluster, environment), "sasl.password": secret}
+        if cluster.username is not None and environment.get(names.username):
+            raise ArgumentError(f"username and environment variable {names.username} both name the user: leave one out")
+        user = _value(names.username, environment) if cluster.username is None else cluster.username
+        return {"sasl.username": user, "sasl.password": secret}
     settings = {
         "sasl.oauthbearer.method": "oidc",
         "sasl.oauthbearer.client.id": _value(names.username, environment),
@@ -83,16 +86,6 @@ def _login(cluster: KafkaCluster, environment: Mapping[str, str]) -> dict[str, s
     if oauth.ca_file is not None:
         settings["https.ca.location"] = _file(oauth.ca_file, "oauth.ca_file")
     return settings
-
-
-def _user(cluster: KafkaCluster, environment: Mapping[str, str]) -> str:
-    names = cluster.environment
-    assert names is not None
-    if cluster.username is None:
-        return _value(names.username, environment)
-    if environment.get(names.username):
-        raise ArgumentError(f"username and environment variable {names.username} both name the user: leave one out")
-    return cluster.username
 
 
 def _file(name: str, field: str) -> str:

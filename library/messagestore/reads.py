@@ -9,15 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from messagestore import sql
-from messagestore.arguments import (
-    ConsumerGroup,
-    batch_limit,
-    check_category,
-    check_correlation,
-    check_stream_name,
-    consumer_group,
-    time_in_utc,
-)
+from messagestore.arguments import ConsumerGroup, batch_limit, check_category, consumer_group, time_in_utc
 from messagestore.conditions import Condition, checked
 from messagestore.errors import ArgumentError
 from messagestore.names import cardinal_id, category, hash_64, is_category
@@ -101,7 +93,8 @@ def stream_messages(
     stream_name: str | None, position: int | None, batch_size: int | None, condition: str | None
 ) -> Read:
     """The messages of one stream from a position on, by position."""
-    check_stream_name(stream_name)
+    if is_category(stream_name):
+        raise ArgumentError(f"Must be a stream name: {'<NULL>' if stream_name is None else stream_name}")
     own = checked(condition)
     start = FIRST_POSITION if position is None else position
     return Read({"stream_name": stream_name}, key="position", start=start, limit=batch_limit(batch_size), condition=own)
@@ -118,7 +111,8 @@ def category_messages(
 ) -> Read:
     """The messages of a category's streams from a global position on."""
     check_category(name)
-    check_correlation(correlation)
+    if not is_category(correlation):
+        raise ArgumentError(f"Correlation must be a category (Correlation: {correlation})")
     group = consumer_group(member, size)
     own = checked(condition)
     return Read(

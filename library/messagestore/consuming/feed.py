@@ -15,6 +15,7 @@ class Feed:
 
     Attributes:
         start: the cursor with which slots began, which may lie ahead.
+        is_caught_up: whether all has been given that the version that was read has; unset it to have another look.
     """
 
     def __init__(self, source: Source, slots: int) -> None:
@@ -28,7 +29,7 @@ class Feed:
         self._buffer: deque[Placed] = deque()
         self._parts: Iterator[list[Placed]] | None = None
         self._has_read = False
-        self._caught_up = False
+        self.is_caught_up = False
 
     def follow(self, held: Mapping[int, int], *, again: bool = False) -> None:
         """Give messages of these slots from now on: those that are new begin behind their cursors.
@@ -54,7 +55,7 @@ class Feed:
 
     def next(self) -> Placed | None:
         """The next message; None if there is none now."""
-        while self._passed and not self._caught_up:
+        while self._passed and not self.is_caught_up:
             while self._buffer:
                 placed = self._buffer.popleft()
                 if placed.slot in self._passed:
@@ -86,19 +87,10 @@ class Feed:
             self._settle()
             self._restart()
 
-    def look_again(self) -> None:
-        """There may be more messages."""
-        self._caught_up = False
-
-    @property
-    def is_caught_up(self) -> bool:
-        """Whether all has been given that the version that was read has."""
-        return self._caught_up
-
     def _restart(self) -> None:
         """Read again, from the cursors."""
         self._buffer.clear()
-        self._parts, self._covered, self._caught_up = None, frozenset(), False
+        self._parts, self._covered, self.is_caught_up = None, frozenset(), False
 
     def _fill(self) -> bool:
         """Read on; returns whether there is anything to read."""
@@ -127,7 +119,7 @@ class Feed:
             return True
         self._to = max(self._to, self._source.last_position)
         self._settle()
-        self._parts, self._covered, self._caught_up = None, frozenset(), True
+        self._parts, self._covered, self.is_caught_up = None, frozenset(), True
         return True
 
     def _settle(self) -> None:

@@ -158,18 +158,15 @@ class Source:
 
     def has_more(self) -> bool:
         """Whether the store has a newer version than was read last; by one request."""
-        if self._snapshot is None:
-            return True
-        with refusals(self.location.uri):
-            log = self.location.objects("messages", LOG)
-            return log.exists(entry_name(self._snapshot.version + 1))
+        return self._snapshot is None or self._has_entry(self._snapshot.version + 1)
 
     def has_lost_version(self) -> bool:
         """Whether the log no longer has the version that was read last, as after an erasure; nor then the next one."""
-        if self._snapshot is None:
-            return False
+        return self._snapshot is not None and not self._has_entry(self._snapshot.version)
+
+    def _has_entry(self, version: int) -> bool:
         with refusals(self.location.uri):
-            return not self.location.objects("messages", LOG).exists(entry_name(self._snapshot.version))
+            return self.location.objects("messages", LOG).exists(entry_name(version))
 
     def erased(self) -> Gone:
         """Which messages were erased by now."""

@@ -93,7 +93,7 @@ class Work:
         """Whether the store has more than was read; about one request while it has nothing."""
         has_more = self._feed.is_caught_up and self._has_more()
         if has_more:
-            self._feed.look_again()
+            self._feed.is_caught_up = False
         return has_more
 
     def may_have_more(self) -> bool:
