@@ -4,7 +4,6 @@ import http.client
 import json
 import ssl
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hack.programs import program
+
 from support.servers import free_ports
 from support.waiting import scaled, wait_until
 
-REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 90
 TOKEN = "test-token"
 
@@ -126,13 +126,12 @@ class ApiServer:
 @contextmanager
 def running_apiserver(flags: Sequence[str] = ()) -> Iterator[ApiServer]:
     """Start etcd and kube-apiserver, with more flags, in their own folder, and end them afterwards."""
-    programs = _programs()
     with tempfile.TemporaryDirectory(prefix="apiserver-") as folder:
         home = Path(folder)
         etcd_port, peer_port, api_port = free_ports(3)
-        etcd = _Program(home / "etcd.log", _etcd(programs, home, etcd_port, peer_port))
+        etcd = _Program(home / "etcd.log", _etcd(home, etcd_port, peer_port))
         try:
-            apiserver = _Program(home / "apiserver.log", [*_apiserver(programs, home, etcd_port, api_port), *flags])
+            apiserver = _Program(home / "apiserver.log", [*_apiserver(home, etcd_port, api_port), *flags])
             try:
                 server = ApiServer(api_port, home / "certificates" / "apiserver.crt", apiserver)
                 _wait_until_ready(server, apiserver)
@@ -144,16 +143,10 @@ def running_apiserver(flags: Sequence[str] = ()) -> Iterator[ApiServer]:
             etcd.end()
 
 
-def _programs() -> Path:
-    command = [sys.executable, "-m", "hack.programs", "etcd", "kube-apiserver"]
-    done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
-    return Path(done.stdout.split()[0]).parent
-
-
-def _etcd(programs: Path, home: Path, port: int, peer_port: int) -> list[str]:
+def _etcd(home: Path, port: int, peer_port: int) -> list[str]:
     client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
     return [
-        str(programs / "etcd"),
+        str(program("etcd")),
         f"--data-dir={home / 'etcd'}",
         f"--listen-client-urls={client}",
         f"--advertise-client-urls={client}",
@@ -164,13 +157,13 @@ def _etcd(programs: Path, home: Path, port: int, peer_port: int) -> list[str]:
     ]
 
 
-def _apiserver(programs: Path, home: Path, etcd_port: int, port: int) -> list[str]:
+def _apiserver(home: Path, etcd_port: int, port: int) -> list[str]:
     key = home / "service-account.key"
     subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
     tokens = home / "tokens.csv"
     tokens.write_text(f"{TOKEN},tester,tester,system:masters\n")
     return [
-        str(programs / "kube-apiserver"),
+        str(program("kube-apiserver")),
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",

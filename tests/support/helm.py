@@ -1,12 +1,11 @@
 """The real helm, with the project's chart."""
 
-import functools
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
+from hack.programs import program
 
 Document = dict[str, Any]
 
@@ -27,17 +26,9 @@ class HelmError(Exception):
     """An error message of helm."""
 
 
-@functools.cache
-def program(name: str = "helm") -> Path:
-    """The file of a program, which is built if missing."""
-    command = [sys.executable, "-m", "hack.programs", name]
-    done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
-    return Path(done.stdout.strip())
-
-
 def helm(*arguments: str | Path) -> str:
     """Run helm and return its output; raises HelmError with its message."""
-    done = subprocess.run([program(), *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run([program("helm"), *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise HelmError(f"{done.stdout}{done.stderr}")
     return done.stdout

@@ -8,9 +8,7 @@ allow; the others may do anything.
 import base64
 import os
 import signal
-import socket
 import subprocess
-import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -18,13 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hack.downloads import FOLDERS
+
 from messagestore_core.contract.records import KafkaCertificate, KafkaCluster, KafkaCredentials, KafkaOauth
 from support.certificates import certify, certify_one
-from support.servers import free_ports
+from support.servers import free_ports, wait_until_it_listens
 from support.tokenserver import AUDIENCE, CLIENT_ID, CLIENT_SECRET, ISSUER, SCOPE, TokenServer, make_keys, token_server
-from support.waiting import scaled, wait_until
+from support.waiting import scaled
 
-REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 90
 USER, PASSWORD = "alice", 'pass"word\\of alice'
 BOUND, BOUND_PASSWORD = "bob", "password of bob"
@@ -143,7 +142,8 @@ class Broker:
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        with (self.home / "broker.log").open("ab") as log:
+        log = self.home / "broker.log"
+        with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [
                     *_java(self.jars, "-Xmx384m"),
@@ -152,15 +152,11 @@ class Broker:
                     str(self.home / "server.properties"),
                 ],
                 env=_environment(self.home),
-                stdout=log,
+                stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        process = self._process
-
-        def failure() -> str:
-            return f"the broker listens; it said:\n{(self.home / 'broker.log').read_text()[-4000:]}"
-
-        wait_until(self._listens, START_SECONDS, failure, alive=lambda: process.poll() is None)
+        # Brokers open their ports only once they are ready.
+        wait_until_it_listens("the broker", self._process, self.ports["PLAINTEXT"], log, START_SECONDS)
 
     def kill(self) -> None:
         """End it as a crash would."""
@@ -180,16 +176,11 @@ class Broker:
                 self._process.wait()
             self._process = None
 
-    def _listens(self) -> bool:
-        # Brokers open their ports only once they are ready.
-        with socket.socket() as one:
-            return one.connect_ex(("127.0.0.1", self.ports["PLAINTEXT"])) == 0
-
 
 @contextmanager
 def running_broker(settings: str = "") -> Iterator[Broker]:
     """A new broker with its own folder, and more settings if given; ended afterwards."""
-    jars = _jars()
+    jars = FOLDERS["kafka"]()
     with tempfile.TemporaryDirectory(prefix="kafka-") as folder:
         home = Path(folder)
         authority, *server = certify(home)
@@ -259,9 +250,3 @@ def _java(jars: Path, memory: str) -> list[str]:
 def _environment(home: Path) -> dict[str, str]:
     """The environment without the JVM options of the user who runs the tests."""
     return {"PATH": os.environ["PATH"], "HOME": str(home)}
-
-
-def _jars() -> Path:
-    command = [sys.executable, "-m", "hack.downloads", "kafka"]
-    done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
-    return Path(done.stdout.strip())

@@ -6,7 +6,6 @@ import pwd
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hack.downloads import FOLDERS
+
 from support.servers import free_ports, wait_until_it_listens
 from support.waiting import scaled
 
-REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 60
 DATABASE = "message_store"
 SETS = frozenset({"get_stream_messages", "get_category_messages", "get_last_stream_message"})
@@ -70,7 +70,7 @@ class MessageDb:
 @contextmanager
 def running_message_db() -> Iterator[MessageDb]:
     """A PostgreSQL cluster with message-db in it, which is deleted afterwards."""
-    programs, scripts = _installed()
+    programs, scripts = FOLDERS["postgresql"](), FOLDERS["message-db"]()
     with running_postgres() as port:
         environment = {
             "PATH": f"{programs}:{os.environ['PATH']}",
@@ -90,7 +90,7 @@ def running_postgres() -> Iterator[int]:
 
     PostgreSQL refuses to run as root; then it runs as its own user.
     """
-    programs, _ = _installed()
+    programs = FOLDERS["postgresql"]()
     user: dict[str, Any] = {}
     if _is_root():
         user = {"user": "postgres", "group": pwd.getpwnam("postgres").pw_gid, "extra_groups": []}
@@ -128,13 +128,6 @@ def _literal(name: str, value: Any) -> str:
         return str(value)
     text = json.dumps(value) if name in _JSON else value
     return "'" + text.replace("'", "''") + "'"
-
-
-def _installed() -> tuple[Path, Path]:
-    command = [sys.executable, "-m", "hack.downloads", "postgresql", "message-db"]
-    done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
-    programs, scripts = done.stdout.split()
-    return Path(programs), Path(scripts)
 
 
 def _is_root() -> bool:

@@ -5,7 +5,6 @@ import hmac
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from hack.programs import program
 from pyarrow import fs
 
 from messagestore_core.contract.stores import CredentialVariables, StorageEntry
@@ -23,7 +23,6 @@ from support.certificates import certify
 from support.servers import free_ports, wait_until_it_listens
 from support.waiting import scaled
 
-REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 30
 ACCESS_KEY, SECRET_KEY = "test-access-key", "test-secret-key"
 
@@ -88,7 +87,7 @@ class ObjectStore:
 
     def make_user(self, variables: CredentialVariables) -> None:
         """Create a user with keys and without permissions."""
-        command = [_program(), "admin", "--endpoint-url", self.endpoint, "create-user", "--role", "user"]
+        command = [program("versitygw"), "admin", "--endpoint-url", self.endpoint, "create-user", "--role", "user"]
         keys = ("--access", ENVIRONMENT[variables.access_key], "--secret", ENVIRONMENT[variables.secret_key])
         admin = {"ADMIN_ACCESS_KEY": ACCESS_KEY, "ADMIN_SECRET_KEY": SECRET_KEY}
         subprocess.run([*command, *keys], env={**os.environ, **admin}, check=True, stdout=subprocess.DEVNULL)
@@ -135,14 +134,13 @@ class ObjectStore:
 @contextmanager
 def running_object_store(*, https: bool = False, access_log: Path | None = None) -> Iterator[ObjectStore]:
     """Start a server with its own folder, and end it afterwards; with https, with a new certificate authority."""
-    program = _program()
     with tempfile.TemporaryDirectory(prefix="object-store-") as folder:
         home = Path(folder)
         # Neither name may be a prefix of the other.
         for name in ("objects", "attributes", "versions", "users"):
             (home / name).mkdir()
         (port,) = free_ports(1)
-        command = [str(program), "--port", f"127.0.0.1:{port}", "--iam-dir", str(home / "users")]
+        command = [str(program("versitygw")), "--port", f"127.0.0.1:{port}", "--iam-dir", str(home / "users")]
         command += ["--access-log", str(access_log)] if access_log else []
         command += ["posix", "--sidecar", str(home / "attributes")]
         command += ["--versioning-dir", str(home / "versions")]
@@ -161,9 +159,3 @@ def running_object_store(*, https: bool = False, access_log: Path | None = None)
         finally:
             server.terminate()
             server.wait(timeout=scaled(20))
-
-
-def _program() -> Path:
-    command = [sys.executable, "-m", "hack.programs", "versitygw"]
-    done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
-    return Path(done.stdout.strip())

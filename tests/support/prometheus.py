@@ -3,7 +3,6 @@
 import functools
 import json
 import subprocess
-import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.documents import REPOSITORY
+from hack.downloads import FOLDERS
+
 from support.servers import free_ports, wait_until_it_listens
 from support.waiting import scaled
 
@@ -22,9 +22,7 @@ _ALERTMANAGER = {"route": {"receiver": "nobody", "group_wait": "0s"}, "receivers
 @functools.cache
 def program(name: str) -> str:
     """The path of a program, such as promtool, by the name under which hack/downloads.py has its folder."""
-    command = [sys.executable, "-m", "hack.downloads", name]
-    done = subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True)
-    return f"{done.stdout.strip()}/{name}"
+    return str(FOLDERS[name]() / name)
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ import hashlib
 import hmac
 import os
 import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import HTTPError
 
-from support.apiserver import REPOSITORY
+from hack.downloads import FOLDERS
+
 from support.local_runs import EXAMPLES, LocalRuns, render
 from support.servers import free_ports, wait_until_it_listens
 from support.stores import stored
@@ -53,11 +53,9 @@ def test_webhooks_in(local_run: LocalRuns, tmp_path: Path) -> None:
 @contextmanager
 def _receiver(landing: Path, log: Path) -> Iterator[str]:
     """The URL of the example's receiver."""
-    install = [sys.executable, "-m", "hack.downloads", "webhook"]
-    programs = subprocess.run(install, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     folder, (port,) = EXAMPLES / "webhooks-in", free_ports(1)
     command = [
-        f"{programs}/webhook",
+        f"{FOLDERS['webhook']()}/webhook",
         "-template",
         "-hooks",
         str(folder / "hooks.json"),

@@ -2,18 +2,17 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pyspark
 import pytest
+from hack.downloads import FOLDERS
 
 from messagestore_jobs.session import jars_folder
 
 HERE = Path(__file__).parent
-REPOSITORY = HERE.parents[2]
 TESTS = sorted(HERE.glob("dev/**/*Test.java"))
 SPARK = Path(pyspark.__file__).parent / "jars"
 
@@ -22,10 +21,7 @@ SPARK = Path(pyspark.__file__).parent / "jars"
 def results(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[ElementTree.Element]]:
     """JUnit's result of each method, by class."""
     folder = tmp_path_factory.mktemp("java")
-    asked = subprocess.run(
-        [sys.executable, "-m", "hack.downloads", "junit"], cwd=REPOSITORY, check=True, stdout=subprocess.PIPE, text=True
-    )
-    console = next(Path(asked.stdout.strip()).glob("*.jar"))
+    console = next(FOLDERS["junit"]().glob("*.jar"))
     path = os.pathsep.join([str(folder), str(HERE), f"{jars_folder()}/*", f"{SPARK}/*", str(console)])
     subprocess.run(
         ["javac", "-Xlint:all,-processing,-classfile,-path", "-Werror", "-cp", path, "-d", folder, *TESTS], check=True

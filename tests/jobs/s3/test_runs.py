@@ -28,9 +28,10 @@ from messagestore_jobs.session import using
 from messagestore_jobs.source.file_arrivals import list_files
 from messagestore_jobs.source.local_files import list_objects
 from messagestore_jobs.source.plan import TIMES_PACKED
+from support.helm import REPOSITORY
 from support.ingests import lines, record
 from support.long import few
-from support.objectstore import ENVIRONMENT, LIMITED, REPOSITORY, WRONG, ObjectStore, running_object_store
+from support.objectstore import ENVIRONMENT, LIMITED, WRONG, ObjectStore, running_object_store
 
 AT = datetime(2026, 4, 6, tzinfo=UTC)
 RESOURCE = Resource(kind="MessageStream", namespace="default", name="orders")

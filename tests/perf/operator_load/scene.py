@@ -18,8 +18,9 @@ from tests.perf.operator_load import audit
 from tests.perf.operator_load.manifests import NAMESPACES
 from tests.perf.operator_load.process import Usage, watched
 
-from support.apiserver import REPOSITORY, ApiServer, running_apiserver
+from support.apiserver import ApiServer, running_apiserver
 from support.definitions import install_definitions
+from support.helm import REPOSITORY
 from support.installed import ACCOUNT, installed_chart
 from support.operators import Operator, eventually, running_operator
 from support.secrets import make_secret
