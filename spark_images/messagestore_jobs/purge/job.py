@@ -17,15 +17,7 @@ from messagestore_jobs.frozen.purges import forget, sweep, with_rows_of_days, wr
 from messagestore_jobs.purge.dead_letters import count_dead_letters
 from messagestore_jobs.purge.erase import owed
 from messagestore_jobs.purge.execute_plan import Checked, PurgeResult, execute_plan, recheck
-from messagestore_jobs.purge.selection import (
-    PurgeSelection,
-    Summary,
-    holds_digest,
-    preview_id,
-    select,
-    spec_digest,
-    summarize,
-)
+from messagestore_jobs.purge.selection import PurgeSelection, Summary, holds_digest, preview_id, selected, spec_digest
 
 _SUMMED = ("purged", "archived", "scrubbed", "erased", "dead_letters")
 
@@ -80,10 +72,10 @@ class _Decided:
 
 
 def _only_preview(context: PurgeRun) -> Preview:
-    selection, summary = _select(context)
-    selection.release()
-    _note(context, "Preview", summary.preview)
-    return summary.preview
+    context.between_commits()
+    with selected(context) as (_, summary):
+        _note(context, "Preview", summary.preview)
+        return summary.preview
 
 
 def _note(context: PurgeRun, action: str, preview: Preview, **fields: Any) -> None:
@@ -102,13 +94,6 @@ def _of_no_store(context: PurgeRun) -> PurgeOutcome:
     return PurgeOutcome(preview=preview, table=TableState(version=0, messages=0, dead_letters=0, bytes=0))
 
 
-def _select(context: PurgeRun) -> tuple[PurgeSelection, Summary]:
-    context.between_commits()
-    context.progress.step("select")
-    selection = select(context)
-    return selection, summarize(context, selection)
-
-
 def _decide(context: PurgeRun) -> _Decided:
     """Approve or keep the preview that waits, or make a new one."""
     for plan in _waiting(context):
@@ -120,12 +105,10 @@ def _decide(context: PurgeRun) -> _Decided:
             if plan.holds == holds_digest(context.task):
                 return _Decided(plan.preview, waiting=True)
         forget(context, plan)
-    selection, summary = _select(context)
-    try:
+    context.between_commits()
+    with selected(context) as (selection, summary):
         context.between_commits()
         return _freeze(context, selection, summary)
-    finally:
-        selection.release()
 
 
 def _waiting(context: PurgeRun) -> list[Plan]:

@@ -129,6 +129,17 @@ def summarize(context: PurgeRun, selection: PurgeSelection) -> Summary:
 
 
 @contextmanager
+def selected(context: PurgeRun) -> Iterator[tuple[PurgeSelection, Summary]]:
+    """What the rules select, and its summary; its memory is released at the end."""
+    context.progress.step("select")
+    selection = select(context)
+    try:
+        yield selection, summarize(context, selection)
+    finally:
+        selection.release()
+
+
+@contextmanager
 def listing(run: Run) -> Iterator[tuple[Preview, DataFrame] | None]:
     """The preview of a purge and the messages that it counts, by position; None: there is no store.
 
@@ -138,16 +149,12 @@ def listing(run: Run) -> Iterator[tuple[Preview, DataFrame] | None]:
         yield None
         return
     context = _row_by_row(run)
-    context.progress.step("select")
-    selection = select(context)
-    try:
-        preview, going = summarize(context, selection).preview, selection.going()
+    with selected(context) as (selection, summary):
+        going = selection.going()
         assert going is not None
         messages = read_messages(context.spark, context.store, selection.version)
         rows = messages.join(going.select("global_position", "rules"), "global_position")
-        yield preview, rows.orderBy(F.col("global_position"))
-    finally:
-        selection.release()
+        yield summary.preview, rows.orderBy(F.col("global_position"))
 
 
 def _row_by_row(run: Run) -> PurgeRun:

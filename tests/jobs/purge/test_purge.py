@@ -4,12 +4,14 @@ import json
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from messagestore_core.contract.purge import Archive, Hold, Match, Rule, StreamPosition
 from messagestore_core.store.audit import read_audit
 from messagestore_core.store.delta_log import last_note
 from messagestore_core.store.handle import Store
+from messagestore_jobs.purge import selection
 from support.maintenance import age, maintain
 from support.purges import POLICY, archived, archived_positions, files_below, purge
 from support.stores import START, add_dead_letters, add_messages, heads_of, make_store, message, positions, stored
@@ -42,6 +44,19 @@ def test_a_dry_run_removes_nothing_and_has_a_row_in_the_audit(spark: SparkSessio
     assert outcome.preview.by_rule == {"all": 7}
     assert (outcome.preview.oldest, outcome.preview.newest) == (START, START + DAY)
     assert outcome.preview.table_version == outcome.table.version
+
+
+@pytest.mark.parametrize("mode", ["DryRun", "Enforce"])
+def test_what_was_selected_is_released_if_it_can_not_be_summed_up(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    def fail(*_: object) -> str:
+        raise OSError("no answer")
+
+    monkeypatch.setattr(selection, "preview_id", fail)
+    with pytest.raises(OSError, match="no answer"):
+        purge(spark, make_store(tmp_path / "store", days(1)), NOW, mode=mode, rules=ALL)
+    assert spark._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
 def test_a_purge_removes_whole_days_and_single_rows_and_reports_both(spark: SparkSession, tmp_path: Path) -> None:
