@@ -12,7 +12,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
-import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -25,7 +24,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * its value is not read.
  */
 public final class Envelope extends CatalogFunction<InternalRow> {
-  static final String NAME = "envelope";
+  private static final Map<StructType, Envelope> BOUND = new ConcurrentHashMap<>();
   private static final int METADATA = 0;
   private static final int RESULT = 1;
   private static final int HEADERS = 2;
@@ -48,11 +47,22 @@ public final class Envelope extends CatalogFunction<InternalRow> {
   private final int payloadBase64;
   private final Parsed<UTF8String, EnvelopeSpec> specs = new Parsed<>();
 
+  /** The function before it knows its scalars. */
+  Envelope() {
+    this(new StructType());
+  }
+
   Envelope(StructType texts) {
-    super(NAME, schema(texts), DataTypes.BinaryType, DataTypes.StringType, texts);
+    super("envelope", schema(texts), DataTypes.BinaryType, DataTypes.StringType, texts);
     this.texts = texts.fieldNames();
     this.contentType = textField("contentType");
     this.payloadBase64 = textField("payloadBase64");
+  }
+
+  /** Plans with the same call are equal, as they share a function. */
+  @Override
+  public Envelope bind(StructType arguments) {
+    return BOUND.computeIfAbsent((StructType) arguments.fields()[2].dataType(), Envelope::new);
   }
 
   public InternalRow invoke(byte[] value, UTF8String spec, InternalRow unread) {
@@ -328,26 +338,6 @@ public final class Envelope extends CatalogFunction<InternalRow> {
     int parameters = contentType.indexOf(';');
     String media = (parameters < 0 ? contentType : contentType.substring(0, parameters)).trim().toLowerCase();
     return media.endsWith("/json") || media.endsWith("+json");
-  }
-
-  /** The function before it knows its scalars. Plans with the same call are equal, as they share a function. */
-  record Unbound() implements UnboundFunction {
-    private static final Map<StructType, Envelope> BOUND = new ConcurrentHashMap<>();
-
-    @Override
-    public Envelope bind(StructType arguments) {
-      return BOUND.computeIfAbsent((StructType) arguments.fields()[2].dataType(), Envelope::new);
-    }
-
-    @Override
-    public String name() {
-      return NAME;
-    }
-
-    @Override
-    public String description() {
-      return NAME;
-    }
   }
 
   /** There is no record within a record, or a field has a wrong type or form. */

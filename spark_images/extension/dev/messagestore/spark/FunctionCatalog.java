@@ -2,6 +2,8 @@ package dev.messagestore.spark;
 
 import java.util.Map;
 import java.util.Objects;
+import java.util.function.Function;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -18,17 +20,19 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sql.connector.catalog.FunctionCatalog {
   private static final Map<String, CatalogFunction<?>> FUNCTIONS =
-      Map.of(
-          "json_text", new JsonFunctions.JsonText(),
-          "is_json", new JsonFunctions.IsJson("is_json", false),
-          "is_json_member", new JsonFunctions.IsJson("is_json_member", true),
-          "scrub_json", new ScrubFunction(),
-          "hmac_sha256", new KeyedHashFunction.Hmac(),
-          "time", new TextFunctions.Time(),
-          "like", new TextFunctions.Like(),
-          "group", new TextFunctions.Group(),
-          "partition", new TextFunctions.Partition(),
-          "within", new WithinFunction());
+      Stream.<CatalogFunction<?>>of(
+              new Envelope(),
+              new JsonFunctions.JsonText(),
+              new JsonFunctions.IsJson("is_json", false),
+              new JsonFunctions.IsJson("is_json_member", true),
+              new ScrubFunction(),
+              new KeyedHashFunction.Hmac(),
+              new TextFunctions.Time(),
+              new TextFunctions.Like(),
+              new TextFunctions.Group(),
+              new TextFunctions.Partition(),
+              new WithinFunction())
+          .collect(Collectors.toMap(CatalogFunction::name, Function.identity()));
 
   private String name;
 
@@ -44,15 +48,11 @@ public final class FunctionCatalog implements CatalogPlugin, org.apache.spark.sq
 
   @Override
   public Identifier[] listFunctions(String[] namespace) {
-    Stream<String> names = Stream.concat(Stream.of(Envelope.NAME), FUNCTIONS.keySet().stream());
-    return names.map(f -> Identifier.of(new String[0], f)).toArray(Identifier[]::new);
+    return FUNCTIONS.keySet().stream().map(f -> Identifier.of(new String[0], f)).toArray(Identifier[]::new);
   }
 
   @Override
   public UnboundFunction loadFunction(Identifier id) throws org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException {
-    if (id.name().equals(Envelope.NAME)) {
-      return new Envelope.Unbound();
-    }
     return Stream.of(FUNCTIONS.get(id.name()), ObjectFunction.named(id.name()), KeyedHashFunction.named(id.name()))
         .filter(Objects::nonNull)
         .findFirst()
