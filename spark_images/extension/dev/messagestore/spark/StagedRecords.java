@@ -2,20 +2,20 @@ package dev.messagestore.spark;
 
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
+import java.io.ByteArrayOutputStream;
 import java.io.Closeable;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Future;
-import org.apache.hadoop.io.Text;
-import org.apache.hadoop.util.LineReader;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -45,7 +45,7 @@ final class StagedRecords implements Closeable {
     }
   }
 
-  private final LineReader lines;
+  private final Lines lines;
   private final String topic;
   private final String key;
   private final ExecutorService reader;
@@ -59,7 +59,7 @@ final class StagedRecords implements Closeable {
    * @param reader runs one task at a time
    */
   StagedRecords(InputStream stream, String topic, String key, ExecutorService reader) {
-    this.lines = new LineReader(stream, LINE_BUFFER, new byte[] {'\n'});
+    this.lines = new Lines(stream, LINE_BUFFER);
     this.topic = topic;
     this.key = key;
     this.reader = reader;
@@ -92,11 +92,13 @@ final class StagedRecords implements Closeable {
 
   private Queue<Staged> readPart() throws IOException {
     Queue<Staged> records = new ArrayDeque<>();
-    Text line = new Text();
-    for (int bytes = 0; bytes < PART_BYTES && !ended; bytes += line.getLength()) {
-      ended = lines.readLine(line) == 0;
-      if (!ended) {
-        records.add(key == null ? fullRecord(line.copyBytes()) : nativeRecord(line.copyBytes()));
+    for (int bytes = 0; bytes < PART_BYTES && !ended; ) {
+      byte[] line = lines.next();
+      if (line == null) {
+        ended = true;
+      } else {
+        records.add(key == null ? fullRecord(line) : nativeRecord(line));
+        bytes += line.length;
       }
     }
     return records;
@@ -211,5 +213,48 @@ final class StagedRecords implements Closeable {
       Thread.currentThread().interrupt();
     }
     lines.close();
+  }
+
+  /** The lines of a stream of bytes, which end with \n; a stream's own buffer would cost a lock for each byte. */
+  static final class Lines implements Closeable {
+    private final InputStream stream;
+    private final byte[] buffer;
+    private int at;
+    private int filled;
+
+    Lines(InputStream stream, int bufferBytes) {
+      this.stream = stream;
+      this.buffer = new byte[bufferBytes];
+    }
+
+    /** The next line without its end; null if there is none. */
+    byte[] next() throws IOException {
+      ByteArrayOutputStream begun = null;
+      do {
+        int begin = at;
+        int end = Json.lineEnd(buffer, begin, filled);
+        if (end < filled) {
+          at = end + 1;
+          if (begun == null) {
+            return Arrays.copyOfRange(buffer, begin, end);
+          }
+          begun.write(buffer, begin, end - begin);
+          return begun.toByteArray();
+        }
+        if (at < filled) {
+          begun = begun == null ? new ByteArrayOutputStream(2 * (filled - at)) : begun;
+          begun.write(buffer, at, filled - at);
+        }
+        at = 0;
+        filled = stream.read(buffer);
+      } while (filled >= 0);
+      filled = 0;
+      return begun == null ? null : begun.toByteArray();
+    }
+
+    @Override
+    public void close() throws IOException {
+      stream.close();
+    }
   }
 }
