@@ -154,9 +154,15 @@ class Ingest:
         since = events_since(task, self._note.events_since, index.next_global)
         earlier = EarlierEvents(spark, store, since, index) if since and needs_lookup(task, since) else None
         hashes = erased.any() or (index.remembers_any and not task.stores_purged)
-        keys = index.key, erased.key if hashes else None
         columns = columns_of(
-            spark, task, store.uri, suffix, bytes_at_once(spark), *keys, earlier_events=earlier is not None
+            spark,
+            task,
+            store.uri,
+            suffix,
+            bytes_at_once(spark),
+            index.key,
+            erased.key if hashes else None,
+            earlier_events=earlier is not None,
         )
         return BatchContext(
             spark=spark,
