@@ -959,25 +959,26 @@ def test_maintenance_starts_between_runs_and_not_while_another_run_waits(world: 
     assert world.only_run().create.run.kind == "ingest"
 
 
-def test_a_failing_maintenance_keeps_no_message_waiting(world: World) -> None:
+def with_failed_maintenance(world: World) -> Key:
+    """A stream whose table was due for maintenance, which failed."""
     stream = orders(world)
     run_once(world)
     world.tables["s3a://lake/orders"].version = 300
     world.wait(minutes=5)
     run_once(world)
     run_once(world, error=DENIED)
+    return stream
+
+
+def test_a_failing_maintenance_keeps_no_message_waiting(world: World) -> None:
+    stream = with_failed_maintenance(world)
     assert world.ready(stream)[0] == "True"
     world.reconcile_after(minutes=5)
     assert world.only_run().create.run.kind == "ingest"
 
 
 def test_a_failed_maintenance_is_made_again_though_the_clock_was_set_back(world: World) -> None:
-    stream = orders(world)
-    run_once(world)
-    world.tables["s3a://lake/orders"].version = 300
-    world.wait(minutes=5)
-    run_once(world)
-    run_once(world, error=DENIED)
+    stream = with_failed_maintenance(world)
     maintenance = world.status(stream).maintenance
     ahead = maintenance.last_run.model_copy(update={"finished_at": clock_time(world.now + timedelta(days=400))})
     maintained = maintenance.model_copy(update={"last_run": ahead})
