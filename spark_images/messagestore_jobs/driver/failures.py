@@ -115,7 +115,7 @@ def _cause(text: str, document: RunDocument) -> tuple[str, str | None]:
     if _MEMORY.search(text):
         return OUT_OF_MEMORY, "the driver or an executor ran out of memory: give it more in spec.spark"
     if _NO_CLUSTER.search(text):
-        return RUN_FAILED, "Spark got no answer about its pods from the Kubernetes API server"
+        return RUN_FAILED, "Spark could not get its pods from the Kubernetes API server"
     buckets = sorted({uri.split("/")[2] for uri in storage_uris(document)})
     for reason, signs, advice in _STORAGE:
         if (buckets or reason == RUN_FAILED) and signs.search(text):

@@ -105,7 +105,7 @@ def test_an_api_server_that_does_not_answer_is_no_object_store() -> None:
     error = error_of(failure, document())
     assert error.reason == "RunFailed"
     assert error.message == (
-        "Spark got no answer about its pods from the Kubernetes API server (RuntimeError: "
+        "Spark could not get its pods from the Kubernetes API server (RuntimeError: "
         "io.fabric8.kubernetes.client.KubernetesClientException: Operation: [get]  failed.)"
     )
 
