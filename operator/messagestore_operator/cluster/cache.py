@@ -3,7 +3,6 @@
 import logging
 import sys
 import time
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -15,7 +14,7 @@ from messagestore_operator.api import MessageStream, ReplayJob, Resource, Retent
 from messagestore_operator.api.kinds import KINDS
 from messagestore_operator.cluster.labels import has_numbered, has_recorded, owner_key, run_ref
 from messagestore_operator.cluster.lease import holder_of
-from messagestore_operator.cluster.packed import PackedResources
+from messagestore_operator.cluster.packed import Index, PackedResources
 from messagestore_operator.cluster.references import References, matters, refers_to
 from messagestore_operator.cluster.resources import read
 from messagestore_operator.cluster.run_objects import RunKey, RunObjects, reduced, run_key, shared
@@ -55,10 +54,10 @@ class Cache(ObjectCache):
         """The current runs of all statuses."""
         self._references = References()
         self._runs: dict[RunKey, RunObjects] = {}
-        self._runs_by_uid: dict[str, set[RunKey]] = defaultdict(set)
+        self._runs_by_uid = Index[str, RunKey]()
         self._refused: dict[RunKey, tuple[float, ObservedRun]] = {}
         self._leases: dict[str, ApiObject] = {}
-        self._held: dict[str, set[str]] = defaultdict(set)
+        self._held = Index[str, str]()
 
     # Queries.
 
@@ -119,7 +118,7 @@ class Cache(ObjectCache):
     def referring_to(self, stream: MessageStream) -> tuple[RetentionPolicy | ReplayJob, ...]:
         """The policies and replays that name or select a stream, ended replays too."""
         _, namespace, name = stream.identity
-        keys = self._references.naming(namespace, name) | self._references.selecting(namespace)
+        keys = {*self._references.naming(namespace, name), *self._references.selecting(namespace)}
         referring = [
             one for one in map(self._resources.get, sorted(keys)) if isinstance(one, RetentionPolicy | ReplayJob)
         ]
@@ -145,7 +144,7 @@ class Cache(ObjectCache):
 
     def runs_of(self, resource: Resource) -> list[RunKey]:
         """The runs of a resource that have objects."""
-        return sorted(self._runs_by_uid.get(resource.metadata.uid or "", ()))
+        return sorted(self._runs_by_uid[resource.metadata.uid or ""])
 
     def uid(self, kind: str, key: RunKey) -> str:
         """The uid of a run's application or ConfigMap; empty if it is not known."""
@@ -301,7 +300,7 @@ class Cache(ObjectCache):
             owner = self._resources.get(self._named.get(key) or owner_key(document) or _NOBODY)
             if owner is not None and (key in self._named or has_numbered(owner, run_ref(document, key[1]))):
                 run = replace(run, uid=sys.intern(owner.metadata.uid or ""))
-            elif known is None and "/".join(key) not in self._held:
+            elif known is None and not self._held["/".join(key)]:
                 return None
         is_part = self.uid_of(key_of(document)) == str(at(document, "metadata", "uid"))
         return run if is_part or run.owns(kind, document, self.uid(SPARK_APPLICATIONS.name, key)) else None
@@ -315,9 +314,9 @@ class Cache(ObjectCache):
         key = cast(RunKey, shared(run_key(kind, document)))
         known, run = self._runs.get(key), self._run_of(kind, document) or RunObjects()
         if known is not None:
-            self._runs_by_uid[known.uid].discard(key)
+            self._runs_by_uid.discard(known.uid, key)
         self._runs[key] = run
-        self._runs_by_uid[run.uid].add(key)
+        self._runs_by_uid.add(run.uid, key)
         if another and kind == SPARK_APPLICATIONS.name:
             for dropped, name in run.drop_others(self.uid(kind, key)):
                 self._versions.pop((dropped, key[0], name), None)
@@ -348,15 +347,13 @@ class Cache(ObjectCache):
         run.remove(kind, document)
         if run.empty:
             del self._runs[key]
-            self._runs_by_uid[run.uid].discard(key)
-            if not self._runs_by_uid[run.uid]:
-                del self._runs_by_uid[run.uid]
+            self._runs_by_uid.discard(run.uid, key)
         return self._owner(key, document)
 
     def _owner(self, run: RunKey, document: ApiObject) -> set[ResourceKey]:
         """The resource of a run, and those that wait for the tables that it holds."""
         keys = {key for key in (self._named.get(run), owner_key(document)) if key is not None}
-        for name in self._held.get("/".join(run), ()):
+        for name in self._held["/".join(run)]:
             keys |= self._of_lease(self._leases[name])
         return {key for key in keys if key in self._resources}
 
@@ -364,17 +361,14 @@ class Cache(ObjectCache):
         name = name_of(document)
         affected = self._remove_lease(name) | self._of_lease(document)
         self._leases[name] = reduced(document, "spec")
-        self._held[holder_of(document) or ""].add(name)
+        self._held.add(holder_of(document) or "", name)
         return affected
 
     def _remove_lease(self, name: str) -> set[ResourceKey]:
         before = self._leases.pop(name, None)
         if before is None:
             return set()
-        holder = holder_of(before) or ""
-        self._held[holder].discard(name)
-        if not self._held[holder]:
-            del self._held[holder]
+        self._held.discard(holder_of(before) or "", name)
         return self._of_lease(before)
 
     def _of_lease(self, lease: ApiObject) -> set[ResourceKey]:

@@ -80,6 +80,18 @@ def app_state(application: ApiObject | None) -> AppState:
     return AppState.RUNNING if state in _UNDER_WAY else AppState.PENDING
 
 
+def needed_status(pod: ApiObject) -> dict[str, Any]:
+    """The part of a pod's status that is read here, a fifth of it."""
+    status = pod.get("status") or {}
+    containers = [
+        {name: container[name] for name in ("name", "state", "lastState") if container.get(name)}
+        for container in status.get("containerStatuses") or []
+    ]
+    lists = {"conditions": list(filter(_is_unplaced, status.get("conditions") or [])), "containerStatuses": containers}
+    texts = {name: status.get(name) for name in ("phase", "reason", "message")}
+    return {name: value for name, value in (texts | lists).items() if value}
+
+
 def driver_of(pod: ApiObject) -> DriverPod:
     """A driver's pod."""
     status = pod.get("status") or {}
@@ -106,15 +118,18 @@ def driver_of(pod: ApiObject) -> DriverPod:
 def waiting_of(pod: ApiObject) -> Waiting | None:
     """Why a pod does not run yet: no node accepts it, or its container can't be created; None if nothing is wrong."""
     since = created_at(pod)
-    for condition in at(pod, "status", "conditions") or []:
-        unplaced = condition.get("type") == "PodScheduled" and condition.get("status") == "False"
-        if unplaced and condition.get("reason") == "Unschedulable":
-            return Waiting("Unschedulable", str(condition.get("message") or "")[:MAX_TEXT], since)
+    for condition in filter(_is_unplaced, at(pod, "status", "conditions") or []):
+        return Waiting("Unschedulable", str(condition.get("message") or "")[:MAX_TEXT], since)
     for container in at(pod, "status", "containerStatuses") or []:
         waiting = at(container, "state", "waiting")
         if waiting and waiting.get("reason") not in _NORMAL:
             return Waiting(str(waiting.get("reason") or ""), str(waiting.get("message") or "")[:MAX_TEXT], since)
     return None
+
+
+def _is_unplaced(condition: ApiObject) -> bool:
+    said = (condition.get("type"), condition.get("status"), condition.get("reason"))
+    return said == ("PodScheduled", "False", "Unschedulable")
 
 
 def loss_of(executor: ApiObject) -> str | None:

@@ -1,11 +1,15 @@
-"""Resources in little memory: a model with its status takes ten times as much as its packed bytes."""
+"""Resources and indexes in little memory.
+
+A model with its status takes ten times as much as its packed bytes, a set of one member four times as much as a tuple.
+"""
 
 import math
 import pickle
 import time
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Collection, Hashable, Iterator, MutableMapping
+from typing import Generic, TypeVar
 
 from messagestore_operator.api import Resource
 from messagestore_operator.kube.objects import ResourceKey
@@ -14,6 +18,11 @@ _LIVE = 256
 """Resources that stay as models at least: those used last. Most decisions need one or two."""
 _HOT_SECONDS = 2.0
 """How long any resource stays so: a policy that selects a thousand may be looked at each second."""
+_FEW = 8
+"""So many members of an index are looked through as fast as a set."""
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Member = TypeVar("_Member", bound=Hashable)
 
 
 class PackedResources(MutableMapping[ResourceKey, Resource]):
@@ -79,3 +88,32 @@ def _unpacked(packed: bytes) -> Resource:
     # These bytes never left the process.
     resource: Resource = pickle.loads(zlib.decompress(packed))
     return resource
+
+
+class Index(Generic[_Key, _Member]):
+    """The members that each of thousands of keys has, which is one for most."""
+
+    def __init__(self) -> None:
+        self._members: dict[_Key, tuple[_Member, ...] | set[_Member]] = {}
+
+    def __getitem__(self, key: _Key) -> Collection[_Member]:
+        """Its members; none if it has none."""
+        return self._members.get(key, ())
+
+    def add(self, key: _Key, member: _Member) -> None:
+        """Add a member."""
+        known = self._members.get(key, ())
+        if isinstance(known, set):
+            known.add(member)
+        elif member not in known:
+            self._members[key] = (*known, member) if len(known) < _FEW else {*known, member}
+
+    def discard(self, key: _Key, member: _Member) -> None:
+        """Remove a member, if it is one."""
+        known = self._members.get(key, ())
+        if isinstance(known, set):
+            known.discard(member)
+        else:
+            self._members[key] = known = tuple(one for one in known if one != member)
+        if not known:
+            self._members.pop(key, None)

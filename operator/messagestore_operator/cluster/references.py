@@ -2,10 +2,11 @@
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 from messagestore_operator.api import MessageStream, ReplayJob, Resource, RetentionPolicy
+from messagestore_operator.cluster.packed import Index
 from messagestore_operator.decide.snapshot import TableKey
 from messagestore_operator.decide.tables import table_key
 from messagestore_operator.kube.objects import ResourceKey
@@ -25,22 +26,22 @@ class References:
     def __init__(self) -> None:
         self._streams: dict[str, dict[str, _Stream]] = defaultdict(dict)
         """By namespace and name."""
-        self._of_table: dict[TableKey, set[ResourceKey]] = defaultdict(set)
-        self._of_folder: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
-        self._of_stream: dict[tuple[str, str], set[ResourceKey]] = defaultdict(set)
-        self._selecting: dict[str, set[ResourceKey]] = defaultdict(set)
-        self._with_folder: dict[tuple[str, ...], set[ResourceKey]] = defaultdict(set)
+        self._of_table = Index[TableKey, ResourceKey]()
+        self._of_folder = Index[tuple[str, str], ResourceKey]()
+        self._of_stream = Index[tuple[str, str], ResourceKey]()
+        self._selecting = Index[str, ResourceKey]()
+        self._with_folder = Index[tuple[str, ...], ResourceKey]()
         """By a namespace and the segments of a folder."""
-        self._above: dict[tuple[str, ...], set[ResourceKey]] = defaultdict(set)
+        self._above = Index[tuple[str, ...], ResourceKey]()
         """The same, by each folder above theirs."""
 
     def overlapping(self, resource: Resource) -> Set[ResourceKey]:
         """Other resources of its namespace with a folder that is, is in, or contains one of its own."""
         keys: set[ResourceKey] = set()
         for folder in _folder_keys(resource):
-            keys |= self._above.get(folder, set())
+            keys.update(self._above[folder])
             for length in range(2, len(folder) + 1):
-                keys |= self._with_folder.get(folder[:length], set())
+                keys.update(self._with_folder[folder[:length]])
         return keys - {resource.identity}
 
     def streams_named(self, resource: Resource, among: Iterable[str] | None = None) -> list[str]:
@@ -69,25 +70,25 @@ class References:
         keys = set(self.streams_of(table))
         for _, namespace, name in self.streams_of(table):
             labels = self._streams[namespace][name].labels
-            keys |= self.naming(namespace, name)
+            keys.update(self.naming(namespace, name))
             keys |= {key for key in self.selecting(namespace) if selects(policies[key], labels)}
         return keys
 
-    def streams_of(self, table: TableKey) -> Set[ResourceKey]:
+    def streams_of(self, table: TableKey) -> Collection[ResourceKey]:
         """The streams of a table, all of one namespace."""
-        return self._of_table.get(table, set())
+        return self._of_table[table]
 
     def sharing(self, stream: MessageStream) -> Set[ResourceKey]:
         """Other streams, of any namespace, with the same endpoint and URI."""
-        return self._of_folder.get(_folder(stream), set()) - {stream.identity}
+        return set(self._of_folder[_folder(stream)]) - {stream.identity}
 
-    def naming(self, namespace: str, name: str) -> Set[ResourceKey]:
+    def naming(self, namespace: str, name: str) -> Collection[ResourceKey]:
         """Policies and replays that name a stream of their namespace."""
-        return self._of_stream.get((namespace, name), set())
+        return self._of_stream[namespace, name]
 
-    def selecting(self, namespace: str) -> Set[ResourceKey]:
+    def selecting(self, namespace: str) -> Collection[ResourceKey]:
         """Policies of a namespace that select streams by labels."""
-        return self._selecting.get(namespace, set())
+        return self._selecting[namespace]
 
     def add(self, resource: Resource) -> None:
         """Add a resource's references."""
@@ -96,7 +97,7 @@ class References:
             self._streams[resource.metadata.namespace][resource.metadata.name] = known
         identity = resource.identity
         for index, of in self._entries(resource):
-            index[of].add(identity)
+            index.add(of, identity)
 
     def replace(self, before: Resource | None, resource: Resource) -> None:
         """Replace the references of a resource's earlier version; a new status changes none."""
@@ -111,11 +112,9 @@ class References:
         if isinstance(resource, MessageStream):
             del self._streams[resource.metadata.namespace][resource.metadata.name]
         for index, of in self._entries(resource):
-            index[of].discard(resource.identity)
-            if not index[of]:
-                del index[of]
+            index.discard(of, resource.identity)
 
-    def _entries(self, resource: Resource) -> Iterator[tuple[dict[Any, set[ResourceKey]], Any]]:
+    def _entries(self, resource: Resource) -> Iterator[tuple[Index[Any, ResourceKey], Any]]:
         """The indexes that have a resource, each with its key there."""
         for folder in _folder_keys(resource):
             yield self._with_folder, folder

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 from messagestore_operator.cluster.labels import IDENTITY, owner_uids
-from messagestore_operator.cluster.observe import ENDED_BY, MAX_TEXT, app_state, driver_of, loss_of
+from messagestore_operator.cluster.observe import ENDED_BY, MAX_TEXT, app_state, driver_of, loss_of, needed_status
 from messagestore_operator.cluster.reports import CONTROL, MAX_BYTES
 from messagestore_operator.kube.objects import CONFIG_MAPS, PODS, ApiObject, labels_of, metadata, name_of, namespace_of
 from messagestore_operator.names import DRIVER_ENDING, REPORT, RUN
@@ -31,6 +31,8 @@ _LONGEST = 253
 """Characters of a label or annotation that identifies a run; a longer one is not the operator's."""
 _OWNERS = 10
 """Owners of an object that are kept: the operator gives it one."""
+_ALIKE = ("labels", "annotations", "ownerReferences")
+"""Metadata that objects of a run have in common."""
 _TRIMMED_METADATA = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
 _TRIMMED_STATUS = (*ENDED_BY, "phase")
 
@@ -95,14 +97,21 @@ class RunObjects:
         """Replace an object by a newer one."""
         self.trimmed = False
         if kind == CONFIG_MAPS.name:
-            self.config_map = _config_map(document, self.config_map or {})
+            self.config_map = self._sharing(_config_map(document, self.config_map or {}))
         elif kind == PODS.name:
             self._put_pod(document)
         else:
-            self.application = _application(document)
+            self.application = self._sharing(_application(document))
+
+    def _sharing(self, part: ApiObject) -> ApiObject:
+        """The same part, with metadata that equal another part's being those: there are thousands of runs."""
+        about = dict(metadata(part))
+        for other in (metadata(one) for one in (self.driver, self.config_map, self.application) if one is not None):
+            about |= {name: other[name] for name in _ALIKE if name in about and other.get(name) == about[name]}
+        return {**part, "metadata": about}
 
     def _put_pod(self, document: ApiObject) -> None:
-        pod = _part(document, "status")
+        pod = self._sharing(_part({**document, "status": needed_status(document)}, "status"))
         if not is_driver(document):
             self.executors[name_of(document)] = pod
             # The driver deletes the pods of failed executors, so the cause is kept as soon as it is seen.

@@ -7,7 +7,7 @@ import pytest
 
 from messagestore_core.contract.run_report import ExecutorsRefused, RunReport
 from messagestore_operator.cluster.kubeflow import application
-from messagestore_operator.cluster.observe import app_state, driver_of, loss_of, observed_run, waiting_of
+from messagestore_operator.cluster.observe import app_state, driver_of, loss_of, needed_status, observed_run, waiting_of
 from messagestore_operator.cluster.reports import Reading
 from messagestore_operator.cluster.run_objects import RunObjects
 from messagestore_operator.decide.snapshot import CREATING, REFUSED, AppState, Waiting
@@ -24,9 +24,14 @@ def _application(state: str, attempts: int = 1, **status: Any) -> dict[str, Any]
 
 
 def _pod(phase: str, *, conditions: list[Any] | None = None, **state: Any) -> dict[str, Any]:
+    """As the operator keeps it."""
     containers = [{"name": CONTAINER, "state": state}] if state else []
-    status = {"phase": phase, "conditions": conditions or [], "containerStatuses": containers}
-    return {"kind": "Pod", "metadata": {"name": "orders-ingest-1-driver"}, "status": status}
+    return _kept({"phase": phase, "conditions": conditions or [], "containerStatuses": containers})
+
+
+def _kept(status: dict[str, Any]) -> dict[str, Any]:
+    pod = {"kind": "Pod", "metadata": {"name": "orders-ingest-1-driver"}, "status": status}
+    return {**pod, "status": needed_status(pod)}
 
 
 def _executors(*pods: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -96,15 +101,34 @@ def test_a_driver_that_ran_out_of_memory_says_so() -> None:
 
 
 def test_a_driver_on_a_lost_node_is_not_gone() -> None:
-    pod = _pod("Unknown")
-    pod["status"]["reason"] = "NodeLost"
+    pod = _kept({"phase": "Unknown", "reason": "NodeLost"})
     assert (driver_of(pod).gone, driver_of(pod).reason) == (False, "NodeLost")
 
 
 def test_a_sidecar_is_not_taken_for_the_driver() -> None:
-    pod = _pod("Failed", terminated={"exitCode": 1, "reason": "Error"})
-    pod["status"]["containerStatuses"].insert(0, {"name": "proxy", "state": {"terminated": {"exitCode": 0}}})
-    assert driver_of(pod).exit_code == 1
+    proxy = {"name": "proxy", "state": {"terminated": {"exitCode": 0}}}
+    driver = {"name": CONTAINER, "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}
+    assert driver_of(_kept({"phase": "Failed", "containerStatuses": [proxy, driver]})).exit_code == 1
+
+
+def test_of_a_pods_status_only_what_decisions_need_is_kept() -> None:
+    begun = {"running": {"startedAt": "2026-03-01T06:30:00Z"}}
+    of_container = {
+        "lastState": {},
+        "ready": True,
+        "restartCount": 0,
+        "image": "spark",
+        "containerID": "containerd://1",
+    }
+    status = {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}],
+        "hostIP": "10.10.0.1",
+        "podIPs": [{"ip": "10.20.0.1"}],
+        "containerStatuses": [{"name": CONTAINER, "state": begun, **of_container}],
+    }
+    needed = {"phase": "Running", "containerStatuses": [{"name": CONTAINER, "state": begun}]}
+    assert _kept(status)["status"] == needed
 
 
 def test_the_termination_message_of_a_driver_beats_an_older_report_in_its_config_map() -> None:
@@ -131,7 +155,7 @@ def test_a_termination_message_that_is_no_report_is_taken_as_text() -> None:
     ],
 )
 def test_the_reason_why_an_executor_was_lost_comes_from_its_pod(status: dict[str, Any], reason: str | None) -> None:
-    assert loss_of({"status": status}) == reason
+    assert loss_of(_kept(status)) == reason
 
 
 def test_lost_executors_are_a_part_of_what_the_application_says() -> None:

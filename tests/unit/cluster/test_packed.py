@@ -1,8 +1,10 @@
 """Resources in little memory."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from messagestore_operator.cluster.packed import PackedResources
+from messagestore_operator.cluster.packed import Index, PackedResources
 from support.launches import stream
 
 
@@ -52,3 +54,13 @@ def test_a_newer_version_replaces_a_packed_one_and_a_removed_one_is_gone() -> No
     assert (key in packed, len(packed)) == (False, 2)
     with pytest.raises(KeyError):
         packed[key]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 2), st.integers(0, 12))))
+def test_an_index_has_the_members_that_were_added_and_not_removed(changes: list[tuple[bool, int, int]]) -> None:
+    index, expected = Index[int, int](), {key: set() for key in range(3)}
+    for adds, key, member in changes:
+        (index.add if adds else index.discard)(key, member)
+        (expected[key].add if adds else expected[key].discard)(member)
+    assert {key: sorted(index[key]) for key in expected} == {key: sorted(held) for key, held in expected.items()}
+    assert len(index._members) == sum(map(bool, expected.values()))
