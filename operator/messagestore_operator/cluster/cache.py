@@ -47,7 +47,7 @@ class Cache(ObjectCache):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(clock)
         self._resources = PackedResources()
-        self._problems: dict[ResourceKey, str | None] = {}
+        self._problems: dict[ResourceKey, str] = {}
         self._written: dict[ResourceKey, datetime] = {}
         self.slots = Slots()
         self._named: dict[RunKey, ResourceKey] = {}
@@ -246,7 +246,9 @@ class Cache(ObjectCache):
         affected = {key} | (self._dependents(before) if before is not None and changed else set())
         self._resources[key] = resource
         self._note_named(key, before, resource)
-        self._problems[key] = problem
+        self._problems.pop(key, None)
+        if problem is not None:
+            self._problems[key] = problem
         self._references.replace(before, resource)
         named = None if isinstance(resource, ReplayJob) else {name or key[2] for _, name in current_runs(resource)}
         self.slots.replace(key, slots_of(resource, self.streams_of(resource, named)))
@@ -259,7 +261,7 @@ class Cache(ObjectCache):
         affected = self._dependents(resource) | {key}
         del self._resources[key]
         self._note_named(key, resource, None)
-        del self._problems[key]
+        self._problems.pop(key, None)
         self._written.pop(key, None)
         self.slots.replace(key)
         self._references.remove(resource)

@@ -1,25 +1,38 @@
 """Resources and indexes in little memory.
 
-A model with its status takes ten times as much as its packed bytes, a set of one member four times as much as a tuple.
+A model takes some twenty times as much as its packed bytes, and a set of one member four times as much as a tuple.
 """
 
 import math
 import pickle
 import time
 import zlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, MutableMapping
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from messagestore_operator.api import Resource
 from messagestore_operator.kube.objects import ResourceKey
 
-_LIVE = 256
+_LIVE = 64
 """Resources that stay as models at least: those used last. Most decisions need one or two."""
 _HOT_SECONDS = 2.0
 """How long any resource stays so: a policy that selects a thousand may be looked at each second."""
 _FEW = 8
 """So many members of an index are looked through as fast as a set."""
+
+
+class _Packed(NamedTuple):
+    """A resource's bytes, which refer to those of another one of its kind: most of the two are the same."""
+
+    data: bytes
+    like: bytes
+
+    def resource(self) -> Resource:
+        # These bytes never left the process.
+        resource: Resource = pickle.loads(zlib.decompressobj(zdict=self.like).decompress(self.data))
+        return resource
+
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Member = TypeVar("_Member", bound=Hashable)
@@ -31,8 +44,11 @@ class PackedResources(MutableMapping[ResourceKey, Resource]):
     def __init__(self, live: int = _LIVE, clock: Callable[[], float] = time.monotonic) -> None:
         self._least = live
         self._clock = clock
-        self._packed: dict[ResourceKey, bytes | None] = {}
+        self._packed: dict[ResourceKey, _Packed | None] = {}
         """None for those that are only in ``_live``."""
+        self._like: dict[str, bytes] = {}
+        """By kind."""
+        self._times = Counter[str]()
         self._live: OrderedDict[ResourceKey, tuple[float, Resource]] = OrderedDict()
         """Each with the time when it was last used."""
 
@@ -42,7 +58,7 @@ class PackedResources(MutableMapping[ResourceKey, Resource]):
         if resource is None:
             packed = self._packed[key]
             assert packed is not None
-            resource = _unpacked(packed)
+            resource = packed.resource()
         self._keep(key, resource, self._clock())
         return resource
 
@@ -68,7 +84,7 @@ class PackedResources(MutableMapping[ResourceKey, Resource]):
         """A resource, for any thread; it doesn't count as used."""
         _, resource = self._live.get(key, (0, None))
         if resource is None and (packed := self._packed.get(key)) is not None:
-            return _unpacked(packed)
+            return packed.resource()
         return resource
 
     def _keep(self, key: ResourceKey, resource: Resource, used: float) -> None:
@@ -80,14 +96,17 @@ class PackedResources(MutableMapping[ResourceKey, Resource]):
                 break
             if self._packed[oldest] is None:
                 # Before it leaves the others: another thread may look for it.
-                self._packed[oldest] = zlib.compress(pickle.dumps(model), 1)
+                self._packed[oldest] = self._pack(oldest[0], model)
             del self._live[oldest]
 
-
-def _unpacked(packed: bytes) -> Resource:
-    # These bytes never left the process.
-    resource: Resource = pickle.loads(zlib.decompress(packed))
-    return resource
+    def _pack(self, kind: str, model: Resource) -> _Packed:
+        content = pickle.dumps(model)
+        self._times[kind] += 1
+        # The first ones of a kind have no status yet. Few are kept, as a packed resource keeps the one that it is like.
+        if math.log10(self._times[kind]).is_integer():
+            self._like[kind] = content
+        packing = zlib.compressobj(1, zdict=self._like[kind])
+        return _Packed(packing.compress(content) + packing.flush(), self._like[kind])
 
 
 class Index(Generic[_Key, _Member]):
