@@ -20,6 +20,7 @@ from messagestore_operator.status.words import clock_time
 from messagestore_operator.translate.annotations import run_requested
 
 Status = TypeVar("Status", bound=TriggeredStatus)
+Runs = TypeVar("Runs", MessageStreamStatus, ReplayJobStatus)
 _MOST_DOUBLINGS = 32
 _SPREAD = 0.2
 
@@ -81,9 +82,11 @@ def answered(
     }
 
 
-def unanswered(status: Status) -> Status:
+def unanswered(status: Runs) -> Runs:
     """The status after a reserved run was dropped before it was created: what it was to answer is due again."""
-    return status.model_copy(update={"last_schedule_time": None, "last_handled_request": None})
+    last, began = status.last_schedule_time, status.last_run.started_at if status.last_run else None
+    before = last if last and began and began.datetime >= last.datetime else None
+    return status.model_copy(update={"last_schedule_time": before, "last_handled_request": None})
 
 
 def new_request(resource: Resource, status: TriggeredStatus) -> str | None:

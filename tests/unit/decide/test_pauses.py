@@ -174,6 +174,28 @@ def test_what_a_run_was_for_that_was_reserved_before_a_pause_is_made_up_for_afte
     assert [one.owner for one in world.runs("ingest")] == [key]
 
 
+def test_a_time_of_the_schedule_that_had_its_run_is_not_missed_after_a_later_run_was_reserved_before_a_pause(
+    world: World,
+) -> None:
+    key = stream(world, trigger={"schedule": {"cron": "0 9 * * *", "startingDeadline": "PT10M"}})
+    world.reconcile()
+    world.wait(hours=1)
+    run_once(world)
+    world.wait(minutes=30)
+    purge(world)
+    app = world.start_due("purge")
+    world.annotate(key, run_requested="now")
+    world.reconcile()
+    assert world.status(key).current_run.launched_at is None
+    world.paused = PAUSED
+    world.reconcile()
+    world.finish(app)
+    world.paused = None
+    run_once(world)
+    assert "ScheduleMissed" not in world.reasons(key)
+    assert [one.owner for one in world.runs("ingest")] == [key] * 2
+
+
 def test_a_redelivery_that_was_asked_for_before_a_pause_comes_after_it(world: World) -> None:
     stream(world)
     purge(world)
