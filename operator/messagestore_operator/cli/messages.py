@@ -52,8 +52,14 @@ CHANGES = {
 }
 WIDE_CHANGES = {"POSITION": "global_position", "RUN": "run"}
 """The columns of found messages and of a message's changes, each with the field that it shows."""
-_DEAD_LETTERS = {"FAILED": "failed_at", "REASON": "reason", "SOURCE": "source", "DETAIL": "detail"}
-_WIDE_DEAD_LETTERS = {"RAW": "raw", "REDRIVEN": "redriven_at", "ID": "message_id", "STREAM": "stream_name"}
+_DEAD_LETTERS = {
+    "FAILED": "failed_at",
+    "REASON": "reason",
+    "REDRIVEN": "redriven_at",
+    "SOURCE": "source",
+    "DETAIL": "detail",
+}
+_WIDE_DEAD_LETTERS = {"RAW": "raw", "ID": "message_id", "STREAM": "stream_name"}
 
 
 def print_messages(messages: Iterable[Message], form: Output) -> None:
