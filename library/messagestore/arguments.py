@@ -11,6 +11,7 @@ from messagestore_core.reasons import DeadLetterReason
 
 BATCH_SIZE = 1000
 UNLIMITED = -1
+_LONG_BITS = 63
 _SMALLINT = 32767
 """message-db counts the members of a group in a smallint."""
 
@@ -33,7 +34,8 @@ def batch_limit(batch_size: int | None) -> int | None:
         return BATCH_SIZE
     if batch_size < UNLIMITED:
         raise ArgumentError("LIMIT must not be negative")
-    return None if batch_size == UNLIMITED else batch_size
+    # No store has as many messages as a long can count.
+    return None if batch_size == UNLIMITED or batch_size.bit_length() > _LONG_BITS else batch_size
 
 
 def length_of_time(name: str, length: object) -> timedelta:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from messagestore_operator.cli.options import MOST_ROWS, moment
+from messagestore_operator.cli.options import moment
 from messagestore_operator.cli.output import Output, OutputOption, document_of, print_rows, printed
 from messagestore_operator.cli.store import Store, opened
 
@@ -37,7 +37,7 @@ def audit(
 ) -> None:
     """Print what was done to a store, the newest first: what, by which resource, who asked, and how much."""
     with opened(store) as reader:
-        rows = list(reader.audit(action or (), since, min(batch_size, MOST_ROWS)))
+        rows = list(reader.audit(action or (), since, batch_size))
     if not printed(output, list(map(document_of, rows)), "audit"):
         wide = output is Output.WIDE
         cells = [tuple(_cells(row, wide=wide)) for row in rows]

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from messagestore_operator.cli.messages import print_dead_letters
-from messagestore_operator.cli.options import MOST_ROWS
 from messagestore_operator.cli.output import Output
 from messagestore_operator.cli.store import At, Store, Version, opened
 
@@ -35,4 +34,4 @@ def dead_letters(
 ) -> None:
     """Print dead letters, the newest first: when and why each record failed, and where it was read."""
     with opened(store, version, at) as reader:
-        print_dead_letters(reader.dead_letters(reason or (), redriven, min(batch_size, MOST_ROWS)), output)
+        print_dead_letters(reader.dead_letters(reason or (), redriven, batch_size), output)

@@ -12,8 +12,6 @@ _SHORT = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, None: 1}
 _MOST_DAYS = 99_999
 """No process can sleep for three times as long."""
-MOST_ROWS = 2**53
-"""As good as no limit, and a number that queries take."""
 _MEMORY = re.compile(r"[1-9]\d{0,5}[mg]", re.IGNORECASE)
 
 
