@@ -27,7 +27,8 @@ def maintenance_due(snapshot: StreamSnapshot, status: MessageStreamStatus) -> bo
     return (
         (bounds.commits is not None and written >= bounds.commits)
         or (bounds.small_files is not None and small >= bounds.small_files)
-        or (bounds.every is not None and snapshot.now - since >= bounds.every)
+        # Before the clock was set back it may have told a moment far ahead.
+        or (bounds.every is not None and abs(snapshot.now - since) >= bounds.every)
     )
 
 
@@ -54,10 +55,7 @@ def oldest_replay(snapshot: StreamSnapshot) -> datetime | None:
 
 
 def _failed_lately(snapshot: StreamSnapshot, last: MaintenanceStatus) -> bool:
-    """Whether maintenance failed, or was stopped, less than an hour ago; then ingest comes first.
-
-    Before the clock was set back it may have told a moment far ahead.
-    """
+    """Whether maintenance failed, or was stopped, within an hour of now; then ingest comes first."""
     run = last.last_run
     if run is None or not broke_off(run) or run.finished_at is None:
         return False
