@@ -43,8 +43,9 @@ jars: $(VENV)/.installed
 install: jars ## Set up .venv with the CLI, the jars and an archive of their classes
 	@env -u MESSAGESTORE_JARS $(PYTHON) -m messagestore_jobs.driver.classes 2> $(VENV)/classes.log || { cat $(VENV)/classes.log; exit 1; }
 
-tools: ## Build kube-apiserver, etcd, kubectl, helm and kube-score into the cache, and get Kafka, JUnit, PostgreSQL, message-db, webhook, Prometheus, Alertmanager, Chromium and axe, for the tests
-	@python3 -m hack.programs etcd kube-apiserver kubectl helm kube-score
+# Also the cluster's: else they are built in the middle of the tests, which wait for them and compete with them.
+tools: ## Build Kubernetes, etcd, kind, the Spark operator, an S3 server, helm and kube-score into the cache, and get Kafka, JUnit, PostgreSQL, message-db, webhook, Prometheus, Alertmanager, Chromium and axe, for the tests
+	@python3 -m hack.programs
 	@python3 -m hack.downloads
 
 images: | $(UV) ## Build the container images, and load them into the cluster's node if there is one
