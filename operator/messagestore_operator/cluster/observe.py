@@ -118,7 +118,8 @@ def driver_of(pod: ApiObject) -> DriverPod:
 def waiting_of(pod: ApiObject) -> Waiting | None:
     """Why a pod does not run yet: no node accepts it, or its container can't be created; None if nothing is wrong."""
     since = created_at(pod)
-    for condition in filter(_is_unplaced, at(pod, "status", "conditions") or []):
+    condition = next(filter(_is_unplaced, at(pod, "status", "conditions") or []), None)
+    if condition is not None:
         return Waiting("Unschedulable", str(condition.get("message") or "")[:MAX_TEXT], since)
     for container in at(pod, "status", "containerStatuses") or []:
         waiting = at(container, "state", "waiting")

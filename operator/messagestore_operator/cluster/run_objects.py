@@ -31,7 +31,7 @@ _LONGEST = 253
 """Characters of a label or annotation that identifies a run; a longer one is not the operator's."""
 _OWNERS = 10
 """Owners of an object that are kept: the operator gives it one."""
-_ALIKE = ("labels", "annotations", "ownerReferences")
+_IN_COMMON = ("labels", "annotations", "ownerReferences")
 """Metadata that objects of a run have in common."""
 _TRIMMED_METADATA = ("name", "namespace", "creationTimestamp", "deletionTimestamp")
 _TRIMMED_STATUS = (*ENDED_BY, "phase")
@@ -107,11 +107,11 @@ class RunObjects:
         """The same part, with metadata that equal another part's being those: there are thousands of runs."""
         about = dict(metadata(part))
         for other in (metadata(one) for one in (self.driver, self.config_map, self.application) if one is not None):
-            about |= {name: other[name] for name in _ALIKE if name in about and other.get(name) == about[name]}
+            about |= {name: other[name] for name in _IN_COMMON if name in about and other.get(name) == about[name]}
         return {**part, "metadata": about}
 
     def _put_pod(self, document: ApiObject) -> None:
-        pod = self._sharing(_part({**document, "status": needed_status(document)}, "status"))
+        pod = self._sharing({**_part(document), "status": shared(needed_status(document))})
         if not is_driver(document):
             self.executors[name_of(document)] = pod
             # The driver deletes the pods of failed executors, so the cause is kept as soon as it is seen.
@@ -186,7 +186,7 @@ def _application(document: ApiObject) -> ApiObject:
     return {**_part(document), "status": shared({**known, **attempts})}
 
 
-def _part(document: ApiObject, *keys: str) -> ApiObject:
+def _part(document: ApiObject) -> ApiObject:
     """The needed part of an object of a run, of which tenants may write the labels and annotations."""
     about = metadata(document)
     notes: dict[str, Any] = {
@@ -196,7 +196,7 @@ def _part(document: ApiObject, *keys: str) -> ApiObject:
     }
     if owners := about.get("ownerReferences"):
         notes["ownerReferences"] = [{key: owner.get(key) for key in ("kind", "uid")} for owner in owners[:_OWNERS]]
-    return reduced({**document, "metadata": {**about, **notes}}, *keys)
+    return reduced({**document, "metadata": {**about, **notes}})
 
 
 def reduced(document: ApiObject, *keys: str) -> ApiObject:
