@@ -79,13 +79,7 @@ def alerts(tmp_path: Path) -> Iterator[Alertmanager]:
 def test_faults_raise_alerts_and_what_runbooks_say_ends_them(
     apiserver: ApiServer, reader: Reader, alerts: Alertmanager, tmp_path: Path
 ) -> None:
-    settings = {
-        "namespace": OWN,
-        "watchNamespaces": [OWN],
-        "runs": {**FAST["runs"], "stalledAfter": "PT1S"},
-        # Nobody starts an operator again that ends as it can't renew its Lease in time on a busy machine.
-        "leader": {"duration": 60.0, "renewDeadline": 50.0, "retry": 0.3},
-    }
+    settings = {"namespace": OWN, "watchNamespaces": [OWN], "runs": {**FAST["runs"], "stalledAfter": "PT1S"}}
     world = World()
     with (
         fake_spark(apiserver, OWN) as spark,

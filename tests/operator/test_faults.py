@@ -23,7 +23,7 @@ from tests.perf.operator_load.scene import OPERATOR, OWN, Stage, address, apply,
 from messagestore_operator.names import TABLE
 from support import sparkoperator
 from support.interception import Interception, intercepting
-from support.operators import FAST, Operator, eventually, running_operator, start_operator
+from support.operators import FAST, SHORT_LEASE, Operator, eventually, running_operator, start_operator
 
 _log = logging.getLogger(__name__)
 SEED = int(os.environ.get("MESSAGESTORE_FAULTS_SEED", "7"))
@@ -117,7 +117,7 @@ class Faults:
 
 def _settings(found: Stage) -> dict[str, Any]:
     """The chart's settings, with shorter times."""
-    quick = {name: {**found.settings[name], **FAST[name]} for name in ("leader", "runs")}
+    quick = {"leader": {**found.settings["leader"], **SHORT_LEASE}, "runs": {**found.settings["runs"], **FAST["runs"]}}
     return {**found.settings, **quick, "resync": "PT10S", "statusInterval": "PT1S"}
 
 

@@ -23,7 +23,7 @@ from support.fakespark import FakeSpark, fake_spark
 from support.interception import intercepting
 from support.kstatus import verdict
 from support.launches import stream
-from support.operators import Operator, eventually, running_operator, start_operator
+from support.operators import SHORT_LEASE, Operator, eventually, running_operator, start_operator
 from support.waiting import scaled
 
 STREAMS = "/apis/messagestore.dev/v1alpha1/namespaces/{}/messagestreams"
@@ -302,9 +302,10 @@ def test_the_operator_is_ready_without_the_spark_operator_and_starts_runs_once_t
 def test_another_replica_takes_over_when_the_leader_dies_and_only_then(
     apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
 ) -> None:
+    settings = {**_settings(namespace), "leader": SHORT_LEASE}
     with (
-        running_operator(apiserver, tmp_path / "a", _settings(namespace)) as first,
-        running_operator(apiserver, tmp_path / "b", _settings(namespace)) as second,
+        running_operator(apiserver, tmp_path / "a", settings) as first,
+        running_operator(apiserver, tmp_path / "b", settings) as second,
     ):
         replicas = [first, second]
         leader = eventually(lambda: _leader(replicas))
@@ -326,11 +327,12 @@ def _leader(replicas: list[Operator]) -> Operator | None:
 def test_a_leader_that_was_frozen_finds_itself_replaced_and_ends_without_another_word(
     apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
 ) -> None:
-    with running_operator(apiserver, tmp_path / "a", _settings(namespace)) as frozen:
+    settings = {**_settings(namespace), "leader": SHORT_LEASE}
+    with running_operator(apiserver, tmp_path / "a", settings) as frozen:
         _apply(apiserver, namespace, "orders", trigger={"interval": "PT1S"})
         eventually(lambda: spark.launched("orders-"))
         frozen.process.send_signal(signal.SIGSTOP)
-        with running_operator(apiserver, tmp_path / "b", _settings(namespace)) as other:
+        with running_operator(apiserver, tmp_path / "b", settings) as other:
             eventually(lambda: other.figure("messagestore_operator_leading"))
             before = len(spark.launched("orders-"))
             eventually(lambda: len(spark.launched("orders-")) > before)
@@ -341,11 +343,10 @@ def test_a_leader_that_was_frozen_finds_itself_replaced_and_ends_without_another
 def test_after_an_operator_was_told_to_end_the_next_one_leads_at_once(
     apiserver: ApiServer, namespace: str, spark: FakeSpark, tmp_path: Path
 ) -> None:
-    settings = {**_settings(namespace), "leader": {"duration": 60.0, "renewDeadline": 40.0, "retry": 0.3}}
-    with running_operator(apiserver, tmp_path, settings) as first:
+    with running_operator(apiserver, tmp_path, _settings(namespace)) as first:
         eventually(lambda: first.figure("messagestore_operator_leading"))
         assert first.stop() == 0
-    with running_operator(apiserver, tmp_path, settings) as second:
+    with running_operator(apiserver, tmp_path, _settings(namespace)) as second:
         eventually(lambda: second.figure("messagestore_operator_leading"), seconds=10)
 
 
