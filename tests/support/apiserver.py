@@ -68,13 +68,13 @@ class ApiServer:
     ) -> Answer:
         """Send a request as an administrator or another user; service accounts have their long names.
 
-                Args:
-                    method: of HTTP.
-        path: the URL's path.
-        body: any JSON.
-                    content_type: of the body.
-        user: the name of the user; None: the administrator.
-        pod: the pod of the token, which the API server knows for tokens that a kubelet mounted.
+        Args:
+            method: of HTTP.
+            path: the URL's path.
+            body: any JSON.
+            content_type: of the body.
+            user: the name of the user; without one, the administrator.
+            pod: the pod of the token, which the API server knows for tokens that a kubelet mounted.
         """
         for attempt in (1, 2):
             try:
