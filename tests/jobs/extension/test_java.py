@@ -23,10 +23,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[Eleme
     folder = tmp_path_factory.mktemp("java")
     console = next(FOLDERS["junit"]().glob("*.jar"))
     path = os.pathsep.join([str(folder), str(HERE), f"{jars_folder()}/*", f"{SPARK}/*", str(console)])
-    subprocess.run(
-        ["javac", "-Xlint:all,-processing,-classfile,-path", "-Werror", "-cp", path, "-d", folder, *TESTS], check=True
-    )
-    java = ["java", "-XX:TieredStopAtLevel=1", "-cp", path, "org.junit.platform.console.ConsoleLauncher", "execute"]
+    compile_once = "-XX:TieredStopAtLevel=1"
+    javac = ["javac", f"-J{compile_once}", "-Xlint:all,-processing,-classfile,-path", "-Werror", "-cp", path]
+    subprocess.run([*javac, "-d", folder, *TESTS], check=True)
+    java = ["java", compile_once, "-cp", path, "org.junit.platform.console.ConsoleLauncher", "execute"]
     subprocess.run(
         [*java, "--scan-class-path", folder, "--reports-dir", folder, "--details", "none"], env=plain(), check=False
     )
