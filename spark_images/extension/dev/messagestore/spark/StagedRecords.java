@@ -2,20 +2,20 @@ package dev.messagestore.spark;
 
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
-import java.io.ByteArrayOutputStream;
 import java.io.Closeable;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
 import java.util.Queue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Future;
+import org.apache.hadoop.io.Text;
+import org.apache.hadoop.util.LineReader;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -45,7 +45,12 @@ final class StagedRecords implements Closeable {
     }
   }
 
-  private final Lines lines;
+  private interface Records {
+    /** The stream's next record; null at its end. */
+    Staged next() throws IOException;
+  }
+
+  private final InputStream stream;
   private final String topic;
   private final String key;
   private final ExecutorService reader;
@@ -53,13 +58,16 @@ final class StagedRecords implements Closeable {
   private Future<Queue<Staged>> following;
   private boolean ended;
 
+  /** Made by the thread that reads: to make it may read, too. */
+  private Records records;
+
   /**
    * @param topic null: each line names its own
    * @param key the member of a Native record that becomes the record's key; null: a line says all of its record
    * @param reader runs one task at a time
    */
   StagedRecords(InputStream stream, String topic, String key, ExecutorService reader) {
-    this.lines = new Lines(stream, LINE_BUFFER);
+    this.stream = stream;
     this.topic = topic;
     this.key = key;
     this.reader = reader;
@@ -91,17 +99,30 @@ final class StagedRecords implements Closeable {
   }
 
   private Queue<Staged> readPart() throws IOException {
-    Queue<Staged> records = new ArrayDeque<>();
+    if (records == null) {
+      records = records();
+    }
+    Queue<Staged> read = new ArrayDeque<>();
     for (int bytes = 0; bytes < PART_BYTES && !ended; ) {
-      byte[] line = lines.next();
-      if (line == null) {
+      Staged next = records.next();
+      if (next == null) {
         ended = true;
       } else {
-        records.add(key == null ? fullRecord(line) : nativeRecord(line));
-        bytes += line.length;
+        read.add(next);
+        bytes += next.bytes;
       }
     }
-    return records;
+    return read;
+  }
+
+  private Records records() throws IOException {
+    if (key == null) {
+      JsonParser parser = Json.FACTORY.createParser(stream);
+      return () -> fullRecord(parser);
+    }
+    LineReader lines = new LineReader(stream, LINE_BUFFER, new byte[] {'\n'});
+    Text line = new Text();
+    return () -> lines.readLine(line) == 0 ? null : nativeRecord(line.copyBytes());
   }
 
   /** The line itself, with the key and headers that it has as members. */
@@ -131,7 +152,11 @@ final class StagedRecords implements Closeable {
   }
 
   /** The record that a line tells: key, value and headers in base64, and maybe its topic, partition and timestamp. */
-  private Staged fullRecord(byte[] line) throws IOException {
+  private Staged fullRecord(JsonParser parser) throws IOException {
+    if (parser.nextToken() == null) {
+      return null;
+    }
+    long begin = parser.currentTokenLocation().getByteOffset();
     byte[] keyBytes = null;
     byte[] content = null;
     String to = topic == null ? NO_TOPIC : topic;
@@ -141,29 +166,27 @@ final class StagedRecords implements Closeable {
     long generation = 0;
     long offset = 0;
     List<Header> headers = new ArrayList<>();
-    try (JsonParser parser = Json.FACTORY.createParser(line)) {
+    while (parser.nextToken() == JsonToken.FIELD_NAME) {
+      String name = parser.currentName();
       parser.nextToken();
-      while (parser.nextToken() == JsonToken.FIELD_NAME) {
-        String name = parser.currentName();
-        parser.nextToken();
-        switch (name) {
-          case "globalPosition" -> position = parser.getLongValue();
-          case "topic" -> to = parser.getText();
-          case "key" -> keyBytes = bytes(parser);
-          case "value" -> content = bytes(parser);
-          case "headers" -> readBytes(parser, headers);
-          case "partition" -> partition = parser.getIntValue();
-          case "timestamp" -> timestamp = parser.getLongValue();
-          case "generation" -> generation = parser.getLongValue();
-          case "offset" -> offset = parser.getLongValue();
-          default -> parser.skipChildren();
-        }
+      switch (name) {
+        case "globalPosition" -> position = parser.getLongValue();
+        case "topic" -> to = parser.getText();
+        case "key" -> keyBytes = bytes(parser);
+        case "value" -> content = bytes(parser);
+        case "headers" -> readBytes(parser, headers);
+        case "partition" -> partition = parser.getIntValue();
+        case "timestamp" -> timestamp = parser.getLongValue();
+        case "generation" -> generation = parser.getLongValue();
+        case "offset" -> offset = parser.getLongValue();
+        default -> parser.skipChildren();
       }
     }
+    int size = (int) (parser.currentLocation().getByteOffset() - begin);
     KafkaPlaces.Origin origin = new KafkaPlaces.Origin(generation, offset);
     ProducerRecord<byte[], byte[]> record =
         new ProducerRecord<>(to, partition, timestamp, keyBytes, content, headers);
-    return new Staged(position, origin, line.length, record);
+    return new Staged(position, origin, size, record);
   }
 
   private static void readBytes(JsonParser parser, List<Header> into) throws IOException {
@@ -212,49 +235,6 @@ final class StagedRecords implements Closeable {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
-    lines.close();
-  }
-
-  /** The lines of a stream of bytes, which end with \n; a stream's own buffer would cost a lock for each byte. */
-  static final class Lines implements Closeable {
-    private final InputStream stream;
-    private final byte[] buffer;
-    private int at;
-    private int filled;
-
-    Lines(InputStream stream, int bufferBytes) {
-      this.stream = stream;
-      this.buffer = new byte[bufferBytes];
-    }
-
-    /** The next line without its end; null if there is none. */
-    byte[] next() throws IOException {
-      ByteArrayOutputStream begun = null;
-      do {
-        int begin = at;
-        int end = Json.lineEnd(buffer, begin, filled);
-        if (end < filled) {
-          at = end + 1;
-          if (begun == null) {
-            return Arrays.copyOfRange(buffer, begin, end);
-          }
-          begun.write(buffer, begin, end - begin);
-          return begun.toByteArray();
-        }
-        if (at < filled) {
-          begun = begun == null ? new ByteArrayOutputStream(2 * (filled - at)) : begun;
-          begun.write(buffer, at, filled - at);
-        }
-        at = 0;
-        filled = stream.read(buffer);
-      } while (filled >= 0);
-      filled = 0;
-      return begun == null ? null : begun.toByteArray();
-    }
-
-    @Override
-    public void close() throws IOException {
-      stream.close();
-    }
+    stream.close();
   }
 }
