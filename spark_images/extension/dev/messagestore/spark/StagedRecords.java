@@ -14,6 +14,7 @@ import java.util.Queue;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Future;
+import org.apache.commons.io.function.IOSupplier;
 import org.apache.hadoop.io.Text;
 import org.apache.hadoop.util.LineReader;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -45,11 +46,6 @@ final class StagedRecords implements Closeable {
     }
   }
 
-  private interface Records {
-    /** The stream's next record; null at its end. */
-    Staged next() throws IOException;
-  }
-
   private final InputStream stream;
   private final String topic;
   private final String key;
@@ -58,8 +54,8 @@ final class StagedRecords implements Closeable {
   private Future<Queue<Staged>> following;
   private boolean ended;
 
-  /** Made by the thread that reads: to make it may read, too. */
-  private Records records;
+  /** The stream's next record; null at its end. Made by the thread that reads: to make it may read, too. */
+  private IOSupplier<Staged> records;
 
   /**
    * @param topic null: each line names its own
@@ -104,7 +100,7 @@ final class StagedRecords implements Closeable {
     }
     Queue<Staged> read = new ArrayDeque<>();
     for (int bytes = 0; bytes < PART_BYTES && !ended; ) {
-      Staged next = records.next();
+      Staged next = records.get();
       if (next == null) {
         ended = true;
       } else {
@@ -115,7 +111,7 @@ final class StagedRecords implements Closeable {
     return read;
   }
 
-  private Records records() throws IOException {
+  private IOSupplier<Staged> records() throws IOException {
     if (key == null) {
       JsonParser parser = Json.FACTORY.createParser(stream);
       return () -> fullRecord(parser);
