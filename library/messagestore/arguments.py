@@ -11,7 +11,6 @@ from messagestore_core.reasons import DeadLetterReason
 
 BATCH_SIZE = 1000
 UNLIMITED = -1
-_LONG_BITS = 63
 _SMALLINT = 32767
 """message-db counts the members of a group in a smallint."""
 
@@ -35,7 +34,7 @@ def batch_limit(batch_size: int | None) -> int | None:
     if batch_size < UNLIMITED:
         raise ArgumentError("LIMIT must not be negative")
     # No store has as many messages as a long can count.
-    return None if batch_size == UNLIMITED or batch_size.bit_length() > _LONG_BITS else batch_size
+    return None if batch_size == UNLIMITED or batch_size >= 1 << 63 else batch_size
 
 
 def length_of_time(name: str, length: object) -> timedelta:
