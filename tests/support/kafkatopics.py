@@ -37,7 +37,10 @@ class Record:
 
 @dataclass
 class Topics:
-    """All topics of one broker."""
+    """All topics of one broker, and its users.
+
+    A change waits until the broker shows it: the answer only says that the controller has accepted it.
+    """
 
     spark: SparkSession
     broker: Broker
@@ -56,6 +59,7 @@ class Topics:
                 configured.put(setting.replace("_", "."), value)
             topic = topic.configs(configured)
         self._admin.createTopics(self._list([topic])).all().get()
+        wait_until(lambda: self.exists(name), 30, lambda: f"{name} is made")
         return name
 
     def grow(self, name: str, partitions: int) -> None:
@@ -63,11 +67,16 @@ class Topics:
         more = self._jvm.java.util.HashMap()
         more.put(name, self._kafka.clients.admin.NewPartitions.increaseTo(partitions))
         self._admin.createPartitions(more).all().get()
+        wait_until(lambda: self._partitions(name) == partitions, 30, lambda: f"{name} has {partitions} partitions")
+
+    def _partitions(self, name: str) -> int:
+        described = self._admin.describeTopics(self._list([name])).topicNameValues().get(name).get()
+        return int(described.partitions().size())
 
     def delete(self, name: str) -> None:
-        """Delete a topic, and wait until the broker knows of it no more."""
+        """Delete a topic."""
         self._admin.deleteTopics(self._list([name])).all().get()
-        wait_until(lambda: not self._admin.listTopics().names().get().contains(name), 30, lambda: f"{name} is deleted")
+        wait_until(lambda: not self.exists(name), 30, lambda: f"{name} is deleted")
 
     def exists(self, name: str) -> bool:
         """Whether there is a topic of this name."""
@@ -95,9 +104,15 @@ class Topics:
         """Change a topic's setting."""
         admin_of, resource_of = self._kafka.clients.admin, self._kafka.common.config.ConfigResource
         change = admin_of.AlterConfigOp(admin_of.ConfigEntry(setting, value), admin_of.AlterConfigOp.OpType.SET)
-        changes = self._jvm.java.util.HashMap()
-        changes.put(resource_of(resource_of.Type.TOPIC, name), self._list([change]))
+        changes, topic = self._jvm.java.util.HashMap(), resource_of(resource_of.Type.TOPIC, name)
+        changes.put(topic, self._list([change]))
         self._admin.incrementalAlterConfigs(changes).all().get()
+
+        def shown() -> str:
+            configured = self._admin.describeConfigs(self._list([topic])).all().get().get(topic)
+            return str(configured.get(setting).value())
+
+        wait_until(lambda: shown() == value, 30, lambda: f"{setting} of {name} is {value}")
 
     def let_in(self, user: str, password: str) -> None:
         """Create a user with a password for SCRAM-SHA-512."""
@@ -106,9 +121,20 @@ class Topics:
         change = admin_of.UserScramCredentialUpsertion(user, how, password)
         self._admin.alterUserScramCredentials(self._list([change])).all().get()
 
+        def known() -> bool:
+            return bool(self._admin.describeUserScramCredentials().users().get().contains(user))
+
+        wait_until(known, 30, lambda: f"the broker knows {user}")
+
     def allow(self, user: str, *acls: tuple[str, str, str]) -> None:
         """Let a user do what the ACLs say: kind of resource, its name or ``beginning*``, operation."""
-        self._admin.createAcls(self._list([self._acl(user, *acl) for acl in acls])).all().get()
+        bindings = [self._acl(user, *acl) for acl in acls]
+        self._admin.createAcls(self._list(bindings)).all().get()
+
+        def in_force(binding: JavaObject) -> bool:
+            return not self._admin.describeAcls(binding.toFilter()).values().get().isEmpty()
+
+        wait_until(lambda: all(map(in_force, bindings)), 30, lambda: f"{acls} hold for {user}")
 
     def _acl(self, user: str, kind: str, name: str, operation: str) -> JavaObject:
         acl_of, resource_of = self._kafka.common.acl, self._kafka.common.resource

@@ -149,12 +149,12 @@ public final class KafkaTopics {
             admin -> {
               try {
                 admin.createTopics(List.of(made)).all().get();
-                awaitKnown(admin, made.name());
               } catch (ExecutionException e) {
                 if (!(e.getCause() instanceof TopicExistsException)) {
                   throw e;
                 }
               }
+              awaitKnown(admin, made.name());
               return null;
             });
   }
@@ -193,7 +193,7 @@ public final class KafkaTopics {
     return settings;
   }
 
-  /** Another broker than the one that was asked may know a new topic a little later. */
+  /** A broker knows a new topic a little later than the controller that has made it. */
   private static void awaitKnown(Admin admin, String topic) throws ExecutionException, InterruptedException {
     long deadline = System.nanoTime() + KNOWN.toNanos();
     while (System.nanoTime() < deadline) {
