@@ -17,10 +17,16 @@ from support.indexes import OFTEN
 from support.local_runs import LocalRuns
 from support.objectstore import ENVIRONMENT, ObjectStore, running_object_store
 
-# A test ends before a JVM's second compiler pays off: with only the first it takes half the time. A JVM with one
-# compiler keeps 48 MiB of compiled code by default. The tests fill that in minutes; then the JVM spends two fifths of
-# its time on making room.
-COMPILE_ONCE = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m"}
+# A JVM with only its first compiler takes half the time for a few files of tests. For all of them the second one pays
+# off, if it compiles no more than what is called all the time. By default a JVM with one compiler keeps 48 MiB of
+# compiled code. The tests fill that in minutes; then the JVM spends two fifths of its time on making room.
+_OPTIONS, _CODE = "JDK_JAVA_OPTIONS", "-XX:ReservedCodeCacheSize=512m"
+ONE_COMPILER = {_OPTIONS: f"{_CODE} -XX:TieredStopAtLevel=1"}
+BOTH_COMPILERS = (
+    f"{_CODE} -XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=2400 "
+    "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=160000"
+)
+MANY_FILES = 100
 
 COMPILED = {
     "spark.sql.codegen.wholeStage": "true",
@@ -36,12 +42,16 @@ SETTINGS = {
 }
 
 # Set before the JVM starts, as it does not see later changes.
-os.environ.update(ENVIRONMENT | kafkabroker.ENVIRONMENT | keys.ENVIRONMENT | COMPILE_ONCE)
+os.environ.update(ENVIRONMENT | kafkabroker.ENVIRONMENT | keys.ENVIRONMENT | ONE_COMPILER)
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = local_session(cores=2, memory="2g", settings=SETTINGS)
+def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    files = {item.path for item in request.session.items if item.path.is_relative_to(Path(__file__).parent)}
+    with pytest.MonkeyPatch.context() as patch:
+        if len(files) > MANY_FILES:
+            patch.setenv(_OPTIONS, BOTH_COMPILERS)
+        session = local_session(cores=2, memory="2g", settings=SETTINGS)
     yield session
     session.stop()
 
