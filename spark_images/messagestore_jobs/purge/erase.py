@@ -96,11 +96,12 @@ def run_erase(run: Run) -> EraseOutcome:
     is_due = any(one.due_by <= run.as_of for one in due)
     if is_due:
         _erase(run, due)
+    left = owed(run.store) if is_due else due
     return EraseOutcome(
         erased=sum(one.erased for one in due) if is_due else 0,
         erased_at=run.as_of if is_due else None,
         not_erased=not_reached(run.store) if is_due else (),
-        erase_due_by=min((one.due_by for one in owed(run.store)), default=None),
+        erase_due_by=min((one.due_by for one in left), default=None),
         table=table_state(run.store, count_reasons=dead_letters.changed()),
     )
 
