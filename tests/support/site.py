@@ -10,7 +10,9 @@ from typing import Any
 
 from deltalake import DeltaTable
 from hack import install
+from kubernetes.client import ApiException
 from pyarrow.fs import FileSelector
+from urllib3.exceptions import HTTPError
 
 from support.kind import POD_S3_ENDPOINT, WAIT_SECONDS, Cluster, Resource
 from support.local_runs import resource
@@ -95,7 +97,7 @@ class Site:
         """An object; None if there is none, or while the API server does not answer."""
         try:
             return self.cluster.get(kind, name, self.namespace)
-        except subprocess.CalledProcessError:
+        except (ApiException, HTTPError):
             return None
 
     def status(self, kind: str, name: str) -> Row:
