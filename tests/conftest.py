@@ -10,6 +10,10 @@ from xdist.workermanage import WorkerController
 
 _CLUSTER = "tests/e2e"
 
+# For API servers, etcd, helm, kubectl and the S3 server: by default an API server spends a quarter of its time on
+# collecting garbage.
+os.environ.setdefault("GOGC", "400")
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Examples are the same each time, so that only a change makes one fail; `--hypothesis-seed` chooses others.
