@@ -140,6 +140,8 @@ def _redeliver(run: Run, control: ReplayControl) -> ReplayOutcome:
     if begun:
         left = _left_of_round(run, begun)
         if left is not None:
+            # A killed run may have committed this round and not have come to that.
+            _forget_round(run, begun - 1)
             outcome = _replay(left, control).model_copy(update=_numbered(run, begun))
             if not (task.rounds and outcome.complete) or outcome.progress.lost or outcome.progress.failed:
                 return outcome
@@ -291,7 +293,7 @@ def _note_attempts(run: Run, source: Source, frozen: Frozen, number: int) -> Non
 
 
 def _forget_round(run: Run, number: int) -> None:
-    """Remove the ended state of a round into a stream, after the commit of a later round."""
+    """Remove the ended state of a round into a stream, if there is one, after the commit of a later round."""
     task = task_of(_round(run, number))
     if number and task.rounds and isinstance(task.to, StreamDestination):
         target = run.store_of(task.to.table)

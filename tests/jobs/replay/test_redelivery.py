@@ -24,7 +24,7 @@ from messagestore_jobs.replay.job import run_replay
 from support.crash import crash_run
 from support.external_writes import observing
 from support.long import few
-from support.replays import AT, Crash, Suspending, files_replay, records, replay_document, sent
+from support.replays import AT, Crash, Suspending, crash_at, files_replay, records, replay_document, sent
 from support.stores import Row, add_messages, change_rows, make_store, message, stored
 
 MINUTE = timedelta(minutes=1)
@@ -216,7 +216,8 @@ def test_a_round_whose_files_were_taken_away_is_not_sent_again(spark: SparkSessi
 
 
 @pytest.mark.long
-def test_rounds_into_a_stream_leave_one_note_behind(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("killed", [False, True])
+def test_rounds_into_a_stream_leave_one_note_behind(spark: SparkSession, tmp_path: Path, killed: bool) -> None:
     table = store(tmp_path / "store", failed(1), failed(2))
     target = Table(uri=f"file://{tmp_path}/target", owner=Owner(namespace="default", name="target"))
     ingest = IngestTask(source_id="own", source=FilesSource(uri="file:///nowhere"))
@@ -226,7 +227,10 @@ def test_rounds_into_a_stream_leave_one_note_behind(spark: SparkSession, tmp_pat
         select=Selection(due_for_retry=True, limit=1),
         destination=StreamDestination(table=target, ingest=ingest),
     )
-    for _ in range(3):
+    for number in range(3):
+        if killed and number == 1:
+            with observing(crash_at("replay-forgotten", "before", 1)), pytest.raises(Crash):
+                run_replay(Run.of(replay_document(table, task), spark, Silent()))
         assert run_replay(Run.of(replay_document(table, task), spark, Silent())).complete
     arrived = stored(target.uri)
     assert [(row["message_id"], row["status"], row["headers"]["x-attempt"]) for row in arrived] == [
