@@ -79,6 +79,8 @@ class FileArrivals(Arrivals[Batch]):
             self._last_lines = LastLines(source, source.last_line_after, run.store.storage)
         self._waiting: list[Range] = []
         self._open_lines: list[Range] = []
+        self._taken_out: set[SourceFile] = set()
+        """Of planned batches, since the files were listed; they wait again."""
         self._record_bytes = _RECORD_BYTES
         self._reported: set[str] = set()
         self._nameless: str | None = None
@@ -87,7 +89,7 @@ class FileArrivals(Arrivals[Batch]):
 
     def list_source(self) -> None:
         """List the files, and put away those that were committed whole."""
-        self._nameless, self._seen = None, Seen()
+        self._nameless, self._seen, self._taken_out = None, Seen(), set()
         listed = self._seen.passing(self._chosen.of(self._listed()))
         waiting = pending_files(self._put_away(listed), self._read.ends)
         waiting = self._contents.going_on(waiting) if self._contents else waiting
@@ -136,7 +138,7 @@ class FileArrivals(Arrivals[Batch]):
 
     @override
     def seen(self) -> SeenFiles | None:
-        return None if self._waiting or self._after else self._seen.all()
+        return None if self._waiting or self._taken_out or self._after else self._seen.all()
 
     @override
     def lines_rest_at(self) -> datetime | None:
@@ -269,6 +271,7 @@ class FileArrivals(Arrivals[Batch]):
         gone = frozenset(file for file in files if file.uri in reasons)
         if gone:
             self._read.take_out(batch, gone)
+            self._taken_out |= gone
         for uri, (reason, _) in sorted(reasons.items()):
             self._progress.say(f"{uri} can't be read and is skipped: {reason}")
         denied = sorted(uri for uri, (_, is_denied) in reasons.items() if is_denied)
@@ -319,7 +322,7 @@ class FileArrivals(Arrivals[Batch]):
     @override
     def lag(self) -> Lag:
         """Counted in files."""
-        left = {r.file for r in (*self._waiting, *self._open_lines)}
+        left = {r.file for r in (*self._waiting, *self._open_lines)} | self._taken_out
         oldest = min((file.modified_at for file in left), default=None)
         skipped = self._chosen.skipped
         return Lag(

@@ -110,6 +110,27 @@ def test_files_that_are_gone_are_taken_out_first_so_that_their_dead_letters_stay
     assert len(withdrawn) == 1
 
 
+def test_a_file_that_can_not_be_read_waits_for_the_next_run(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "landing").mkdir()
+    for name in ("denied", "here"):
+        (tmp_path / "landing" / name).write_bytes(b"{}\n")
+    source = FilesSource(uri=f"file://{tmp_path}/landing")
+    denied = f"{source.uri}/denied"
+    monkeypatch.setattr(file_arrivals, "unreadable", lambda spark, uris: {denied: ("denied", True)})
+    monkeypatch.setattr(file_arrivals, "heap_bytes", lambda spark: 1 << 30)
+    monkeypatch.setattr(file_arrivals, "held_beside_windows", lambda *_: 1)
+    monkeypatch.setattr(file_arrivals, "largest_part", lambda *_: 1 << 20)
+    arrivals = FileArrivals(run_of(table, TASK), TASK, source)
+    arrivals.list_source()
+    assert arrivals.replan(arrivals.next().batch)
+    assert (arrivals.waits(), arrivals.seen(), arrivals.lag().files) == (False, None, 1)
+    again = FileArrivals(run_of(table, TASK), TASK, source)
+    again.list_source()
+    assert (again.size(), again.lag().files) == (3, 1)
+
+
 def test_topics_that_the_source_no_longer_has_are_taken_out_and_lost_offsets_keep_their_dead_letters(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
