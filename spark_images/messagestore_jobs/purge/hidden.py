@@ -16,20 +16,26 @@ from messagestore_core.store.tombstones import Erased, names_in
 from messagestore_jobs.context import Run
 
 _HIDDEN = "hmac-sha256:"
+_HIDDEN_CATEGORY = "hmac_sha256:"
+"""A category has no dash, and a plan is read again."""
 _SELECTORS = ("match", "truncateBefore", "select")
 
 
-def hidden(detail: Any, key: bytes, within: bool = False, which: Callable[[str], bool] = lambda _: True) -> Any:
+def hidden(
+    detail: Any, key: bytes, within: bool = False, which: Callable[[str], bool] = lambda _: True, member: str = ""
+) -> Any:
     """The detail with keyed hashes of texts in matches; with the key one can check for a value.
 
-    The detail is of a row of the audit, or a plan's task, or ``within`` a match already. ``which`` chooses texts.
+    The detail is of a row of the audit, or a plan's task, or ``within`` a match already, of which it is a ``member``.
+    ``which`` chooses texts.
     """
     if isinstance(detail, dict):
-        return {name: hidden(value, key, within or name in _SELECTORS, which) for name, value in detail.items()}
+        return {name: hidden(value, key, within or name in _SELECTORS, which, name) for name, value in detail.items()}
     if isinstance(detail, list | tuple):
-        return [hidden(value, key, within, which) for value in detail]
-    if within and isinstance(detail, str) and not detail.startswith(_HIDDEN) and which(detail):
-        return f"{_HIDDEN}{message_key(key, detail)}"
+        return [hidden(value, key, within, which, member) for value in detail]
+    prefix = _HIDDEN_CATEGORY if member == "categories" else _HIDDEN
+    if within and isinstance(detail, str) and not detail.startswith((_HIDDEN, _HIDDEN_CATEGORY)) and which(detail):
+        return f"{prefix}{message_key(key, detail)}"
     return detail
 
 

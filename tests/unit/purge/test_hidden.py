@@ -32,3 +32,14 @@ def test_of_a_plan_only_erased_names_are_hidden() -> None:
 def test_a_task_that_names_nothing_erased_stays_as_it_is() -> None:
     task = PurgeTask(mode="Enforce", rules=(Rule(name="r", match=Match(message_ids=("m1",))),))
     assert without_erased(task, ERASED, HEADS) is task
+
+
+def test_a_hidden_category_is_one_that_a_plan_may_have() -> None:
+    erased = Match(categories=("id_of_ann", "order"))
+    task = PurgeTask(mode="Enforce", rules=(Rule(name="r", match=erased),), holds=(Hold(name="h", match=erased),))
+    ids = Erased(KEY, bytes.fromhex(message_key(KEY, "id_of_ann")))
+    less = without_erased(task, ids, HEADS)
+    hidden = (f"hmac_sha256:{message_key(KEY, 'id_of_ann')}", "order")
+    assert [one.match.categories for one in (*less.rules, *less.holds)] == [hidden, hidden]
+    assert PurgeTask.model_validate(less.model_dump(mode="json", by_alias=True)) == less
+    assert without_erased(less, ids, HEADS) is less
