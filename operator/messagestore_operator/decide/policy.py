@@ -302,18 +302,23 @@ def _due(
 ) -> RunKind | datetime | None:
     """The kind of run that is due on a stream, or when one will be; None if none will."""
     policy, last, now = snapshot.policy, entry.last_run, snapshot.now
-    erasure = erasure_due(entry)
-    if last is not None and broke_off_as_it_is(last, policy) and entry.round >= status.round:
+    erasure, broken = erasure_due(entry), last is not None and broke_off_as_it_is(last, snapshot.policy)
+    if last is not None and broken and entry.round >= status.round:
         at = retry_at(last, policy, snapshot.defaults, now)
         if (at is None or at <= now) and _is_broken_purge(last) and erasure is not None and erasure <= now:
             # A purge that fails again and again, or for good, delays no erasure.
             return "erase"
-        if at is None or at > now:
+        if at is None:
+            return erasure if erasure is not None and erasure > now else None
+        if at > now:
             return at
         return "erase" if last.kind == "erase" else "purge"
-    if entry.round < status.round or _owed_again(entry, policy):
+    if last is not None and last.kind == "purge" and _cut_short(last, policy):
         return "purge"
-    return "erase" if erasure is not None and erasure <= now else erasure
+    if erasure is not None and erasure <= now and not (broken and last and last.kind == "erase"):
+        # Nor do rounds that are due whenever a purge ends.
+        return "erase"
+    return "purge" if entry.round < status.round or _is_approved(entry, policy) else erasure
 
 
 def _idle(purge: StreamPurge, status: RetentionPolicyStatus) -> StreamPurge:
@@ -325,15 +330,13 @@ def _idle(purge: StreamPurge, status: RetentionPolicyStatus) -> StreamPurge:
     return replace(purge, entry=purge.entry.model_copy(update=changes), stage=NO_RUN, requeue_at=())
 
 
-def _owed_again(entry: PolicyStreamStatus, policy: RetentionPolicy) -> bool:
-    """Whether a run is due without a new round: the last was cancelled, failed with another spec, or was approved."""
-    last = entry.last_run
-    if last is not None and last.kind == "purge" and _cut_short(last, policy):
-        return True
+def _is_approved(entry: PolicyStreamStatus, policy: RetentionPolicy) -> bool:
+    """Whether the preview that waits was approved."""
     return entry.awaiting_approval and entry.preview is not None and entry.preview.id in approvals(policy)
 
 
 def _cut_short(last: FinishedRun, policy: RetentionPolicy) -> bool:
+    """Whether a run is due again without a new round: it was cancelled, or failed with another spec."""
     return last.state == "Cancelled" or (failed(last) and not failed_as_it_is(last, policy))
 
 

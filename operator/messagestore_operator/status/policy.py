@@ -216,7 +216,9 @@ def _problem(policy: RetentionPolicy, stream: StreamView) -> RunError | None:
         return None
     if is_past(last, entry.current_run, policy):
         return None
-    return failure_of(last.error, entry.current_run, outlook.next_run)
+    # No run tries again what no retry helps; the next run is then an erasure.
+    next_try = None if last.error.reason in TERMINAL else outlook.next_run
+    return failure_of(last.error, entry.current_run, next_try)
 
 
 def _wrong_approval(policy: RetentionPolicy, streams: Sequence[StreamView]) -> str | None:

@@ -22,10 +22,10 @@ def replay(world: World, name: str = "again", namespace: str = "default", **spec
     return world.apply("ReplayJob", name, {**given, **spec}, namespace)
 
 
-def policy(world: World) -> Key:
+def policy(world: World, **trigger: Any) -> Key:
     spec = {
         "streamRefs": [{"name": "orders"}],
-        "trigger": {"manual": {}},
+        "trigger": trigger or {"manual": {}},
         "rules": [{"name": "gone", "match": {"messageIds": ["m1"]}, "erase": True}],
         "mode": "Enforce",
         "erasure": {"within": "PT1S"},
@@ -346,3 +346,32 @@ def test_a_purge_that_fails_delays_no_erasure_that_an_earlier_one_owes_and_is_du
     assert (world.status(key).phase, world.ready(key)[0]) == ("Idle", "True")
     world.reconcile_after(days=9)
     assert [app for app in world.runs() if not app.state.ended] == []
+
+
+def test_rounds_that_are_due_whenever_a_purge_ends_delay_no_erasure(world: World) -> None:
+    stream(world)
+    key = policy(world, schedule={"cron": "* * * * *"})
+    world.reconcile_after(minutes=1)
+    due = world.now + timedelta(minutes=10)
+    for _ in range(7):
+        app = world.only_run("purge")
+        world.start(app)
+        world.reconcile_after(seconds=90)
+        world.finish(app, outcome=world.purged(app, erase_due_by=due))
+        world.reconcile()
+    erased(world)
+    assert last_purge(world, key).erased_at is not None
+    assert world.only_run("purge").create.document.task.kind == "purge"
+
+
+def test_an_erasure_is_awaited_also_after_a_purge_that_failed_for_good(world: World) -> None:
+    stream(world)
+    key = policy(world)
+    world.annotate(key, run_requested="now")
+    first, due = world.start_due("purge"), world.now + timedelta(hours=1)
+    world.finish(first, outcome=world.purged(first, erase_due_by=due))
+    world.reconcile()
+    world.annotate(key, run_requested="again")
+    run_once(world, error=RunError(reason="ArchiveTaken", message="no"))
+    assert world.reconcile_once(key).requeue_at == due
+    assert (world.ready(key)[2], world.status(key).phase) == ("stream orders: no", "Stalled")
