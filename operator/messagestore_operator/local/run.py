@@ -179,17 +179,15 @@ class LocalRun:
         return StreamResult(name, report, erasure=self._erase(policy, stream, report))
 
     def _erase(self, policy: RetentionPolicy, stream: MessageStream, purged: RunReport) -> RunReport | None:
-        """Erase what is due after a purge; None if nothing was."""
-        outcome = purged.outcome
-        if purged.error is not None or not isinstance(outcome, PurgeOutcome) or policy.spec.mode == "DryRun":
-            return None
-        # While a preview waits, only the store tells what is due.
-        due = outcome.purge.erase_due_by if outcome.purge else self.now()
+        """Erase what is due after a purge, also after one that failed or only previewed; None if nothing was."""
+        purge = purged.outcome.purge if isinstance(purged.outcome, PurgeOutcome) else None
+        # Without what a purge did, only the store tells what is due.
+        due = purge.erase_due_by if purge else self.now()
         if due is None or due > self.now():
             return None
         erasure = self._execute(erase_document(policy, stream, run_name(policy, "erase", self.short_id()), self.at))
         did = isinstance(erasure.outcome, EraseOutcome) and erasure.outcome.erased_at is not None
-        return erasure if did or erasure.error else None
+        return erasure if did or (erasure.error and not purged.error) else None
 
     def _run_replay(self, job: ReplayJob) -> None:
         stream = self._stream(job, job.spec.stream_ref.name)

@@ -62,7 +62,7 @@ def policy_stream(result: StreamResult, before: PolicyStreamStatus | None) -> Po
 
 
 def _after_erasure(stream: PolicyStreamStatus, erasure: RunReport) -> PolicyStreamStatus:
-    changes: dict[str, object] = {"last_run": finished_run(erasure, "erase")}
+    changes: dict[str, object] = {"last_run": finished_run(erasure, "erase")} if stream.error is None else {}
     if isinstance(erasure.outcome, EraseOutcome) and stream.last_purge is not None and erasure.finished_at is not None:
         changes["last_purge"] = with_erasure(stream.last_purge, erasure.outcome, erasure.finished_at)
     return stream.model_copy(update=changes)

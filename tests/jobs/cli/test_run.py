@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from messagestore_core.store.audit import rows_of
+from messagestore_core.store.handle import Store
 from support.keys import HUSH
 from support.local_runs import AT, Document, LocalRuns, arrive, policy, record, replay, stream, tree
 from support.stores import stored
@@ -120,6 +122,25 @@ def test_a_due_erasure_runs_right_after_its_purge(local_run: LocalRuns, tmp_path
     assert late["lastPurge"]["erasedAt"] == "2026-03-03T00:00:00Z"
     assert (late["lastRun"]["kind"], late["lastRun"]["state"]) == ("erase", "Succeeded")
     assert "sealed archives" in late["lastPurge"]["possibleCopies"][0]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_neither_a_purge_that_fails_nor_a_preview_delays_an_erasure(
+    local_run: LocalRuns, tmp_path: Path, fails: bool
+) -> None:
+    arrive(tmp_path, "a.jsonl", map(record, range(1, 5)))
+    asked = {"rules": [{"name": "gone", "match": {"messageIds": ["m-2"]}, "erase": True}], "erasure": {"within": "P1D"}}
+    local_run([stream(tmp_path), policy(**asked)], "--at", "2026-03-02T00:00:00Z")
+    assert len(rows_of(Store(f"file://{tmp_path}/orders"), "Erase")) == 0
+    (tmp_path / "taken").write_text("no folder")
+    archive = {"uri": f"file://{tmp_path}/taken"}
+    later = {"rules": [{"name": "old", "maxAge": "PT1S"}], "archive": archive} if fails else {**asked, "mode": "DryRun"}
+    done = local_run([stream(tmp_path), policy(**later)], "--at", "2026-03-03T00:00:00Z")
+    assert len(rows_of(Store(f"file://{tmp_path}/orders"), "Erase")) == 1
+    last = done.status("RetentionPolicy/retention")["streams"][0]["lastRun"]
+    assert (done.exit_code, last["kind"], last["state"]) == (
+        (1, "purge", "Failed") if fails else (0, "erase", "Succeeded")
+    )
 
 
 def test_a_purged_message_is_a_duplicate_for_as_long_as_the_stream_says(local_run: LocalRuns, tmp_path: Path) -> None:
