@@ -117,16 +117,22 @@ def note_groups(held: HeldStore, note: GroupsNote) -> None:
             write_document(objects, GROUPS, note.model_copy(update={"offsets": offsets}))
 
 
-def noted_groups(store: Store, topic: str, generations: Mapping[str, int]) -> dict[str, dict[int, Place]]:
+def noted_groups(
+    store: Store, topic: str, generations: Mapping[str, int], empty: str | None = None
+) -> dict[str, dict[int, Place]]:
     """Where consumer groups were in the topics of a name, each partition in the last of them that it read.
+
+    Consumers commit 0 in a topic that was made again, before they have read anything of it.
 
     Args:
         generations: of the topics that the store has read, by topic id. Groups of another one have read all of those.
+        empty: the id of a topic that never had a record, which no group has read.
 
     Raises:
         TableRefusedError: an object is no note.
     """
-    every = [note for _, note in documents_in(store.objects(), TOPICS, GROUPS, GroupsNote) if note.topic == topic]
+    notes = (note for _, note in documents_in(store.objects(), TOPICS, GROUPS, GroupsNote))
+    every = [note for note in notes if note.topic == topic and note.topic_id != empty]
     places: dict[str, dict[int, Place]] = {}
     last = 0
     for note in sorted(every, key=lambda note: note.noted_at):
@@ -135,6 +141,8 @@ def noted_groups(store: Store, topic: str, generations: Mapping[str, int]) -> di
         for group, offsets in note.offsets.items():
             at = places.setdefault(group, {})
             for partition, offset in offsets.items():
+                if offset == 0 and partition in at and restored is None:
+                    continue
                 own = Place(generation, offset) if generation is not None else Place(last + 1, 0)
                 at[partition] = _before_restored(offset, partition, restored) or own
     return places

@@ -242,6 +242,23 @@ class NamePattern(RuledText):
         _check_expression(self)
 
 
+_ONLY_JAVA = r"\\[pPQERXhHvVGzZkx0u]|&&|--|~~|\|\||\[\[|[*+?}]\+|\(\?[^:]"
+
+
+class TopicPattern(RuledText):
+    """A regular expression of Java for the whole name of a topic."""
+
+    pattern = r"^[^\x00-\x1f\x7f]+$"
+    max_length = 249
+    expected = "a regular expression for the whole name of a topic, such as orders[.].*"
+    worded = True
+
+    def check_meaning(self) -> None:
+        """Refuse what is no expression, where Python tells; else a run does."""
+        if not re.search(_ONLY_JAVA, self):
+            _compile(self)
+
+
 def _check_expression(text: str) -> None:
     if not re.fullmatch(rf"({_PART})+", text):
         raise PydanticCustomError(
@@ -249,6 +266,10 @@ def _check_expression(text: str) -> None:
             "must have no other signs than ., [a-z], \\d, \\w, \\s, \\b, ^, $, |, (?:...), *, +, ?, and {2,3} "
             "behind a character or a class; put a backslash before a sign that stands for itself",
         )
+    _compile(text)
+
+
+def _compile(text: str) -> None:
     try:
         re.compile(text)
     except re.error as error:

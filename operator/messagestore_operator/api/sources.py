@@ -9,7 +9,16 @@ from messagestore_core.contract.records import AfterIngest, FileFormat
 from messagestore_operator.api import stream_rules
 from messagestore_operator.api.common import KafkaSecurity, Storage
 from messagestore_operator.api.model import Model
-from messagestore_operator.api.scalars import BootstrapServers, Duration, Glob, Quantity, SourceUri, StoreUri, Topic
+from messagestore_operator.api.scalars import (
+    BootstrapServers,
+    Duration,
+    Glob,
+    Quantity,
+    SourceUri,
+    StoreUri,
+    Topic,
+    TopicPattern,
+)
 
 DEFAULT_FILES_PER_BATCH = 1000
 BatchSize = Annotated[Integer, Field(ge=1, le=100_000_000)]
@@ -91,7 +100,7 @@ class KafkaSource(Model):
 
     bootstrap_servers: BootstrapServers = Field(description="Brokers to ask first, host:port separated by commas.")
     topics: Annotated[tuple[Topic, ...], Field(max_length=100)] = Field(default=(), description="Names of topics.")
-    topic_pattern: Annotated[str, Field(strict=True, min_length=1, max_length=249)] | None = Field(
+    topic_pattern: TopicPattern | None = Field(
         default=None, description="Regular expression for the names of topics, instead of topics."
     )
     starting_offsets: Literal["Earliest", "Latest"] = Field(

@@ -99,7 +99,8 @@ class KafkaDelivery(OutwardDelivery):
 
     def _new_note(self, source: Source, topic_id: str, origin: Origin | None) -> RestoredNote:
         store, job = source.store, self._task.job_id
-        groups = noted_groups(store, origin.topic, generations_of(store, origin.topic)) if origin else {}
+        generations = generations_of(store, origin.topic) if origin else {}
+        groups = noted_groups(store, origin.topic, generations, empty=topic_id) if origin else {}
         return RestoredNote(topic=self._to.topic, topic_id=topic_id, job=job, noted_at=source.now, groups=groups)
 
     def _restored(self, frozen: Frozen) -> RestoredNote:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from messagestore_core.clock import from_microseconds
@@ -97,9 +98,14 @@ def listed_partitions(
     """All partitions of some topics, and of those whose names match a pattern.
 
     Raises:
-        RunFailedError: a named topic is missing, and ``field`` is to be corrected; or the cluster can't be reached.
+        RunFailedError: a named topic is missing, and ``field`` is to be corrected; the pattern is no expression;
+            or the cluster can't be reached.
     """
-    listing = ask(spark, cluster, lambda of, at: of.KafkaOffsets.list(at, json.dumps(topics), pattern))
+    try:
+        listing = ask(spark, cluster, lambda of, at: of.KafkaOffsets.list(at, json.dumps(topics), pattern))
+    except IllegalArgumentException as error:
+        why = str(error).partition("\n")[0][:300]
+        raise RunFailedError("InvalidSpec", f"topicPattern is no regular expression: {why}; correct it") from None
     listed = [
         Listed(Partition(p["topic"], p["topicId"], p["partition"]), p["earliest"], p["latest"])
         for p in json.loads(listing)

@@ -299,9 +299,10 @@ def _pieces_of_files(ranges: Iterable[Range], target: int, *, splittable: bool) 
 
 def _of_partition(one: Listed, read: Mapping[Partition, ReadUpTo]) -> list[OffsetRange]:
     before = read.get(one.partition)
+    if before and before.offset > one.latest:
+        # A log may lose its end when a broker crashes. It goes on before what was read: note from where.
+        return [OffsetRange(one.partition, one.latest, one.latest, one.latest)]
     start = before.offset if before else one.earliest
-    # A log may lose its end when a broker crashes; then it goes on before what was read.
-    start = min(start, one.latest)
     ranges = []
     if start < one.earliest:
         ranges.append(OffsetRange(one.partition, start, one.earliest, one.latest, RETENTION))

@@ -1,6 +1,7 @@
 """Messages that arrive in topics of a real broker."""
 
 import itertools
+import shutil
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -332,6 +333,28 @@ def test_a_broker_may_start_anew_in_the_middle_of_a_batch(topics: Topics, broker
     with at_the_messages_commit(crash):
         outcome = stream.run()
     assert outcome.totals == IngestCounts(received=50, stored=50)
+
+
+@pytest.mark.long
+def test_a_partition_that_lost_its_end_is_read_on_from_there(
+    topics: Topics, broker: Broker, stream_of: StreamOf
+) -> None:
+    name = topics.make()
+    topics.send(name, *(record(f"m{n}") for n in range(5)))
+    stream = stream_of(name)
+    assert stream.run().totals.stored == 5
+    broker.kill()
+    shutil.rmtree(broker.home / "data" / f"{name}-0")
+    broker.start()
+    assert stream.run().counts.received == 0
+    topics.send(name, *(record(f"new{n}") for n in range(7)))
+    assert (stream.run().totals, stream.run().lag.records) == (IngestCounts(received=12, stored=12), 0)
+
+
+def test_a_pattern_that_is_no_expression_is_named(stream_of: StreamOf) -> None:
+    with pytest.raises(RunFailedError, match="topicPattern is no regular expression: Unclosed group") as failure:
+        stream_of(topic_pattern="orders[.](a").run()
+    assert failure.value.reason == "InvalidSpec"
 
 
 def test_a_topic_that_is_not_there_is_named(stream_of: StreamOf) -> None:

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pytest
 from pydantic_core import PydanticCustomError
 
-from messagestore_operator.api.scalars import GroupPattern, NamePattern
+from messagestore_operator.api.scalars import GroupPattern, NamePattern, TopicPattern
 
 TEXT = pa.array(["tenant=north/a-1.json"])
 GOOD = {
@@ -58,3 +58,11 @@ def test_a_pattern_for_names_has_no_group_and_means_the_same_to_re2() -> None:
     }.items():
         with pytest.raises(PydanticCustomError, match=words):
             NamePattern.parse(pattern)
+
+
+def test_the_pattern_of_a_topic_is_one_of_java() -> None:
+    for pattern in ("orders[.].*", "(eu|us)-.+", "(?i)orders", r"\p{Alpha}++", "[a-z&&[^b]]", "a[^[b]]", r"\Q[\E.*"):
+        assert TopicPattern.parse(pattern) == pattern
+    for pattern in ("orders[", "*", "orders.(", "a{2,1}", "a)", "a\n"):
+        with pytest.raises(ValueError, match="must be a regular expression"):
+            TopicPattern.parse(pattern)

@@ -57,8 +57,11 @@ def test_a_topic_made_again_is_another_one_and_what_was_left_of_the_first_is_tol
 
 def test_a_log_that_lost_its_end_goes_on_from_there() -> None:
     read = {ORDERS: ReadUpTo(9, 9)}
-    assert pending_offsets([listed(0, 6)], read, from_latest=False) == []
-    assert offsets(pending_offsets([listed(0, 12)], read, from_latest=False)) == [(9, 12, None)]
+    end = pending_offsets([listed(0, 6)], read, from_latest=False)
+    assert offsets(end) == [(6, 6, None)]
+    assert pending_offsets([listed(0, 6)], {ORDERS: ReadUpTo(6, 6)}, from_latest=False) == []
+    assert offsets(pending_offsets([listed(0, 12)], {ORDERS: ReadUpTo(6, 6)}, from_latest=False)) == [(6, 12, None)]
+    assert next_offsets(end, 10) == tuple(end)
 
 
 def test_a_topic_that_is_read_no_more_is_not_lost() -> None:

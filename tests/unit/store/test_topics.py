@@ -86,6 +86,13 @@ def test_the_offset_of_a_group_is_that_of_the_newest_topic_that_it_has_read(held
     assert noted_groups(held, "others", {}) == {}
 
 
+def test_a_group_that_has_read_nothing_of_a_topic_made_again_is_where_it_was_in_the_one_before(held: HeldStore) -> None:
+    note_groups(held, groups({"g": {0: 4, 1: 5}}))
+    note_groups(held, groups({"g": {0: 0, 1: 2}, "new": {0: 0}}, topic_id="b", days=1))
+    assert noted_groups(held, "orders", {"a": 1}) == {"g": {0: Place(1, 4), 1: Place(2, 0)}, "new": {0: Place(2, 0)}}
+    assert noted_groups(held, "orders", {"a": 1}, empty="b") == {"g": {0: Place(1, 4), 1: Place(1, 5)}}
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"topic": "orders", "partitions": 0}', b"[" * 100_000])
 def test_a_malformed_note_of_a_topic_is_refused(held: HeldStore, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "_topics" / "a" / "topic.json"
