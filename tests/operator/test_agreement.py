@@ -354,8 +354,9 @@ REFUSED_BY_RULES: list[tuple[Document, str, Any]] = [
 
 REFUSED_BY_SEVERAL: list[tuple[Document, str, Any]] = [
     (replay_by_routes(), "spec.destinations.0.kafka.createTopic", True),
+    (stream_from_kafka(), "spec.source.kafka.topicPattern", "a\tb"),
 ]
-"""Also by a rule about all destinations, which a model checks only if each is valid by itself."""
+"""Also by another rule, such as one about all destinations, which a model checks only if each is valid by itself."""
 
 _KAFKA = [
     (stream_from_kafka(), "spec.source.kafka.security"),

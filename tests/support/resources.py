@@ -392,6 +392,7 @@ def _policy_status() -> Document:
     }
     purge: Document = {
         "run": "invoices-purge-1",
+        "preview": "8f14e45f",
         "at": TIME,
         "tableVersionBefore": 3,
         "tableVersionAfter": 5,

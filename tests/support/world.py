@@ -18,7 +18,7 @@ from messagestore_operator.cluster.references import References
 from messagestore_operator.decide import actions as act
 from messagestore_operator.decide.actions import Decision
 from messagestore_operator.decide.decision import decide
-from messagestore_operator.decide.leases import with_requests
+from messagestore_operator.decide.leases import first_epoch, with_requests
 from messagestore_operator.decide.run_queue import ActiveRuns, RunQueue, RunSlot
 from messagestore_operator.decide.snapshot import (
     AppState,
@@ -599,7 +599,8 @@ class World:
                     yield request, waits
 
     def _lease(self, table: TableKey) -> TableLease:
-        lease = with_requests(self.leases.get(table, TableLease(table)), list(self._lease_requests(table)))
+        absent = TableLease(table, epoch=first_epoch(self.now))
+        lease = with_requests(self.leases.get(table, absent), list(self._lease_requests(table)))
         where = tuple((lease.holder or "/").split("/"))
         app = self.apps.get((where[0], where[1]))
         return replace(

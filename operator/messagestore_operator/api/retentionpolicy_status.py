@@ -57,6 +57,7 @@ class LastPurge(StatusModel):
     """What the last purge did."""
 
     run: Value = Field(description="Name of the run.")
+    preview: Value | None = Field(default=None, description="Identifier of the preview that it carried out.")
     at: Time | None = Field(default=None, description="When the purge ended.")
     table_version_before: Count | None = Field(default=None, description="Version of the messages table before it.")
     table_version_after: Count | None = Field(default=None, description="Version of the messages table after it.")

@@ -232,7 +232,8 @@ def _launched(
 ) -> tuple[list[StreamPurge], int]:
     """Launch the streams' next runs, up to the limit of concurrent runs; also returns the last run number."""
     number = status.run_number or 0
-    busy = sum(purge.stage.current is not None and not purge.stage.unlaunched for purge in purges)
+    # Also runs that are reserved, and wait for their table.
+    busy = sum(purge.stage.current is not None for purge in purges)
     launched: list[StreamPurge] = []
     for purge in purges:
         if purge.stage.ended is not None or (purge.stage.current is not None and not purge.stage.unlaunched):
@@ -240,8 +241,8 @@ def _launched(
             continue
         after = _one(snapshot, purge, status, refusal, number, may_start=busy < snapshot.defaults.streams_at_once)
         current = after.entry.current_run
+        busy += (current is not None) - (purge.stage.current is not None)
         if current is not None:
-            busy += 1
             number = max(number, current.number or 0)
         for slot in (action.slot for action in after.stage.actions if isinstance(action, CreateRun)):
             snapshot = replace(snapshot, run_queue=snapshot.run_queue.taken(slot)) if slot else snapshot

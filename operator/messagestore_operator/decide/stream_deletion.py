@@ -73,7 +73,7 @@ def _deletion_of(snapshot: StreamSnapshot, status: MessageStreamStatus, watched:
     if watched.current is not None and not watched.unlaunched:
         return _Deletion(RunStage(watched.current, trouble=watched.trouble))
     # Replays into the stream are runs of other resources: its table was granted to them.
-    if not status.run_number and not snapshot.lease(table_key(snapshot.stream)).epoch:
+    if not status.run_number and snapshot.lease(table_key(snapshot.stream)).resource_version is None:
         return _Deletion(over=EmitEvent("Normal", Reason.DATA_KEPT, f"no run was ever granted the store at {uri}"))
     if not snapshot.can_run:
         return _kept(snapshot.stream, "the namespace is being deleted, and nothing can run in it")

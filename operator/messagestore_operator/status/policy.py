@@ -48,7 +48,8 @@ def policy_stream(result: StreamResult, before: PolicyStreamStatus | None) -> Po
     outcome = result.report.outcome if result.report else None
     preview, purge, waiting = None, None, before.awaiting_approval
     if isinstance(outcome, PurgeOutcome):
-        preview, purge = _preview(outcome.preview), in_status(LastPurge, outcome.purge) if outcome.purge else None
+        preview = _preview(outcome.preview)
+        purge = in_status(LastPurge, outcome.purge, preview=outcome.preview.id) if outcome.purge else None
         waiting = outcome.awaiting_approval
     after = PolicyStreamStatus(
         name=result.stream,
@@ -223,7 +224,8 @@ def _problem(policy: RetentionPolicy, stream: StreamView) -> RunError | None:
 
 def _wrong_approval(policy: RetentionPolicy, streams: Sequence[StreamView]) -> str | None:
     """The message if somebody approved another preview than the one that waits; else None."""
-    approved = approvals(policy)
+    carried_out = {stream.entry.last_purge.preview for stream in streams if stream.entry.last_purge}
+    approved = [preview for preview in approvals(policy) if preview not in carried_out]
     waiting = [stream.entry.preview.id for stream in streams if stream.entry.awaiting_approval and stream.entry.preview]
     known = {stream.entry.preview.id for stream in streams if stream.entry.preview}
     if not approved or not waiting or not known.isdisjoint(approved):
@@ -286,7 +288,8 @@ def _approved_run(policy: RetentionPolicy, streams: Sequence[StreamView]) -> str
 
 def _approved(policy: RetentionPolicy, streams: Sequence[StreamView]) -> bool:
     approved = approvals(policy)
-    return any(stream.entry.preview is not None and stream.entry.preview.id in approved for stream in streams)
+    waiting = (stream.entry.preview for stream in streams if stream.entry.awaiting_approval)
+    return any(preview is not None and preview.id in approved for preview in waiting)
 
 
 def _with_error(stream: StreamView) -> PolicyStreamStatus:

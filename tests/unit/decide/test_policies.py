@@ -151,6 +151,28 @@ def test_an_approval_lets_the_very_preview_be_carried_out(world: World) -> None:
     assert len(world.launched) == 2
 
 
+def test_what_was_approved_in_an_earlier_round_approves_nothing_and_is_not_wrong(world: World) -> None:
+    stream(world)
+    key = policy(world, approval="Required")
+    request(world, key)
+    for waiting in (True, False):
+        app = world.only_run()
+        world.start(app)
+        world.finish(app, outcome=world.purged(app, waiting=waiting, preview="first"))
+        world.annotate(key, approved_preview="first")
+        world.reconcile()
+    assert entry(world, key).last_purge.preview == "first"
+    request(world, key, "again")
+    again = world.only_run()
+    world.start(again)
+    world.reconcile()
+    assert world.status(key).phase == "Previewing"
+    world.finish(again, outcome=world.purged(again, waiting=True, preview="second"))
+    world.reconcile()
+    assert (world.status(key).phase, world.ready(key)[1]) == ("AwaitingApproval", "AwaitingApproval")
+    assert "WrongApproval" not in world.reasons(key)
+
+
 def test_approvals_of_several_streams_are_each_carried_out_at_any_time(world: World) -> None:
     """Of one only its own, so that a run image from before knows it."""
     names = ["a", "b", "c"]
@@ -194,6 +216,26 @@ def test_a_policy_purges_a_few_streams_at_a_time_until_all_are_done(world: World
     assert world.status(key).stream_summary == "5 streams"
     numbers = [app.create.run.number for app in world.apps.values()]
     assert numbers == [1, 2, 3, 4, 5]
+
+
+def test_a_reserved_run_that_waits_for_its_table_takes_its_place(world: World) -> None:
+    names = ["a", "b", "c", "d"]
+    ingests = {name: stream(world, name) for name in names}
+    key = policy(world, streamRefs=[{"name": name} for name in names])
+    world.annotate(ingests["b"], run_requested="now")
+    world.reconcile()
+    ingest = world.only_run("ingest")
+    world.start(ingest)
+    request(world, key)
+    first = world.only_run("purge")
+    world.start(first)
+    world.finish(first, RunError(reason="RunFailed", message="no"))
+    world.reconcile()
+    world.start(world.only_run("purge"))
+    world.reconcile_after(seconds=60)
+    world.finish(ingest)
+    world.reconcile_after(seconds=31)
+    assert [app.create.run.stream for app in going(world)] == ["c", "b"]
 
 
 def test_a_missing_stream_is_named_while_others_go_on(world: World) -> None:
