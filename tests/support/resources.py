@@ -231,6 +231,7 @@ def _stream_status() -> Document:
         },
         "currentRun": _CURRENT_RUN,
         "lastRun": _STREAM_RUN,
+        "lastSuccessTime": TIME,
         "lastBatchTime": TIME,
         "lastBatch": {
             "readSeconds": 1.5,

@@ -175,6 +175,7 @@ class MessageStreamStatus(TriggeredStatus):
     )
     current_run: CurrentRun | None = Field(default=None, description="The run in progress.")
     last_run: StreamRun | None = Field(default=None, description="The last run that ended.")
+    last_success_time: Time | None = Field(default=None, description="When an ingest last succeeded.")
     lasting_failure: KnownFailure = None
     last_batch_time: Time | None = Field(default=None, description="When the last batch was committed.")
     last_batch: BatchStatus | None = Field(default=None, description="How long the last batch took.")

@@ -1,6 +1,7 @@
 """Figures of the three kinds for Prometheus, from their statuses; one that isn't known has no series."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from math import inf
 from typing import NamedTuple, TypeAlias
 
@@ -45,7 +46,8 @@ FIGURES = (
     Figure(
         "last_success_timestamp_seconds",
         _EVERY,
-        "When a run last succeeded, of the runs that the status has. A policy over several streams: the earliest.",
+        "When a run last succeeded, of the runs that the status has. A policy over several streams: the earliest. Of a "
+        "MessageStream however long ago; if none has, and the last failed, when it was created.",
     ),
     Figure("last_run_failed", _EVERY, "Whether the last run that ended failed; of a policy, on any of its streams."),
     Figure("last_run_seconds", _EVERY, "How long the last run took that ended, from its start."),
@@ -156,14 +158,17 @@ def samples(resource: Resource) -> Samples:
     where = resource.metadata.namespace, resource.metadata.name
     match resource:
         case MessageStream(status=status) if status is not None:
-            yield from _of_every(resource, status.conditions, [[*_one(status.last_run), *status.recent_runs]])
+            runs = [[*_one(status.last_run), *status.recent_runs]]
+            yield from _of_every(resource, status.conditions, runs, _last_success(resource, status))
             yield from _of_stream(resource, where)
         case RetentionPolicy(status=status) if status is not None:
-            yield from _of_every(resource, status.conditions, [_one(stream.last_run) for stream in status.streams])
+            runs = [_one(stream.last_run) for stream in status.streams]
+            yield from _of_every(resource, status.conditions, runs, _earliest(runs))
             for stream in status.streams:
                 yield from _of_policy((*where, stream.name), stream)
         case ReplayJob(status=status) if status is not None:
-            yield from _of_every(resource, status.conditions, [[*_one(status.last_run), *status.recent_runs]])
+            runs = [[*_one(status.last_run), *status.recent_runs]]
+            yield from _of_every(resource, status.conditions, runs, _earliest(runs))
             yield from _of_job(resource, where)
             for destination in status.destinations:
                 yield from _of_destination((*where, destination.name), destination)
@@ -171,15 +176,31 @@ def samples(resource: Resource) -> Samples:
             return
 
 
-def _of_every(resource: Resource, conditions: tuple[Condition, ...], runs: list[list[FinishedRun]]) -> Samples:
+def _last_success(stream: MessageStream, status: MessageStreamStatus) -> float | None:
+    """When an ingest last succeeded; if none has and the last failed, since when none has: the stream's creation."""
+    # An earlier release noted it only with its run.
+    known = _seconds(status.last_success_time) or _earliest([[*_one(status.last_run), *status.recent_runs]])
+    created = stream.metadata.creation_timestamp
+    if known is None and created and status.last_run is not None and status.last_run.state == "Failed":
+        return datetime.fromisoformat(created).timestamp()
+    return known
+
+
+def _earliest(runs: list[list[FinishedRun]]) -> float | None:
+    """The earliest of the last successes of some streams; None if one is unknown."""
+    succeeded = [next((_seconds(run.finished_at) for run in some if run.state == "Succeeded"), None) for some in runs]
+    known = [at for at in succeeded if at is not None]
+    return min(known, default=None) if len(known) == len(runs) else None
+
+
+def _of_every(
+    resource: Resource, conditions: tuple[Condition, ...], runs: list[list[FinishedRun]], last_success: float | None
+) -> Samples:
     """What all kinds have; ``runs`` are those of each stream of a policy, and otherwise all, the newest first."""
     own = resource.identity
     yield from _conditions("condition", own, conditions)
     yield from _waiting(resource, conditions)
-    succeeded = [next((_seconds(run.finished_at) for run in some if run.state == "Succeeded"), None) for some in runs]
-    known = [at for at in succeeded if at is not None]
-    # One stream whose success is unknown makes that of the policy unknown.
-    yield Sample("last_success_timestamp_seconds", own, min(known) if known and len(known) == len(runs) else None)
+    yield Sample("last_success_timestamp_seconds", own, last_success)
     ended = [run for some in runs for run in some[:1] if run.finished_at is not None]
     last = max(ended, key=lambda run: _seconds(run.finished_at) or 0, default=None)
     if last is not None:

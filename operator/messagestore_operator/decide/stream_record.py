@@ -62,6 +62,8 @@ def _with_runs(snapshot: StreamSnapshot, before: MessageStreamStatus, stage: Run
         changes["maintenance"] = _maintained(before.maintenance or MaintenanceStatus(), ended)
     else:
         changes["last_run"] = run
+        if run.state == "Succeeded":
+            changes["last_success_time"] = run.finished_at
     return status.model_copy(update=changes)
 
 

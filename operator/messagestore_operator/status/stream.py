@@ -92,6 +92,8 @@ def with_store(
 ) -> MessageStreamStatus:
     """A status with the figures of an ended run, and those of the store itself if it could be read."""
     status, store = with_progress(before, report, now), store or facts_of(report)
+    if report is not None and report.state == "Succeeded":
+        status = status.model_copy(update={"last_success_time": clock_time(now)})
     if store is None:
         return status
     return status.model_copy(

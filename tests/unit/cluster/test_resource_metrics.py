@@ -117,6 +117,21 @@ def test_the_metrics_of_a_stream_come_from_its_status() -> None:
     }
 
 
+def test_the_last_success_of_a_stream_is_known_however_many_runs_have_failed_since() -> None:
+    failed, own = {"lastRun": run("Failed"), "recentRuns": [run("Failed")]}, ("MessageStream", *STREAM)
+    at = datetime(2026, 1, 5, 8, tzinfo=UTC).timestamp()
+
+    def last_success(status: dict[str, Any], created: str | None = None) -> float | None:
+        one = stream(status)
+        about = {**one.metadata.to_dict(), "creationTimestamp": created} if created else one.metadata.to_dict()
+        known = MessageStream.model_validate({**one.to_dict(), "metadata": about})
+        return series(known).get(("last_success_timestamp_seconds", *own))
+
+    assert last_success({**failed, "lastSuccessTime": EARLIER}, created="2025-01-01T00:00:00Z") == at
+    assert last_success(failed, created=EARLIER) == at
+    assert last_success({}, created=EARLIER) is None
+
+
 def test_a_topic_that_lost_nothing_says_so_as_the_first_loss_would_be_no_increase_otherwise() -> None:
     topic = {"kafka": {"bootstrapServers": "kafka:9092", "topics": ["orders"]}}
     status = {"totals": {"received": 1, "stored": 1}}

@@ -116,6 +116,18 @@ def test_a_successful_run_raises_an_event_only_after_a_failed_one(world: World) 
     assert told == ["StorageDenied", "RunFinished"]
 
 
+def test_the_time_of_the_last_success_stays_while_runs_fail(world: World) -> None:
+    stream = orders(world)
+    run_once(world)
+    succeeded = world.status(stream).last_success_time
+    assert succeeded == world.status(stream).last_run.finished_at
+    for _ in range(12):
+        world.wait(minutes=20)
+        run_once(world, error=DENIED)
+    assert {one.state for one in world.status(stream).recent_runs} == {"Failed"}
+    assert world.status(stream).last_success_time == succeeded
+
+
 @pytest.mark.parametrize("trigger", [INTERVAL, CONTINUOUS], ids=["interval", "continuous"])
 @pytest.mark.parametrize("error", [None, DENIED], ids=["well", "failed"])
 def test_a_clock_that_is_behind_the_last_leaders_keeps_no_stream_waiting(
