@@ -44,7 +44,7 @@ FIRING: dict[str, dict[str, str | int]] = {
     "SmallFiles": {'table_small_files{namespace="a", stream="x"}': "1001"},
     "PurgeFailed": {f'last_run_failed{{kind="RetentionPolicy", {EVERY}}}': "1"},
     "ApprovalWaiting": {'awaiting_approval{namespace="a", policy="x", stream="y"}': "1"},
-    "ErasureDueSoon": {'erasure_due_timestamp_seconds{namespace="a", policy="x", stream="y"}': 3600},
+    "ErasureDueSoon": {'erasure_due_timestamp_seconds{namespace="a", policy="x", stream="y"}': 1800},
     "ErasureOverdue": {'erasure_due_timestamp_seconds{namespace="a", policy="x", stream="y"}': "60"},
     "RetentionBlocked": {f'condition{{kind="RetentionPolicy", {EVERY}, type="RetentionBlocked", status="True"}}': "1"},
     "ReplayFailing": {f'last_run_failed{{kind="ReplayJob", {EVERY}}}': "1"},

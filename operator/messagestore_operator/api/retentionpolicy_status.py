@@ -67,7 +67,7 @@ class LastPurge(StatusModel):
     held: Count = Field(default=0, description="Messages kept by a hold.")
     dead_letters: Count = Field(default=0, description="Dead letters removed.")
     erased_at: Time | None = Field(default=None, description="When the erased or scrubbed bytes were gone.")
-    erase_due_by: Time | None = Field(default=None, description="Deadline by which they must be gone.")
+    erase_due_by: Time | None = Field(default=None, description="Deadline by which bytes that are left must be gone.")
     tombstones_version: Count | None = Field(
         default=None, description="Version of table tombstones in which all that it erased has one."
     )

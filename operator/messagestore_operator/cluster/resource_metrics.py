@@ -11,6 +11,7 @@ from messagestore_operator.api.replayjob_status import DestinationStatus
 from messagestore_operator.api.retentionpolicy_status import PolicyStreamStatus
 from messagestore_operator.api.scalars import Time
 from messagestore_operator.api.status import Condition, FinishedRun
+from messagestore_operator.decide.policy import erasure_due
 from messagestore_operator.decide.tables import current_runs
 from messagestore_operator.status.failures import Failure
 from messagestore_operator.status.reasons import Reason
@@ -294,8 +295,8 @@ def _of_policy(own: tuple[str, ...], stream: PolicyStreamStatus) -> Samples:
     if (purge := stream.last_purge) is not None:
         yield Sample("last_purge_timestamp_seconds", own, _seconds(purge.at))
         yield Sample("last_purge_messages", own, purge.purged)
-        due = purge.erase_due_by if purge.erased_at is None else None
-        yield Sample("erasure_due_timestamp_seconds", own, _seconds(due))
+        due = erasure_due(stream)
+        yield Sample("erasure_due_timestamp_seconds", own, due.timestamp() if due else None)
 
 
 def _of_job(job: ReplayJob, own: tuple[str, ...]) -> Samples:

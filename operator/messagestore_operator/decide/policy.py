@@ -5,9 +5,10 @@ docs/operator.md#phases shows its states, ``blockers.POLICY`` what keeps it from
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
+from messagestore_core.clock import shifted
 from messagestore_core.contract.base import RunError
 from messagestore_core.contract.purge import EraseOutcome, PurgeOutcome
 from messagestore_operator.api import MessageStream, RetentionPolicy, RetentionPolicyStatus
@@ -42,6 +43,8 @@ from messagestore_operator.status.words import clock_time
 from messagestore_operator.translate.annotations import approvals, run_requested
 
 _GONE = RunError(reason=Reason.DELETING, message="the RetentionPolicy is being deleted")
+_LONGEST_LEAD = timedelta(hours=3)
+"""An erasure starts before its deadline, as it is to be done by then; a run does it up to twice as long before."""
 _LEFT = RunError(reason=Reason.SPEC_CHANGED, message="the policy no longer has this stream")
 
 
@@ -103,6 +106,15 @@ def erasure_due(entry: PolicyStreamStatus) -> datetime | None:
         return None
     due = purge.erase_due_by.datetime
     return due if purge.erased_at is None or due > purge.erased_at.datetime else None
+
+
+def _erasure_begins(entry: PolicyStreamStatus, policy: RetentionPolicy) -> datetime | None:
+    """When the next erasure starts; None if none is due at all."""
+    due, last = erasure_due(entry), entry.last_run
+    if due is None or (last is not None and last.kind == "erase" and last.state == "Succeeded"):
+        # The last one came too early for what is left.
+        return due
+    return shifted(due, -min(policy.spec.erasure.within.timedelta / 20, _LONGEST_LEAD))
 
 
 @dataclass(frozen=True)
@@ -303,7 +315,7 @@ def _due(
 ) -> RunKind | datetime | None:
     """The kind of run that is due on a stream, or when one will be; None if none will."""
     policy, last, now = snapshot.policy, entry.last_run, snapshot.now
-    erasure, broken = erasure_due(entry), last is not None and broke_off_as_it_is(last, snapshot.policy)
+    erasure, broken = _erasure_begins(entry, policy), last is not None and broke_off_as_it_is(last, snapshot.policy)
     if last is not None and broken and entry.round >= status.round:
         at = retry_at(last, policy, snapshot.defaults, now)
         if (at is None or at <= now) and _is_broken_purge(last) and erasure is not None and erasure <= now:

@@ -73,7 +73,7 @@ def with_erasure(purge: LastPurge, outcome: EraseOutcome, ended_at: datetime) ->
     """The last purge after a run that erased what was due; another policy's run may have erased it before."""
     if outcome.erased_at is None and outcome.erase_due_by is not None:
         return purge.model_copy(update={"erase_due_by": clock_time(outcome.erase_due_by)})
-    due = clock_time(outcome.erase_due_by) or purge.erase_due_by
+    due = clock_time(outcome.erase_due_by)
     erased = {"erased_at": clock_time(ended_at), "erase_due_by": due, "possible_copies": outcome.not_erased}
     return purge.model_copy(update=erased)
 

@@ -8,14 +8,14 @@ need. Then it checks everything in the folder: see ``remains``.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from pyspark.sql import functions as F
 
-from messagestore_core.clock import in_utc
+from messagestore_core.clock import in_utc, shifted
 from messagestore_core.contract.purge import EraseOutcome
 from messagestore_core.store.audit import AuditEntry, add_audit, read_audit
 from messagestore_core.store.dead_letters import DeadLettersBefore
@@ -50,6 +50,8 @@ from messagestore_jobs.rows.messages import positions_in
 
 ERASE = "Erase"
 DUE_BY = "eraseDueBy"
+LONGEST_LEAD = timedelta(hours=6)
+"""An erasure may run for a tenth of its time, and at most so long, before its deadline."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Owed:
     preview: str
     due_by: datetime
     erased: int
+    begins: datetime
+    """From when on an erasure may run, as it is to be done by then."""
 
 
 def owed(store: Store) -> list[Owed]:
@@ -67,10 +71,16 @@ def owed(store: Store) -> list[Owed]:
     rows = [(row, _detail(row["rules"])) for row in read_audit(store)]
     paid = {(row["refers_to"], detail.get("preview")) for row, detail in rows if row["action"] == ERASE}
     return [
-        Owed(row["run"], detail["preview"], in_utc(detail[DUE_BY]), row["counts"].get("erased", 0))
+        _owed(row, detail)
         for row, detail in rows
         if detail.get(DUE_BY) and (row["run"], detail.get("preview")) not in paid
     ]
+
+
+def _owed(row: dict[str, Any], detail: dict[str, Any]) -> Owed:
+    due_by = in_utc(detail[DUE_BY])
+    lead = min(max(due_by - in_utc(row["at"]), timedelta(0)) / 10, LONGEST_LEAD)
+    return Owed(row["run"], detail["preview"], due_by, row["counts"].get("erased", 0), shifted(due_by, -lead))
 
 
 def _detail(rules: str | None) -> dict[str, Any]:
@@ -93,7 +103,7 @@ def run_erase(run: Run) -> EraseOutcome:
         RunStoppedError: the run was told to stop; the erasure stays due.
     """
     dead_letters, due = DeadLettersBefore(run.store), owed(run.store)
-    is_due = any(one.due_by <= run.as_of for one in due)
+    is_due = any(one.begins <= run.as_of for one in due)
     if is_due:
         _erase(run, due)
     left = owed(run.store) if is_due else due

@@ -31,6 +31,7 @@ from messagestore_core.store.storage import Storage
 from messagestore_core.store.tombstones import erased_positions, open_erased, tombstone_key
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Frozen, Key, ReplayState
+from messagestore_jobs.purge.erase import LONGEST_LEAD
 from messagestore_jobs.purge.remains import refuse_remains
 from messagestore_jobs.replay import freeze, sending
 from messagestore_jobs.replay.chunks import Size
@@ -92,12 +93,13 @@ def test_an_erased_message_is_in_no_file_of_the_store_once_it_is_due(spark: Spar
 
     early = erase(spark, table, NOW + 6 * DAY)
     assert (early.erased_at, early.erase_due_by) == (None, NOW + 7 * DAY)
-    late = purge(spark, table, NOW + 7 * DAY, run="purge-2", **task)
+    late = purge(spark, table, NOW + 6 * DAY, run="purge-2", **task)
     assert late.purge.erase_due_by == NOW + 7 * DAY
     assert files_with(table, SECRET)
 
-    due = erase(spark, table, NOW + 7 * DAY, run="erase-2")
-    assert (due.erased, due.erased_at, due.erase_due_by) == (1, NOW + 7 * DAY, None)
+    in_time = NOW + 7 * DAY - LONGEST_LEAD
+    due = erase(spark, table, in_time, run="erase-2")
+    assert (due.erased, due.erased_at, due.erase_due_by) == (1, in_time, None)
     assert files_with(table, SECRET) == []
     assert positions(table.uri) == [2, 3]
     audit = read_audit(HeldStore(table.uri))

@@ -163,6 +163,8 @@ def test_the_metrics_of_a_policy_come_from_its_status() -> None:
         ("erasure_due_timestamp_seconds", *POLICY): datetime(2026, 1, 6, 8, tzinfo=UTC).timestamp(),
     }
     one["lastPurge"] |= {"erasedAt": LATER}
+    assert ("erasure_due_timestamp_seconds", *POLICY) in series(policy({"streams": [one]})), "others are left"
+    del one["lastPurge"]["eraseDueBy"]
     assert ("erasure_due_timestamp_seconds", *POLICY) not in series(policy({"streams": [one]}))
 
 

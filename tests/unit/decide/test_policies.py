@@ -344,7 +344,7 @@ def test_a_missing_scrub_key_is_named(world: World) -> None:
     assert (variable.variable, variable.secret, variable.key) == (task.scrub.key_environment, "scrub-key", "key")
 
 
-def test_an_erasure_starts_when_it_is_due(world: World) -> None:
+def test_an_erasure_starts_in_time_to_be_done_when_it_is_due(world: World) -> None:
     stream(world)
     key = policy(world)
     request(world, key)
@@ -353,10 +353,11 @@ def test_an_erasure_starts_when_it_is_due(world: World) -> None:
     due = world.now.replace(day=12)
     world.finish(app, outcome=world.purged(app, erase_due_by=due))
     world.reconcile()
-    world.reconcile_after(days=6)
+    world.reconcile_after(days=6, hours=20)
     assert len(world.launched) == 1
-    world.reconcile_after(days=1)
+    world.reconcile_after(hours=1)
     erase = world.only_run()
+    assert world.now == due - timedelta(hours=3)
     assert (erase.create.run.kind, erase.create.document.task.kind) == ("erase", "erase")
     world.start(erase)
     outcome: Any = world.purged(erase)
@@ -365,6 +366,7 @@ def test_an_erasure_starts_when_it_is_due(world: World) -> None:
     )
     world.reconcile()
     assert entry(world, key).last_purge.erased_at is not None
+    assert entry(world, key).last_purge.erase_due_by is None
     assert entry(world, key).last_purge.possible_copies == ("archives",)
     assert entry(world, key).last_purge.purged == 4
     world.reconcile_after(days=9)
