@@ -5,6 +5,7 @@ Both are as the Spark extension's ``is_json`` and ``json_text`` say.
 
 import json
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -56,6 +57,19 @@ def is_json(content: bytes) -> bool:
 def json_text(content: bytes, path: Path) -> bytes | None:
     """The value at a path: a string's characters, the exact text of another; None if there is none, or it is null."""
     return _read(content, path)[1]
+
+
+def read_record(content: bytes | str) -> Any:
+    """A record that a run has written, with any payload that a store takes in it.
+
+    An integer of more than 19 digits is its text: Python refuses very long ones.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    # The reader recurses.
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 4 * DEEPEST))
+    return json.loads(content, parse_int=lambda digits: int(digits) if len(digits) < 20 else digits)
 
 
 def _read(content: bytes, path: Path) -> tuple[bool, bytes | None]:

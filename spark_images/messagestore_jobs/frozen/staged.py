@@ -7,7 +7,6 @@ tombstones have changed, and if so removes these records and those of messages e
 In the store that a record was staged from, id and global position tell whether it is erased, elsewhere its id alone.
 """
 
-import json
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from messagestore_core.json_values import read_record
 from messagestore_core.store.fence import HeldStore
 from messagestore_core.store.handle import Store
 from messagestore_core.store.layout import RECORDS, REPLAYS, STAGING, STATE, is_staged
@@ -106,7 +106,7 @@ def names_erased(line: bytes, erased: Erased, own: bool, strict: bool) -> bool:
         StrangeError: with ``strict``, if no replay writes such a line.
     """
     try:
-        record = json.loads(line)
+        record = read_record(line)
     except ValueError:
         record = None
     if not isinstance(record, dict):

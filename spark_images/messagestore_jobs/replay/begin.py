@@ -132,8 +132,10 @@ def with_missed(source: Source, frozen: Frozen) -> Frozen:
     if select.waiting is not None:
         # It selects none of them, see ``Source``.
         rows = without_erased(rows, erased)
+    # Not where a round is cut short: it was frozen for another task, and more positions.
+    is_whole = frozen.task == digest(source.task, source.store.uri)
     try:
-        present = frozen.selection.messages if _takes_all(source) else rows.count()
+        present = frozen.selection.messages if is_whole and _takes_all(source) else rows.count()
     except Exception as error:
         if not is_gone(error):
             raise

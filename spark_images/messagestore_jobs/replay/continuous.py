@@ -6,6 +6,7 @@ behind them. While nothing comes it asks once a second for the next entry of the
 """
 
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -42,8 +43,10 @@ _ANCHORED_SECONDS = 3600.0
 _TELL_SECONDS, _TELL_IDLE_SECONDS, _COUNT_SECONDS = 4.0, 30.0, 60.0
 
 
-def send_on(run: Run, control: ReplayControl) -> ReplayOutcome:
+def send_on(run: Run, control: ReplayControl, begins: Callable[[], None] = lambda: None) -> ReplayOutcome:
     """Send what is behind the cursor, and what comes, until told to stop; or until a message can't be sent.
+
+    ``begins`` is called once there is something to send from.
 
     Raises:
         RunFailedError: as a subscription does.
@@ -54,6 +57,7 @@ def send_on(run: Run, control: ReplayControl) -> ReplayOutcome:
         # There is no store yet, or no message where it is to begin.
         if control.stopped(_LOOK_FOR_START):
             return nothing()
+    begins()
     cursor, taken_up = opened
     if cursor.sequences is not None:
         return RoundByRound(run, control, subscription, cursor, taken_up=taken_up).send()

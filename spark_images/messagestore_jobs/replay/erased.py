@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from messagestore_core.clock import in_utc
+from messagestore_core.json_values import read_record
 from messagestore_core.store.errors import TableRefusedError
 from messagestore_core.store.handle import Store
 from messagestore_core.store.objects import join
@@ -101,7 +102,7 @@ def _has_expired(record: str, now: datetime) -> bool:
     name = "expirytime" if record.startswith(BEGINNING) else "expiresAt"
     if f'"{name}"' not in record:
         return False
-    expires_at = json.loads(record).get(name)
+    expires_at = read_record(record).get(name)
     return expires_at is not None and in_utc(expires_at) <= now
 
 
@@ -161,7 +162,7 @@ def _identities_of(record: str) -> tuple[tuple[str | None, ...], int | None]:
     if record.startswith(_DEAD_LETTER):
         return (), None
     if record.startswith(BEGINNING):
-        return identities(json.loads(record))
+        return identities(read_record(record))
     message_id, end = json.JSONDecoder().raw_decode(record, len(_ID))
     position = _POSITION.match(record, end)
     return (message_id,), int(position[1]) if position else None

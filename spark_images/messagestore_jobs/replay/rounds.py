@@ -91,10 +91,20 @@ class FilesRound(FilesDelivery):
     def check(self) -> str | None:
         """Refuse a folder with anything but what this subscription has sent; at its first round, any content."""
         names = self.objects.names()
-        others = [name for name in names if not (_MANIFEST.fullmatch(name) or _PART.fullmatch(name))]
+        left = [name for name in names if self._is_left(name)]
+        others = [name for name in names if not (_MANIFEST.fullmatch(name) or _PART.fullmatch(name) or name in left)]
         if self._is_first or others not in ([], [f"{self._own}/"]) or not self._is_ours(names):
             return super().check()
+        for name in left:
+            with self._store.step("replay-forgotten"):
+                self.objects.delete_folder(name)
         return None
+
+    def _is_left(self, name: str) -> bool:
+        """Whether a folder is of an earlier round, under way when its destination was removed from the subscription."""
+        subscription, _, number = name.removesuffix("/").rpartition("_")
+        own, _, current = self._own.rpartition("_")
+        return subscription == own and number.isdecimal() and int(number) < int(current)
 
     def reached(self) -> Reached:
         """The newest manifest, and the next number of an object."""

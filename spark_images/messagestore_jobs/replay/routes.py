@@ -268,8 +268,7 @@ class _Destination(WithinLimits):
         while True:
             try:
                 check_destination(self._leaf)
-                self._board.begins(self.name)
-                outcome = send_on(self._leaf, self)
+                outcome = send_on(self._leaf, self, lambda: self._board.begins(self.name))
                 self._board.took(self.name, outcome)
                 refuse_unsent(outcome, task_of(self._leaf))
                 return

@@ -201,6 +201,19 @@ def test_a_changed_selection_counts_behind_what_a_paused_round_has_sent(
     assert names == [[f"part-0000000{n}.jsonl" for n in (0, 1, 2)], ["part-00000003.jsonl"]]
 
 
+@pytest.mark.parametrize("change", [{"mark_headers": {"x": "1"}}, {"select": Selection()}], ids=["mark", "all"])
+def test_nothing_is_missed_where_a_changed_spec_cuts_a_round_short(
+    spark: SparkSession, tmp_path: Path, table: Table, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(chunks, "_CHUNK_ROWS", 0.1)
+    before = {} if "mark_headers" in change else {"select": Selection(categories=("c0", "c1"))}
+    send(spark, subscription(table, tmp_path / "out", **before), Suspending(3))
+    outcome = send(spark, subscription(table, tmp_path / "out", **change))
+    assert (state(outcome), sent(tmp_path / "out")) == ((5, 2, 5), [1, 2, 3, 4, 5])
+    assert (outcome.progress.missed, cursor(table)["missed"]) == (0, 0)
+    assert state(send(spark, subscription(table, tmp_path / "out", **change))) == (5, 2, 5)
+
+
 def test_a_reset_acts_once_for_each_value(spark: SparkSession, tmp_path: Path, table: Table) -> None:
     folder = tmp_path / "out"
     send(spark, subscription(table, folder))

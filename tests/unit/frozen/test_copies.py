@@ -74,6 +74,15 @@ def frozen(store: str | None) -> Frozen:
     )
 
 
+@pytest.mark.parametrize("payload", [b"9" * 5000, b"[" * 998 + b"]" * 998], ids=["long number", "deep"])
+def test_any_payload_is_looked_at(tmp_path: Path, staged: Path, payload: bytes) -> None:
+    lines = [b'{"messageId":"%s","payload":%s}' % (name, payload) for name in (b"m1", b"m2")]
+    (staged / "part-0").write_bytes(b"\n".join(lines))
+    assert take_out_copies(HeldStore(str(tmp_path)), ERASED) == 1
+    assert (staged / "part-0").read_bytes().splitlines() == [lines[0], NO_RECORD.encode()]
+    assert list(copies_left(HeldStore(str(tmp_path)), ERASED)) == []
+
+
 def test_dead_letters_that_name_an_erased_message_leave(tmp_path: Path, staged: Path) -> None:
     letters = [b'{"reason":"Unparseable","raw":"{\\"messageId\\": \\"m2\\""}', b'{"reason":"Unparseable","raw":"m22"}']
     (staged / "part-0").write_bytes(b"\n".join(letters))

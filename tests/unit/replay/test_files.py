@@ -11,10 +11,13 @@ from messagestore_core.contract.destinations import FilesDestination
 from messagestore_core.contract.replay import ReplayTask
 from messagestore_core.contract.stores import Owner, Table
 from messagestore_core.progress import Silent
+from messagestore_core.store.cursors import Cursor
+from messagestore_core.store.errors import RunFailedError
 from messagestore_jobs.context import Run
 from messagestore_jobs.frozen.replays import Chunk, Part
 from messagestore_jobs.replay.chunks import StagedObjects
 from messagestore_jobs.replay.files import FilesDelivery
+from messagestore_jobs.replay.rounds import FilesRound
 from support.external_writes import observing
 from support.replays import Crash, replay_document
 
@@ -27,6 +30,37 @@ def delivery_to(folder: Path) -> FilesDelivery:
     table = Table(uri="file:///nowhere", owner=Owner(namespace="default", name="orders"))
     task = ReplayTask(job_id="job-1", destination=destination)
     return FilesDelivery(Run.of(replay_document(table, task), NO_SPARK, Silent()), task.job_id, destination)
+
+
+def round_to(folder: Path, number: int) -> FilesRound:
+    """A subscription's round to a folder."""
+    destination, job = FilesDestination(uri=str(folder), format="JSONLines"), f"shop.relay_audit_{number}"
+    table = Table(uri=f"file://{folder}-store", owner=Owner(namespace="default", name="orders"))
+    run = Run.of(replay_document(table, ReplayTask(job_id=job, destination=destination)), NO_SPARK, Silent())
+    before = Cursor(
+        store="s",
+        subscription="shop/relay",
+        destination="audit",
+        global_position=0,
+        rounds=number - 1,
+        parts=3,
+        run="r",
+        job="j",
+    )
+    return FilesRound(run, job, destination, before)
+
+
+def test_what_a_round_left_whose_destination_was_removed_gives_way_when_that_is_added_again(tmp_path: Path) -> None:
+    done, left, of_another = round_to(tmp_path, 2), round_to(tmp_path, 3), "_replay-shop.other_3"
+    done.objects.write("manifest-00000002.json", b'{"job": "shop.relay_audit_2"}')
+    left.objects.write(f"{left.staging}/part-00000-x.txt", b"{}")
+    again = round_to(tmp_path, 4)
+    again.check()
+    assert [path.name for path in tmp_path.iterdir()] == ["manifest-00000002.json"]
+    done.objects.write(f"{of_another}/frozen.json", b"{}")
+    with pytest.raises(RunFailedError, match="it holds") as refused:
+        again.check()
+    assert refused.value.reason == "DestinationNotEmpty"
 
 
 def staged_chunk(delivery: FilesDelivery) -> Chunk:

@@ -58,6 +58,7 @@ RETRIES = HttpRetries(backoff_delay=2 * SECOND, backoff_max=10 * SECOND, retry_a
         (1, "Sun, 01 Mar 2026 13:00:00 GMT", 60),
         (1, "Sun, 01 Mar 2026 11:00:00 GMT", 2),
         (1, "Sun, 99 Mar 2026 11:00:00 GMT", 2),
+        (1, "Sun, 01 Mar 2026 11:00:00 +99999999999999", 2),
     ],
 )
 def test_a_wait_doubles_and_is_as_long_as_the_endpoint_asks_up_to_a_bound(
@@ -82,7 +83,8 @@ def line(value: str | None, **headers: str) -> bytes:
 
 def test_a_binary_event_has_its_attributes_as_fields_and_no_other_header() -> None:
     attributes = {"content__type": "application/json", "ce_id": "m1", "ce_subject": 'a "ü"%\n b'}
-    event = event_of(line("{}", **attributes, Host="evil", te="x"))
+    others = {"CE_id": "m2", "ce_SOURCE": "/evil", "ce_a:b": "x", "Content__Type": "text/html"}
+    event = event_of(line("{}", **attributes, **others, Host="evil", te="x"))
     assert (event.global_position, event.stream, event.body) == (7, "order-1", b"{}")
     assert event.headers == {
         "content-type": "application/json",
@@ -108,6 +110,15 @@ def test_a_refused_event_is_set_aside_as_json_with_the_refusal() -> None:
         "data_base64": "/w==",
         **refusal,
     }
+
+
+@pytest.mark.parametrize("data", ['{"a":1.10,"b":1e400}', "9" * 5000, '"a\\"b"', "[" * 990 + "]" * 990, "[1,\n2]"])
+def test_the_data_of_a_refused_event_stays_as_it_was_written(data: str) -> None:
+    head = '"id":"m\\"1","knativeerrorcode":"400","type":"a"'
+    event = event_of(line(f'{{{head},"data":{data}}}', content__type="application/cloudevents+json"))
+    refusal = '"knativeerrordest":"https://a","knativeerrorcode":"422"'
+    written = data.replace("\n", " ")
+    assert event.set_aside(422, "https://a").decode() == f'{{{refusal},"id":"m\\"1","type":"a","data":{written}}}\n'
 
 
 def test_a_lane_goes_one_by_one_and_lanes_go_at_once() -> None:

@@ -71,7 +71,7 @@ def _retry_after(text: str | None, now: datetime) -> timedelta:
         return timedelta(seconds=min(int(said[:10]), 10**9))
     try:
         until = parsedate_to_datetime(said)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return timedelta()
     return max(timedelta(), (until if until.tzinfo else until.replace(tzinfo=UTC)) - now)
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
@@ -11,6 +12,9 @@ from messagestore_jobs.replay.envelopes import CONTENT_TYPE, PREFIX
 _STRUCTURED = "application/cloudevents"
 _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 _UNQUOTED = _PRINTABLE.replace('"', "").replace("%", "")
+_ATTRIBUTE = re.compile(rf"{PREFIX}[a-z0-9]+")
+"""The header of an event's attribute; a message's own may differ from it in the case of letters alone."""
+_MEMBER = re.compile(rb'("[a-z0-9]+"):"(?:[^"\\]|\\.)*+"')
 
 
 @dataclass(frozen=True)
@@ -24,12 +28,28 @@ class Event:
 
     def set_aside(self, status: int, url: str) -> bytes:
         """The event in JSON format, with the refusal as Knative's attributes."""
-        event = json.loads(self.body) if self._is_structured else dict(_attributes(self))
-        return json.dumps(event | {"knativeerrordest": url, "knativeerrorcode": str(status)}).encode() + b"\n"
+        refusal = {"knativeerrordest": url, "knativeerrorcode": str(status)}
+        if not self._is_structured:
+            return json.dumps(dict(_attributes(self)) | refusal).encode() + b"\n"
+        return _with_attributes(self.body, refusal) + b"\n"
 
     @property
     def _is_structured(self) -> bool:
         return self.headers.get(CONTENT_TYPE, "").startswith(_STRUCTURED)
+
+
+def _with_attributes(event: bytes, attributes: dict[str, str]) -> bytes:
+    """An event of ``with_event`` on one line, with other attributes; its data stays as it is written."""
+    members = [f"{json.dumps(name)}:{json.dumps(value)}".encode() for name, value in attributes.items()]
+    at = 1
+    while member := _MEMBER.match(event, at):
+        if json.loads(member[1]) not in attributes:
+            members.append(member[0])
+        at = member.end() + (event[member.end() : member.end() + 1] == b",")
+    if data := event[at:-1]:
+        # Between the tokens of JSON, line breaks mean nothing.
+        members.append(data.replace(b"\n", b" ").replace(b"\r", b" "))
+    return b"{" + b",".join(members) + b"}"
 
 
 def event_of(line: bytes) -> Event:
@@ -40,11 +60,11 @@ def event_of(line: bytes) -> Event:
     record = json.loads(line)
     headers = {}
     for header in record["headers"]:
-        name, value = header["name"].lower(), base64.b64decode(header["value"]).decode()
+        name, value = header["name"], base64.b64decode(header["value"]).decode()
         if name == CONTENT_TYPE:
             # A request's fields are ASCII.
             headers[name] = quote(value, safe=f" {_PRINTABLE}")
-        elif name.startswith(PREFIX):
+        elif _ATTRIBUTE.fullmatch(name):
             # By the HTTP binding of CloudEvents 1.0, section 3.1.3.2.
             headers[f"ce-{name.removeprefix(PREFIX)}"] = quote(value, safe=_UNQUOTED)
     body = base64.b64decode(record.get("value") or "")
