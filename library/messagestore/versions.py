@@ -1,6 +1,8 @@
 """Which version of a store a call reads: the newest, or a chosen one."""
 
 import json
+import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -28,6 +30,8 @@ from messagestore_core.store.notes import commit_time
 from messagestore_core.store.objects import LARGEST_DOCUMENT, first_link
 from messagestore_core.store.schemas import HEADS, MESSAGES
 from messagestore_core.versions import declared
+
+_ENTRY = re.compile(r"(\d{20})\.json")
 
 
 class Marked(NamedTuple):
@@ -156,7 +160,7 @@ class Versions:
         moment = self.committed_at() if self._fixed else None
         if moment is not None:
             with refusals(self._location.uri):
-                table.load_as_version(moment)
+                table.load_as_version(self._version_at(table, name, moment))
                 self._location.check(table)
         return Snapshot(self._location.uri, table, schema)
 
@@ -168,11 +172,27 @@ class Versions:
             head = heads.highest("next_position", (sql.equals("stream_key", stream_key(key, stream_name)),))
         return None if head is None else head - 1
 
+    def _version_at(self, table: DeltaTable, name: str, moment: datetime) -> int:
+        """The last version at a moment, or the first, by what the log says: a copy has other times of its objects."""
+        log, newest = self._location.objects(name, LOG), table.version()
+        entries = [match[1] for match in map(_ENTRY.fullmatch, log.names()) if match]
+        versions = [version for version in sorted(map(int, entries)) if version <= newest] or [newest]
+
+        def committed(version: int) -> datetime:
+            return commit_time(log.read(entry_name(version)) or b"") or moment
+
+        return versions[max(bisect_right(versions, moment, key=committed) - 1, 0)]
+
     def _load(self, wanted: int | datetime) -> None:
         shown = wanted if isinstance(wanted, int) else rfc3339(wanted)
         newest = self._messages.version()
         try:
-            self._messages.load_as_version(wanted)
+            if isinstance(wanted, datetime):
+                with refusals(self._location.uri):
+                    version = self._version_at(self._messages, "messages", wanted)
+            else:
+                version = wanted
+            self._messages.load_as_version(version)
         except (DeltaError, OverflowError) as error:
             raise VersionNotFoundError(
                 f"{self._location.uri} has no version {shown}: its newest is {newest}, and its log may no longer "

@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from messagestore.consuming.cursors import CursorStore, cursors_in
+from messagestore.consuming.cursors import NAME, CursorStore, cursors_in
 from messagestore.consuming.source import Source, Start
 from messagestore.consuming.state import State
 from messagestore.errors import ConsumerStateError
@@ -102,7 +102,9 @@ def _state(
 def _names(uri: str, state: str | None, storage: Sequence[StorageEntry] | None) -> list[str]:
     folder, below = (uri, (CONSUMERS,)) if state is None else (state, ())
     with closing(Location(folder, storage)) as location, refusals(location.uri):
-        return [name.rstrip("/") for name in location.objects(*below).names() if name.endswith("/")]
+        folders = [name.rstrip("/") for name in location.objects(*below).names() if name.endswith("/")]
+        # Others are of nobody who consumes, such as lost+found.
+        return [name for name in folders if NAME.fullmatch(name)]
 
 
 def _consumption(name: str, cursors: CursorStore, store: str, head: int) -> Consumption | None:

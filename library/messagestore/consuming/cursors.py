@@ -16,7 +16,7 @@ from messagestore_core.store.consumers import STATE_BYTES
 from messagestore_core.store.layout import CONSUMERS
 from messagestore_core.store.objects import join
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _AT_ONCE = 16
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -166,7 +166,7 @@ def _locked_folder(folder: Path) -> int:
 
 def check_consumer(name: str) -> None:
     """Raise ArgumentError for a name that no consumer may have."""
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise ArgumentError(f"{name!r} is no name of a consumer: up to 63 small letters, digits and -, not at its ends")
 
 

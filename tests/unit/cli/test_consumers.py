@@ -80,6 +80,7 @@ def test_state_in_another_folder_is_found_by_its_uri(store: str, tmp_path: Path)
     elsewhere = f"file://{tmp_path}/elsewhere"
     with Consumer(store, "audit", slots=1, state=elsewhere) as other:
         received(other, 3)
+    (tmp_path / "elsewhere" / "lost+found").mkdir()
     assert [one["name"] for one in listed(store, "--state", elsewhere)] == ["audit"]
     assert run("reset", store, "audit", "--to", "2", "--state", elsewhere).exit_code == 0
     assert run("delete", store, "audit", "--state", elsewhere).exit_code == 0

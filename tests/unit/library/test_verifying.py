@@ -1,7 +1,9 @@
 """A check of a whole store tells what is wrong with it, and nothing of a sound one."""
 
+import os
 import tracemalloc
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -61,6 +63,18 @@ def test_nothing_is_wrong_with_a_sound_store(tmp_path: Path) -> None:
         "seals": "",
         "index": "",
     }
+
+
+def test_a_copy_is_read_by_the_times_in_its_log_not_by_those_of_its_files(tmp_path: Path) -> None:
+    table = make_store(tmp_path, rows(0, 1, 2, 3))
+    noted_heads(table.uri, order_1=4)
+    before, at = Reader(table.uri).version, datetime.now(UTC)
+    remove_rows(table.uri, "messages", "position in (0, 3)")
+    for entry in tmp_path.glob("*/_delta_log/*.json"):
+        os.utime(entry)
+    assert not wrong(tmp_path)
+    for chosen in (Reader(table.uri, at=at), Reader(table.uri, version=before)):
+        assert (chosen.version, chosen.stream_version("order-1"), chosen.statistics().messages) == (before, 3, 4)
 
 
 def test_a_store_without_messages_is_sound(tmp_path: Path) -> None:
