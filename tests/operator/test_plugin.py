@@ -273,6 +273,7 @@ def test_a_cursor_is_moved_for_all_destinations_or_one(plugin: Plugin, job: str)
     plugin.said("replay", "reset", job, "4711", "--yes")
     assert annotations(plugin, "ReplayJob", job)[RESET] == "4711"
     plugin.said("replay", "reset", job, "Beginning", "--destination", "us", "--yes")
+    assert json.loads(annotations(plugin, "ReplayJob", job)[RESET]) == {"us": "Beginning", "eu": 4711}
     plugin.said("replay", "reset", job, "7", "--destination", "eu", "--yes")
     assert json.loads(annotations(plugin, "ReplayJob", job)[RESET]) == {"us": "Beginning", "eu": 7}
 

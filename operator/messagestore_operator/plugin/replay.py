@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -66,7 +66,8 @@ def rate_of(text: str) -> dict[str, int] | None:
 def cancel(kubectl: Kubectl, name: ReplayName, dry_run: DryRun = False, yes: Yes = False) -> None:
     """Delete a replay: it stops, and what it has sent stays. A subscription's cursor stays in the store."""
     document = find(kubectl, REPLAY, name)
-    sent = at(document, "status", "progress", "replayed") or 0
+    total = at(document, "status", "replayedTotal")
+    sent = (at(document, "status", "progress", "replayed") or 0) if total is None else total
     if not dry_run:
         ask(f"Replay {name} has sent {sent} messages, which stay sent. Delete it?", yes=yes)
     kubectl.delete(plural_of(REPLAY), name, dry_run=dry_run)
@@ -110,10 +111,15 @@ def reset_value(document: Document, to: str, destination: str | None) -> str:
     names = [one["name"] for one in spec.get("destinations") or []]
     if destination is not None and destination not in names:
         raise UserError(f"replay {name} has no destination {destination}; it has: {', '.join(names) or 'one, unnamed'}")
-    value = to if destination is None else _by_name(document, to, destination)
-    if value == at(document, "status", "lastHandledReset"):
+    before, last = _annotation(document), at(document, "status", "lastHandledReset") or ""
+    is_handled = before == last
+    value = to
+    if destination is not None:
+        value = _by_name("" if is_handled and not _is_by_name(last) else before, names, to, destination)
+    asked = [destination] if destination else names
+    if value == last or (is_handled and to in [_of(last, one) for one in asked]):
         raise UserError(
-            f"replay {name} was reset to {value} last: remove annotation {RESET_TO}, let a round pass, and do it again"
+            f"replay {name} was reset to {last} last: remove annotation {RESET_TO}, let a round pass, and do it again"
         )
     return value
 
@@ -127,15 +133,30 @@ def _checked(text: str) -> None:
         raise UserError(f"{text}: is not Beginning, Now or a position, so it {error.message}", BAD_INPUT) from None
 
 
-def _by_name(document: Document, to: str, destination: str) -> str:
-    """A JSON object; each value counts once, so those that were given before stay."""
-    before: Any = (at(document, "metadata", "annotations") or {}).get(RESET_TO, "")
+def _annotation(document: Document) -> str:
+    return str((at(document, "metadata", "annotations") or {}).get(RESET_TO, ""))
+
+
+def _by_name(before: str, names: list[str], to: str, destination: str) -> str:
+    """A JSON object; each value counts once, so those given before stay, also one for all that still waits."""
+    known = {name: value for name in names if (value := _of(before, name))}
+    values = {**known, destination: to}
+    return json.dumps({name: int(value) if _is_number(value) else value for name, value in values.items()})
+
+
+def _of(annotation: str, name: str) -> str:
+    """What an annotation says of a destination; empty if nothing."""
+    if not _is_by_name(annotation):
+        return annotation
     try:
-        known = json.loads(before) if before.lstrip().startswith("{") else {}
+        return str(json.loads(annotation).get(name, ""))
     except ValueError:
         # The operator refuses it, too.
-        known = {}
-    return json.dumps({**known, destination: int(to) if _is_number(to) else to})
+        return ""
+
+
+def _is_by_name(annotation: str) -> bool:
+    return annotation.lstrip().startswith("{")
 
 
 def _is_number(text: str) -> bool:

@@ -117,6 +117,8 @@ def _of_replay(spec: dict[str, Any], status: dict[str, Any], now: datetime) -> I
             f"{progress.get('replayed', 0)} of {total if total is not None else 'unknown'} sent, "
             f"{progress.get('percent', 0)} %{f', {rate:g} a second' if rate else ''}"
         )
+    if (total := status.get("replayedTotal")) is not None:
+        yield f"{total} sent in all rounds"
     if limit := at(spec, "rateLimit", "messagesPerSecond"):
         yield f"at most {limit} messages a second"
     for one in status.get("destinations") or []:

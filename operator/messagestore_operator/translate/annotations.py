@@ -34,6 +34,10 @@ def reset_requested(job: ReplayJob) -> str | None:
     return (job.metadata.annotations.get(RESET_TO) or None) if job.spec.start is not None else None
 
 
+class UnknownDestinationError(ValueError):
+    """A reset names a destination that the replay doesn't have."""
+
+
 def reset_to(job: ReplayJob) -> Reset | None:
     """Where a subscription's cursors are to be moved: Beginning, Now, a global position, or a time of RFC 3339 in UTC.
 
@@ -56,10 +60,13 @@ def resets_by_name(job: ReplayJob) -> dict[str, Reset]:
     if len(text) > _LONGEST:
         raise ValueError("too long")
     by_name = json.loads(text)
-    names = {to.name for to in job.spec.destinations}
-    if unknown := by_name.keys() - names:
-        raise ValueError(f"names no destination: {', '.join(sorted(unknown))}")
-    return {name: _reset(str(to)) for name, to in by_name.items()}
+    unknown = by_name.keys() - {to.name for to in job.spec.destinations}
+    # What was carried out may name one that has been removed since.
+    if unknown and (job.status is None or text != job.status.last_handled_reset):
+        raise UnknownDestinationError(
+            f"names no destination: {', '.join(sorted(unknown))}; must be a JSON object by names of spec.destinations"
+        )
+    return {name: _reset(str(to)) for name, to in by_name.items() if name not in unknown}
 
 
 def _is_by_name(text: str) -> bool:

@@ -7,7 +7,7 @@ from messagestore_operator.api import MessageStream, ReplayJob, Resource
 from messagestore_operator.api.envelope import FieldMapping
 from messagestore_operator.api.sources import FilesSource
 from messagestore_operator.names import RESET_TO
-from messagestore_operator.translate.annotations import reset_to, resets_by_name
+from messagestore_operator.translate.annotations import UnknownDestinationError, reset_to, resets_by_name
 from messagestore_operator.translate.folders import folders, own_overlaps
 from messagestore_operator.translate.refusal import NotSupportedError, RefusedField
 from messagestore_operator.translate.storage import locations, out_of_reach, refused_locations
@@ -31,17 +31,20 @@ def ensure_supported(resource: Resource) -> None:
         raise NotSupportedError(refused)
 
 
+_RESETS = (
+    "must be Beginning, Now, a global position, or a time in UTC such as 2026-01-05T08:00:00Z; or a JSON object of "
+    'these by names of spec.destinations, such as {"eu": "Beginning"}'
+)
+
+
 def _of_reset(resource: Resource) -> Iterator[RefusedField]:
     """An annotation that moves a cursor to nowhere."""
     if isinstance(resource, ReplayJob):
         try:
             reset_to(resource)
             resets_by_name(resource)
-        except ValueError:
-            words = (
-                "must be Beginning, Now, a global position, or a time in UTC such as 2026-01-05T08:00:00Z; or a JSON "
-                'object of these by names of spec.destinations, such as {"eu": "Beginning"}'
-            )
+        except ValueError as error:
+            words = str(error) if isinstance(error, UnknownDestinationError) else _RESETS
             yield RefusedField(("metadata", "annotations", RESET_TO), words)
 
 

@@ -219,6 +219,21 @@ def test_a_destination_that_was_removed_leaves_the_status(world: World) -> None:
     assert (of(world, key), degraded(world, key)) == ({"audit": ("True", "Replayed")}, "")
 
 
+def test_a_destination_that_was_reset_by_its_name_may_be_removed(world: World) -> None:
+    stream(world)
+    key, by_name = job(world), '{"eu": 1}'
+    world.annotate(key, reset_to=by_name)
+    run(world, eu=None, audit=None)
+    assert world.status(key).last_handled_reset == by_name
+    job(world, destinations=DESTINATIONS[1:])
+    world.reconcile()
+    assert world.ready(key)[1] == "Replayed"
+    world.annotate(key, reset_to='{"eu": 2}')
+    world.reconcile()
+    assert world.ready(key)[1] == "NotSupported"
+    assert "reset-to: names no destination: eu; must be" in world.ready(key)[2]
+
+
 def test_a_run_with_a_stream_among_its_destinations_has_the_lease_of_that_stream(world: World) -> None:
     stream(world)
     stream(world, "others", table={"uri": "s3a://lake/others"})

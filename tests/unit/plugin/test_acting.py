@@ -1,6 +1,7 @@
 """What is decided before a change is sent."""
 
 import io
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -136,6 +137,33 @@ def test_a_cursor_is_moved_only_to_what_the_operator_reads(to: str, destination:
     with pytest.raises(UserError, match="is not Beginning, Now or a position, so it must be a time by RFC 3339"):
         reset_value(replay, to, destination)
     assert reset_value(replay, "7", destination) == ("7" if destination is None else '{"eu": 7}')
+
+
+@pytest.mark.parametrize(
+    ("before", "handled", "destination", "value"),
+    [
+        ("4711", "4711", "eu", None),
+        ('{"eu": 4711}', '{"eu": 4711}', None, None),
+        ('{"eu": 4711}', '{"eu": 4711}', "us", {"eu": 4711, "us": 4711}),
+        ('{"eu": 7, "gone": 8}', '{"eu": 7, "gone": 8}', "eu", {"eu": 4711}),
+        ("Beginning", "", "eu", {"eu": 4711, "us": "Beginning"}),
+        ("Beginning", "Beginning", "eu", {"eu": 4711}),
+        ("", "4711", None, None),
+    ],
+)
+def test_a_reset_by_name_keeps_what_waits_and_is_refused_where_nothing_would_move(
+    before: str, handled: str, destination: str | None, value: dict[str, Any] | None
+) -> None:
+    replay = {
+        "metadata": {"name": "on", "annotations": {"messagestore.dev/reset-to": before}},
+        "spec": {"start": {"at": "Now"}, "destinations": [{"name": "eu"}, {"name": "us"}]},
+        "status": {"lastHandledReset": handled},
+    }
+    if value is None:
+        with pytest.raises(UserError, match="last: remove annotation"):
+            reset_value(replay, "4711", destination)
+    else:
+        assert json.loads(reset_value(replay, "4711", destination)) == value
 
 
 def test_ids_that_no_single_rule_holds_are_given_to_several() -> None:
