@@ -16,6 +16,7 @@ import isodate
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from typing_extensions import override
 
 from messagestore_core.contract.base import CheckedText
 from messagestore_operator.api import rules
@@ -245,14 +246,13 @@ class NamePattern(RuledText):
 _ONLY_JAVA = r"\\[pPQERXhHvVGzZkx0u]|&&|--|~~|\|\||\[\[|[*+?}]\+|\(\?[^:]"
 
 
-class TopicPattern(RuledText):
+class TopicPattern(NamePattern):
     """A regular expression of Java for the whole name of a topic."""
 
-    pattern = r"^[^\x00-\x1f\x7f]+$"
     max_length = 249
     expected = "a regular expression for the whole name of a topic, such as orders[.].*"
-    worded = True
 
+    @override
     def check_meaning(self) -> None:
         """Refuse what is no expression, where Python tells; else a run does."""
         if not re.search(_ONLY_JAVA, self):
