@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -165,10 +165,10 @@ def test_a_destination_goes_on_after_a_panic(
     monkeypatch.setattr(routes_module, "_FIRST_WAIT", timedelta(seconds=0.5))
     as_it_is, panics = routes_module.send_on, iter([PanicException("out of bounds")])
 
-    def send_on(leaf: Run, control: ReplayControl) -> ReplayOutcome:
+    def send_on(leaf: Run, control: ReplayControl, begins: Callable[[], None]) -> ReplayOutcome:
         if name_of(leaf) == "one" and (panic := next(panics, None)) is not None:
             raise panic
-        return as_it_is(leaf, control)
+        return as_it_is(leaf, control, begins)
 
     monkeypatch.setattr(routes_module, "send_on", send_on)
     table = make_store(tmp_path / "store", [message(1), message(2)])
