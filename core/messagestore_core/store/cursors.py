@@ -7,9 +7,9 @@ wrote last goes on.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from messagestore_core.contract.base import ContractModel, Count
 from messagestore_core.contract.replay import ReplayOrder, ReplayOutcome
@@ -111,6 +111,12 @@ class Cursor(ContractModel):
     """The run that wrote last."""
     job: str
     """The id of the resource that had it last."""
+
+    @field_validator("missed", mode="before")
+    @classmethod
+    def _not_negative(cls, missed: Any) -> Any:
+        """An earlier release wrote less than 0 where a changed spec had cut a round short."""
+        return max(missed, 0) if isinstance(missed, int) else missed
 
     @property
     def until(self) -> int:

@@ -42,6 +42,13 @@ def test_a_cursor_is_read_as_it_was_written(table: Table, tmp_path: Path) -> Non
     assert is_run_state(NAME)
 
 
+def test_a_cursor_of_an_earlier_release_may_have_missed_less_than_nothing(table: Table, tmp_path: Path) -> None:
+    opened(table).write(cursor(5, missed=7))
+    path = tmp_path / "store" / NAME
+    path.write_text(path.read_text().replace('"missed":7', '"missed":-80'))
+    assert opened(table).read() == cursor(5)
+
+
 def test_a_cursor_has_not_passed_members_that_wait_for_their_sequence() -> None:
     waiting = Waiting(positions=(3, 5))
     kept = Sequences(run="run-1", after=0, order="PerStream", waiting=waiting)
