@@ -186,12 +186,9 @@ class Versions:
     def _load(self, wanted: int | datetime) -> None:
         shown = wanted if isinstance(wanted, int) else rfc3339(wanted)
         newest = self._messages.version()
+        with refusals(self._location.uri):
+            version = wanted if isinstance(wanted, int) else self._version_at(self._messages, "messages", wanted)
         try:
-            if isinstance(wanted, datetime):
-                with refusals(self._location.uri):
-                    version = self._version_at(self._messages, "messages", wanted)
-            else:
-                version = wanted
             self._messages.load_as_version(version)
         except (DeltaError, OverflowError) as error:
             raise VersionNotFoundError(

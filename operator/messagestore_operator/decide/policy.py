@@ -315,20 +315,20 @@ def _due(
 ) -> RunKind | datetime | None:
     """The kind of run that is due on a stream, or when one will be; None if none will."""
     policy, last, now = snapshot.policy, entry.last_run, snapshot.now
-    erasure, broken = _erasure_begins(entry, policy), last is not None and broke_off_as_it_is(last, snapshot.policy)
-    if last is not None and broken and entry.round >= status.round:
-        at = retry_at(last, policy, snapshot.defaults, now)
-        if (at is None or at <= now) and _is_broken_purge(last) and erasure is not None and erasure <= now:
+    erasure, broken = _erasure_begins(entry, policy), last if broke_off_as_it_is(last, policy) else None
+    if broken is not None and entry.round >= status.round:
+        at = retry_at(broken, policy, snapshot.defaults, now)
+        if (at is None or at <= now) and broken.kind == "purge" and erasure is not None and erasure <= now:
             # A purge that fails again and again, or for good, delays no erasure.
             return "erase"
         if at is None:
             return erasure if erasure is not None and erasure > now else None
         if at > now:
             return at
-        return "erase" if last.kind == "erase" else "purge"
+        return "erase" if broken.kind == "erase" else "purge"
     if last is not None and last.kind == "purge" and _cut_short(last, policy):
         return "purge"
-    if erasure is not None and erasure <= now and not (broken and last and last.kind == "erase"):
+    if erasure is not None and erasure <= now and (broken is None or broken.kind != "erase"):
         # Nor do rounds that are due whenever a purge ends.
         return "erase"
     return "purge" if entry.round < status.round or _is_approved(entry, policy) else erasure

@@ -14,7 +14,7 @@ _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 _UNQUOTED = _PRINTABLE.replace('"', "").replace("%", "")
 _ATTRIBUTE = re.compile(rf"{PREFIX}[a-z0-9]+")
 """The header of an event's attribute; a message's own may differ from it in the case of letters alone."""
-_MEMBER = re.compile(rb'("[a-z0-9]+"):"(?:[^"\\]|\\.)*+"')
+_MEMBER = re.compile(rb'"([a-z0-9]+)":"(?:[^"\\]|\\.)*+"')
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def _with_attributes(event: bytes, attributes: dict[str, str]) -> bytes:
     members = [f"{json.dumps(name)}:{json.dumps(value)}".encode() for name, value in attributes.items()]
     at = 1
     while member := _MEMBER.match(event, at):
-        if json.loads(member[1]) not in attributes:
+        if member[1].decode() not in attributes:
             members.append(member[0])
         at = member.end() + (event[member.end() : member.end() + 1] == b",")
     if data := event[at:-1]:
